@@ -12,6 +12,11 @@ class BlockingFeed : public Feed {
 
   void start(int64_t epoch, int64_t first_batch) override { loader_.start(epoch, first_batch); }
 
+  // Without workers the host makes the next batch while the device computes.
+  void catch_up() override {
+    if (loader_.workers()) synchronize(current_stream(device_));
+  }
+
   bool next(Batch& batch) override {
     batch = {};
     Batch host;

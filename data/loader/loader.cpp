@@ -1,5 +1,6 @@
 #include "data/loader/loader.h"
 #include <fmt/format.h>
+#include "core/base/statistics.h"
 #include "core/base/trace.h"
 #include "core/config/visitor.h"
 #include "core/device/parallel.h"
@@ -119,14 +120,14 @@ void Loader::observe(int64_t asked_ns) {
     made_ = making_time().batches;
     making_ns_ = making_time().ns;
   }
-  if (taken_ > kSkipped) caller_ns_ += asked_ns - returned_ns_;
+  if (taken_ > kSkipped) gaps_ns_.push_back(double(asked_ns - returned_ns_));
   if (taken_ == kObserved) choose_workers();
 }
 
 void Loader::choose_workers() {
   const double made = double(std::max<int64_t>(1, making_time().batches - made_));
   const double load = double(making_time().ns - making_ns_) / made;
-  const double compute = double(std::max<int64_t>(1, caller_ns_)) / double(kObserved - kSkipped);
+  const double compute = std::max(1.0, median(gaps_ns_));  // a few calls also save or draw
   const int64_t most = 4 * allowed_cores();
   const int64_t wanted = std::min(LoaderLaw{load, compute}.knee(), most);
   news_ = fmt::format("workers: {}, because one takes {:.3g} ms for a batch and a step {:.3g} ms",

@@ -44,7 +44,7 @@ class Loader : public Feed {
   void start(int64_t epoch, int64_t first_batch = 0) override;
   // Throws Error(Exit::data) if there is no batch after timeout_s. Any error ends the epoch. With
   // kAutoWorkers, once: after kObserved batches, the epoch goes on with ceil(L / C) workers, if
-  // one worker takes L for a batch and the caller C between two calls.
+  // one worker takes L for a batch and the caller C between two calls (median).
   bool next(Batch& batch) override;
 
  private:
@@ -66,14 +66,15 @@ class Loader : public Feed {
   int64_t workers_now_ =
       options_.workers.num_workers == kAutoWorkers ? 1 : options_.workers.num_workers;
   // With kAutoWorkers: batches so far, their making time and number when the observation began,
-  // and the caller's time since then.
-  int64_t taken_ = 0, made_ = 0, making_ns_ = 0, caller_ns_ = 0, returned_ns_ = 0;
+  // and the caller's times between two calls since then.
+  int64_t taken_ = 0, made_ = 0, making_ns_ = 0, returned_ns_ = 0;
+  std::vector<double> gaps_ns_;
   std::string news_;
   std::vector<std::unique_ptr<Worker>> workers_;
 };
 
 // Throws Error(Exit::data) that names the first sample whose size the loader's transforms refuse,
-// such as an image smaller than a crop. Reads the header of every file, but only if image sizes
+// such as an image smaller than a crop. Reads every file whole, but only if image sizes
 // differ and some size would be refused. A sample that cannot be read is an error or ignored,
 // according to on_damaged. Compute thread only.
 void check_sizes(const Loader& loader);

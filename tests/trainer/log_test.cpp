@@ -114,6 +114,8 @@ TEST(ProgressBar, HasTqdmsFormat) {
   EXPECT_EQ(bar_line(point, 90, 12.3, 97),
             "Train ep 3/90:  42%|#########2            | 210/500 [00:12<00:17, 16.9it/s, "
             "loss=2.31, ips=4.3k]");
+  const LogPoint unknown{.epoch = 3, .iter = 2, .iters = 500, .step = 2};
+  EXPECT_TRUE(bar_line(unknown, 90, 12.3, 97).ends_with("| 2/500 [00:12<?, ?it/s]"));
   EXPECT_LT(bar_line(point, 90, 12.3, 40).size(), 90u);  // too narrow for a bar: one cell is left
 }
 

@@ -57,12 +57,13 @@ static std::string cells(double share, int width) {
 
 std::string bar_line(const LogPoint& p, int64_t epochs, double elapsed_s, int width) {
   const double share = p.iters ? std::min(1.0, double(p.iter) / p.iters) : 0;
-  const double rate = p.batch_cost > 0 ? 1 / p.batch_cost : 0;
-  const double left = (p.iters - p.iter) * p.batch_cost;
+  const std::string done = fmt::format("| {}/{} [{}<", p.iter, p.iters, minutes(elapsed_s));
   const std::string head = fmt::format("Train ep {}/{}: {:3.0f}%|", p.epoch, epochs, share * 100);
   const std::string tail =
-      fmt::format("| {}/{} [{}<{}, {:.1f}it/s, loss={:.3g}, ips={}]", p.iter, p.iters,
-                  minutes(elapsed_s), minutes(left), rate, p.loss, short_number(p.ips));
+      done + (p.batch_cost > 0 ? fmt::format("{}, {:.1f}it/s, loss={:.3g}, ips={}]",
+                                             minutes((p.iters - p.iter) * p.batch_cost),
+                                             1 / p.batch_cost, p.loss, short_number(p.ips))
+                               : "?, ?it/s]");
   const int room = width - static_cast<int>(head.size() + tail.size()) - 1;
   return head + cells(share, std::clamp(room, 1, 40)) + tail;
 }

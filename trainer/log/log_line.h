@@ -13,14 +13,14 @@ struct LogPoint {
   double batch_cost = 0, reader_cost = 0;  // seconds per iteration; its part spent waiting for data
   double ips = 0;                          // samples per second
   std::string unit = "samples";
-  double eta_s = 0;  // estimated seconds to the end of the run
+  double eta_s = 0;  // estimated seconds of all remaining updates, without evaluations and saves
 };
 
 // `paddle` is exactly the line format of Paddle; a golden test checks it.
 std::string log_line(const LogPoint& point, LogFormat format);
 std::string clock_text(double seconds);  // "00:03:52"
 // Returns a progress bar in `width` columns, in tqdm's format. `elapsed_s`: since the start of the
-// epoch.
+// epoch. Before the first log line, rate, loss and ips are not known.
 //   Train ep 3/90:  42%|####4     | 210/500 [00:12<00:17, 16.9it/s, loss=2.31, ips=4.3k]
 std::string bar_line(const LogPoint& point, int64_t epochs, double elapsed_s, int width);
 

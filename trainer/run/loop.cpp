@@ -86,6 +86,7 @@ class Loop {
     consensus_.settle_now();
     log_checkpoint_messages();
     meter_.lap(Phase::save);
+    at_.elapsed_s = elapsed_s();  // with the last save
     return {at_, known_losses_, metrics_, meter_, consensus_.stop(), cpu_.use()};
   }
 
@@ -105,7 +106,9 @@ class Loop {
     Session& s = session_;
     update_image_size();
     const SyncGuard guard(plan_.debug.sync_guard);
+    meter_.lap(Phase::other);
     s.feed->start(at_.epoch, at_.batch);
+    meter_.lap(Phase::load);
     const auto next = [&](Batch& batch) {
       s.feed->catch_up();
       meter_.lap(Phase::step);
@@ -153,8 +156,8 @@ class Loop {
     losses_.end_update();
     meter_.count(session_.loader->sampler().joint_size(at_.batch));
     ++at_.batch, ++at_.step;
-    meter_.lap(Phase::step);
     consensus_.end_update(plan_.log.deferred ? nullptr : &losses_.known().back());
+    meter_.lap(Phase::step);  // with the wait for a slower rank
     check_losses();
     const bool last = at_.batch == session_.steps_per_epoch();
     if (at_.batch % plan_.log.every == 0 || last) end_window();

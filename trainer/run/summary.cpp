@@ -120,7 +120,7 @@ Lines summary(const Session& session, const Outcome& outcome) {
   Lines lines;
   lines.push_back(fmt::format("done: {}, {}, {:.2f} s, {:.1f} {}/sec",
                               count_of(outcome.at.step, "step"),
-                              count_of(outcome.at.epoch, "epoch"), meter.total_seconds(),
+                              count_of(outcome.at.epoch, "epoch"), outcome.at.elapsed_s,
                               meter.ips(), session.train_set->info().unit));
   if (outcome.metrics) lines.push_back("test: " + text_of(*outcome.metrics));
   if (session.plan.target.metric != "none") lines.push_back(target_line(session, outcome));
