@@ -92,9 +92,8 @@ static std::string why_fixed(const std::string& key) {
 // Toggles that keep the losses are included, because another device may switch them.
 static bool may_change(const std::string& key) {
   const auto owner = option_owners().find(key);
-  if (owner != option_owners().end() && owner->second->same != Same::statistical &&
-      !*owner->second->statistical_where)
-    return true;
+  if (owner != option_owners().end() && *owner->second->statistical_where) return false;
+  if (owner != option_owners().end() && owner->second->same != Same::statistical) return true;
   for (const char* open : {"name", "device", "data.root", "data.folder", "data.on_damaged",
                            "data.sim_latency_us", "data.timeout_s"})
     if (key == open) return true;
