@@ -13,13 +13,15 @@ void pool_release(void* block, size_t) noexcept { ::operator delete(block); }
 namespace {
 
 constexpr size_t kStep = 64, kClasses = 64;  // blocks of up to 4 KiB
+constexpr uint32_t kMostKept = 4096;         // of a class: a thread may only release
 
 struct Block {
   Block* next;
 };
 struct FreeLists {
   std::array<Block*, kClasses> heads{};
-  bool open = false, closed = false;  // closed: released blocks are freed at once
+  std::array<uint32_t, kClasses> kept{};  // lengths of the lists
+  bool open = false, closed = false;      // closed: released blocks are freed at once
 };
 constinit thread_local FreeLists lists;
 
@@ -48,12 +50,15 @@ void* small_block_allocate(size_t bytes) {
   if (bytes == 0 || size_class >= kClasses || lists.closed) return ::operator new(bytes);
   Block*& head = lists.heads[size_class];
   if (!head) return ::operator new((size_class + 1) * kStep);
+  --lists.kept[size_class];
   return std::exchange(head, head->next);
 }
 
 void pool_release(void* block, size_t bytes) noexcept {
   const size_t size_class = (bytes - 1) / kStep;
   if (bytes == 0 || size_class >= kClasses || lists.closed) return ::operator delete(block);
+  if (lists.kept[size_class] == kMostKept) return ::operator delete(block);
+  ++lists.kept[size_class];
   if (!lists.open) [[unlikely]]
     open_lists();
   Block*& head = lists.heads[size_class];
