@@ -5,6 +5,7 @@
 #include "core/base/library.h"
 #include "core/base/module_path.h"
 #include "core/device/cuda.h"
+#include "core/device/device_info.h"
 #include "core/device/timer.h"
 
 namespace bellows {
@@ -45,10 +46,13 @@ const Limits& limits() {
       CUDA_CHECK(cudaDeviceGetAttribute(&value, which, device));
       return value;
     };
+    const int arch = 10 * attribute(cudaDevAttrComputeCapabilityMajor) +
+                     attribute(cudaDevAttrComputeCapabilityMinor);
+    // PTX for older GPUs lacks the instruction that waits for the predecessor.
     return Limits{attribute(cudaDevAttrMultiProcessorCount),
                   attribute(cudaDevAttrMaxThreadsPerMultiProcessor),
                   attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin),
-                  attribute(cudaDevAttrComputeCapabilityMajor) >= 9};
+                  arch >= 90 && runs_on(cuda_code.architectures, arch, 90)};
   }();
   return read;
 }

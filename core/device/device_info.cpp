@@ -42,9 +42,9 @@ static bool runs_on(const Architecture& code, int arch) {
   return later && (code.ptx || same_major);
 }
 
-bool runs_on(const std::string& list, int arch) {
+bool runs_on(const std::string& list, int arch, int oldest) {
   for (const Architecture& code : parse_architectures(list))
-    if (runs_on(code, arch)) return true;
+    if (code.number >= oldest && runs_on(code, arch)) return true;
   return false;
 }
 

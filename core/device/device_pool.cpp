@@ -4,6 +4,7 @@
 #include "core/base/check.h"
 #include "core/base/module_path.h"
 #include "core/device/graph.h"
+#include "core/device/sync_guard.h"
 
 namespace bellows {
 
@@ -42,8 +43,8 @@ void* DevicePool::allocate(size_t bytes) {
   return block->at;
 }
 
-// After a device error, events cannot be recorded or queried. The block is then kept, because the
-// process is about to end.
+// After a device error, events cannot be recorded or queried, and without host memory not noted.
+// The block is then kept, because the process is about to end.
 void DevicePool::release(void* memory) noexcept {
   try {
     const std::lock_guard lock(mutex_);
@@ -53,6 +54,7 @@ void DevicePool::release(void* memory) noexcept {
     block.state = Block::waiting;
     if (!outside_captures([&] { mark_uses(block); })) captured_.push_back(&block);
   } catch (const Error&) {
+  } catch (const std::bad_alloc&) {
   }
 }
 
@@ -100,6 +102,7 @@ void DevicePool::collect() {
 }
 
 void DevicePool::wait_for_uses() {
+  const SyncGuard expected(OnSync::ignore);
   for (const auto& [stream, uses] : uses_)
     if (!uses.empty()) synchronize({device_, stream});
   collect();
@@ -114,6 +117,7 @@ Block& DevicePool::grow(const BlockKey& home, size_t size) {
   if (!memory && !capturing()) {
     // First releases what is cached; then there may be room for a segment of this block alone.
     wait_for_uses();
+    if (Block* const block = caching_ ? blocks_.take(home, size) : nullptr) return *block;
     free_idle();
     memory = from_system(got);
     if (!memory && wanted > size) memory = from_system(got = size);

@@ -14,6 +14,7 @@ static bool same_order(const Tensor& t, const Strides& strides) {
 void copy_into(const Tensor& to, const Tensor& from, const Place& at) {
   CHECK(to.shape() == from.shape(), "copy of ", from.shape(), " into ", to.shape());
   to.raise_version();
+  if (to.numel() == 0) return;
   if (to.device() == from.device()) return kernels::copy(to, from);
   CHECK(to.is_dense() && same_order(to, from.strides()) && to.dtype() == from.dtype(),
         "a copy between devices needs dense tensors with one memory order and dtype, got strides ",

@@ -184,6 +184,8 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
         return void(*value = kSharedOptIn);
       case cudaDevAttrComputeCapabilityMajor:
         return void(*value = kMajor);
+      case cudaDevAttrComputeCapabilityMinor:
+        return void(*value = 0);
       default:
         REQUIRE(false, cudaErrorInvalidValue, "cudaDeviceGetAttribute ", attribute);
     }
