@@ -1,6 +1,6 @@
 // Ema: exponential moving average of a model, for evaluation, checkpoints and exports:
 //   average += (1 - decay) (value - average), after each update; integers are not averaged.
-// As timm's ModelEma, except that it also changes when GradScaler skips an update. PyTorch's
+// As timm's ModelEma, except that an update which GradScaler skips does not change it. PyTorch's
 // AveragedModel with use_buffers copies the values at its first update, where this one averages.
 #pragma once
 #include "core/tensor/foreach.h"

@@ -236,7 +236,7 @@ std::shared_ptr<const Dataset> cached_copy(const DatasetChoice& choice, Split sp
   fs::create_directories(folder, error);
   FileLock lock = lock_in(folder);
   if (!take(lock, folder, options.timeout_s)) {
-    notes.push_back(cat("packed: not yet: ", lock.owner(), " has been packing for ",
+    notes.push_back(cat("packed: not yet: ", lock.owner(), " is still packing after a wait of ",
                         options.timeout_s, " s (data.timeout_s); reading the data set itself"));
     return choice.make({split});
   }

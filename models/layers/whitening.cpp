@@ -22,7 +22,7 @@ struct WhiteningOptions {
 void visit(Visitor& v, WhiteningOptions& o) {
   v("kernel", o.kernel, "height and width of the patches", {.min = 1, .max = 1024});
   v("images", o.images, "of the training set, whose patches are taken", {.min = 1});
-  v("eps", o.eps, "added to the eigenvalues", {.min = 0});
+  v("eps", o.eps, "added to the eigenvalues", {.min = 1e-12});
 }
 
 using Moments = Eigen::MatrixXd;
@@ -57,12 +57,15 @@ Tensor whitening_filters(const Tensor& images, const WhiteningOptions& o) {
   const int64_t size = eigen.eigenvalues().size();
   const Tensor filters({2 * size, images.dim(1), o.kernel, o.kernel}, DType::f32);
   float* const w = filters.ptr<float>();
-  for (int64_t i = 0; i < size; ++i)
+  for (int64_t i = 0; i < size; ++i) {
+    // Rounding may make an eigenvalue of 0 negative.
+    const double deviation = std::sqrt(std::max(eigen.eigenvalues()[i], 0.0) + o.eps);
     for (int64_t tap = 0; tap < size; ++tap) {
-      const double value = eigen.eigenvectors()(tap, i) / std::sqrt(eigen.eigenvalues()[i] + o.eps);
+      const double value = eigen.eigenvectors()(tap, i) / deviation;
       w[i * size + tap] = float(value);
       w[(size + i) * size + tap] = -float(value);
     }
+  }
   return filters;
 }
 

@@ -360,8 +360,9 @@ TEST_F(PackedCache, ReturnsTheDataSetItselfAfterTheTimeout) {
   testing::internal::GetCapturedStderr();
   EXPECT_EQ(read->size(), 20);
   EXPECT_EQ(dynamic_cast<const Packed*>(read.get()), nullptr);
-  EXPECT_THAT(notes, ElementsAre(cat("packed: not yet: ", holder->name(), " has been packing for ",
-                                     "0.05 s (data.timeout_s); reading the data set itself")));
+  EXPECT_THAT(notes,
+              ElementsAre(cat("packed: not yet: ", holder->name(), " is still packing after ",
+                              "a wait of 0.05 s (data.timeout_s); reading the data set itself")));
 }
 
 TEST_F(PackedCache, TakesTheLockOfAProcessThatWasKilled) {
