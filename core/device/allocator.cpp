@@ -53,7 +53,8 @@ static void* allocate_huge(size_t bytes) {
   void* memory = nullptr;
   if (posix_memalign(&memory, kHugePage, bytes) != 0) return nullptr;
   const size_t whole = bytes / kHugePage * kHugePage;
-  if (has_huge_pages() && madvise(memory, whole, MADV_HUGEPAGE) == 0) huge.add(static_cast<int64_t>(whole));
+  if (has_huge_pages() && madvise(memory, whole, MADV_HUGEPAGE) == 0)
+    huge.add(static_cast<int64_t>(whole));
   return memory;
 }
 

@@ -21,8 +21,9 @@ struct RunningStatistics {
 };
 
 // x: (N, C) or (N, C, H, W), any float dtype. weight, bias: (C). y has the shape of x and
-// its memory format if that is NHWC, else NCHW. Statistics are computed in f32, or in f64 for f64. Training updates `running` in place and
-// throws (exit 2) if a channel has a single element. Also throws if shapes do not fit.
+// its memory format if that is NHWC, else NCHW. Statistics are computed in f32, or in f64 for f64.
+// Training updates `running` in place and throws (exit 2) if a channel has a single element. Also
+// throws if shapes do not fit.
 Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
                   const RunningStatistics& running, const BatchNormOptions& options = {},
                   Slot* slot = nullptr);

@@ -23,7 +23,8 @@ static int64_t launches_so_far() {
 }
 
 static Step recorded(Session& session, TrainingStep& train, int64_t rows) {
-  const Update update(session.zeros_like_batches(with_rows(rows, session.loader->transforms().shape())), 1);
+  const Update update(
+      session.zeros_like_batches(with_rows(rows, session.loader->transforms().shape())), 1);
   train(update);  // the first one also makes buffers
   const int64_t before = launches_so_far();
   OpLog log;
