@@ -103,6 +103,24 @@ class LaunchTest : public Program {
   std::string until(const std::string& name) const {
     return cat("while [ ! -e ", file(name), " ]; do sleep 0.01; done; ");
   }
+  // Two ranks that train slowly and save only at the end.
+  std::unique_ptr<RunningProgram> start_two_ranks() {
+    Args args =
+        tiny({"data={name: digits, train_size: 64, test_size: 20, batch_size: 8, "
+              "sim_latency_us: 20000}",
+              "train.epochs=1000", "eval.every=0", "ckpt.every=0", "--run-dir", "run"});
+    args.insert(args.begin(), {"launch", "--ranks", "2", "--"});
+    auto running = start(args, [] { setenv("OMP_NUM_THREADS", "1", 1); });
+    EXPECT_TRUE(running->says("epoch: 1, iter: 2"));
+    return running;
+  }
+  void expect_orderly_stop(RunningProgram& running) const {
+    const Ended ended = running.end();
+    EXPECT_EQ(ended.code, 143);
+    EXPECT_EQ(ended.err, "");
+    EXPECT_THAT(ended.out, HasSubstr("stopped by SIGTERM after step "));
+    EXPECT_EQ(checkpoints("run").size(), 1u);
+  }
 };
 
 }  // namespace
@@ -494,21 +512,19 @@ TEST_F(LaunchTest, SigtermOfTheProgramEndsItsRanks) {
 
 // As systemd does it for a service, for example.
 TEST_F(LaunchTest, ASignalToEveryProcessKeepsTheLastCheckpoint) {
-  Args args =
-      tiny({"data={name: digits, train_size: 64, test_size: 20, batch_size: 8, "
-            "sim_latency_us: 20000}",
-            "train.epochs=1000", "eval.every=0", "ckpt.every=0", "--run-dir", "run"});
-  args.insert(args.begin(), {"launch", "--ranks", "2", "--"});
-  const auto running = start(args, [] { setenv("OMP_NUM_THREADS", "1", 1); });
-  ASSERT_TRUE(running->says("epoch: 1, iter: 2"));
+  const auto running = start_two_ranks();
   for (const pid_t rank : children_of(running->process())) kill(rank, SIGTERM);
   usleep(2000);  // so that the two signals do not become one
   running->send(SIGTERM);
-  const Ended ended = running->end();
-  EXPECT_EQ(ended.code, 143);
-  EXPECT_EQ(ended.err, "");
-  EXPECT_THAT(ended.out, HasSubstr("stopped by SIGTERM after step "));
-  EXPECT_EQ(checkpoints("run").size(), 1u);
+  expect_orderly_stop(*running);
+}
+
+// `timeout` signals its child, and then the process group.
+TEST_F(LaunchTest, TwoSignalsWithinATenthOfASecondAreOneRequest) {
+  const auto running = start_two_ranks();
+  running->send(SIGTERM);
+  running->send(SIGTERM);
+  expect_orderly_stop(*running);
 }
 
 TEST_F(LaunchTest, RefusesWhatCannotWork) {

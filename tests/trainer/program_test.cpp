@@ -356,6 +356,7 @@ TEST_F(Program, ASecondSignalEndsItAtOnceWithWholeFiles) {
                   "toggles={num_workers: 0}", "train.epochs=100"}));
   ASSERT_TRUE(running->says("run folder"));
   running->send(SIGINT);
+  usleep(200000);  // within 0.1 s it would be the same request
   running->send(SIGINT);
   const Ended ended = running->end();
   EXPECT_EQ(ended.code, 130);
@@ -363,6 +364,32 @@ TEST_F(Program, ASecondSignalEndsItAtOnceWithWholeFiles) {
               Not(HasSubstr("continue with --resume")));  // not even the step was finished
   for (const std::string& name : checkpoints())
     EXPECT_NO_THROW(read_safetensors(folder_ / "runs/run/checkpoints" / name)) << name;
+}
+
+// `timeout` signals its child, and then the process group.
+TEST_F(Program, TwoSignalsWithinATenthOfASecondAreOneRequest) {
+  const auto running = start(tiny({kSlow, "ckpt={every: 0}", "train.epochs=100"}));
+  ASSERT_TRUE(running->says("iter: 2/4"));
+  running->send(SIGTERM);
+  running->send(SIGTERM);
+  const Ended ended = running->end();
+  EXPECT_EQ(ended.code, 143) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("continue with --resume"));
+  EXPECT_EQ(checkpoints().size(), 1u);
+}
+
+TEST_F(Program, ASignalOfTheParentAndALaterOneOfAnotherAreOneRequest) {
+  const auto running =
+      start(tiny({"data={name: digits, train_size: 64, test_size: 20, batch_size: 16, "
+                  "sim_latency_us: 600000}",
+                  "toggles={num_workers: 0}", "train.epochs=100"}));
+  ASSERT_TRUE(running->says("run folder"));
+  running->send(SIGTERM);
+  usleep(200000);  // the first batch takes 0.6 s
+  EXPECT_EQ(std::system(cat("kill -TERM ", running->process()).c_str()), 0);
+  const Ended ended = running->end();
+  EXPECT_EQ(ended.code, 143) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("continue with --resume"));
 }
 
 TEST_F(Program, SavesNowAndBearsAClosedTerminal) {

@@ -8,12 +8,15 @@
 #include <thread>
 #include "core/base/check.h"
 #include "core/base/file.h"
+#include "core/base/trace.h"
 
 namespace bellows {
 
 static std::atomic<int> stop_signal = 0;
 static std::atomic<bool> recording = false, save_requested = false, no_thread = false;
 static std::atomic<bool> stop_sent_by_parent = false, stop_sent_by_other = false;
+constexpr int64_t kBurstNs = 100'000'000;
+static std::atomic<int64_t> burst_end_ns = 0;  // of the last stop signal that was taken
 
 static std::mutex relay_lock;
 static const std::function<void(int)>* relay = nullptr;  // guarded by relay_lock
@@ -54,8 +57,17 @@ static void request_stop(int signal, bool by_parent) {
   _exit(128 + signal);  // the exit code that a shell reports for a process killed by it
 }
 
+// `timeout` signals its child and then the process group, so one request may arrive twice.
+static bool repeats(int signal) {
+  if (signal != SIGINT && signal != SIGTERM) return false;
+  const int64_t now = trace::now_ns();
+  if (now < burst_end_ns) return true;
+  burst_end_ns = now + kBurstNs;
+  return false;
+}
+
 static void take(int signal, bool by_parent) {
-  if (relayed(signal)) return;
+  if (repeats(signal) || relayed(signal)) return;
   if (signal == SIGUSR1)
     save_requested = true;
   else if (!recording)
@@ -96,6 +108,7 @@ Signals::Signals() {
   require_thread();
   stop_signal = 0;
   stop_sent_by_parent = stop_sent_by_other = false;
+  burst_end_ns = 0;
   recording = true;
 }
 
@@ -108,6 +121,7 @@ bool Signals::take_save_request() { return save_requested.exchange(false); }
 SignalRelay::SignalRelay(std::function<void(int)> pass_on) : pass_on_(std::move(pass_on)) {
   require_thread();
   const std::lock_guard lock(relay_lock);
+  burst_end_ns = 0;
   relay = &pass_on_;
 }
 

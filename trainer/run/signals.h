@@ -15,9 +15,10 @@ void wait_for_signals();
 const char* name_of_signal(int signal);  // of SIGINT or SIGTERM
 
 // While an object exists, SIGINT and SIGTERM request the end, SIGUSR1 requests a checkpoint and
-// SIGHUP is ignored. A second SIGINT or SIGTERM exits at once with 128 + signal, unless only one of
-// them was sent by the parent: it may be a launcher that passes the other one on. At most one
-// object per process.
+// SIGHUP is ignored. A second SIGINT or SIGTERM exits at once with 128 + signal, with two
+// exceptions. Within 0.1 s of the first it repeats that request, because `timeout` sends two. If
+// only one of them was sent by the parent, that may be a launcher which passes the other one on. At
+// most one object per process.
 class Signals {
  public:
   Signals();  // throws Error (exit 6) if the waiting thread could not be started
@@ -28,8 +29,9 @@ class Signals {
   bool take_save_request();  // true once after one or more SIGUSR1
 };
 
-// While an object exists, the signals above do nothing but call `pass_on`, on the waiting thread.
-// At most one object per process.
+// While an object exists, the signals above do nothing but call `pass_on`, on the waiting thread. A
+// SIGINT or SIGTERM within 0.1 s of the one that was passed on is dropped. At most one object per
+// process.
 class SignalRelay {
  public:
   explicit SignalRelay(std::function<void(int signal)> pass_on);  // throws Error as Signals() does
