@@ -192,6 +192,11 @@ TEST_F(LaunchTest, TheLastTwentyLinesOfTheCauseArePrinted) {
   EXPECT_EQ(std::ranges::count(ended.err, '\n'), 20);
 }
 
+TEST_F(LaunchTest, OnlyLinesThatWerePrintedAreMentioned) {
+  EXPECT_EQ(supervised({"exec sleep 100", "exit 3"}).err,
+            "launch: rank 1 ended first, with exit 3 (data)");
+}
+
 TEST_F(LaunchTest, TheExitCodeOfARankThatASignalEndedIsThatOfAShell) {
   const Ended crashed = supervised({"kill -SEGV $$", "exec sleep 100"});
   EXPECT_EQ(crashed.code, 128 + SIGSEGV);
@@ -299,6 +304,23 @@ TEST_F(LaunchTest, ARankThatFailsAfterSigtermCausesNoSecondSigterm) {
   EXPECT_EQ(ended.code, 8);
   EXPECT_THAT(ended.err, HasSubstr("rank 1 ended first, with exit 8 (storage)"));
   EXPECT_EQ(read("terms"), "one\n");
+}
+
+TEST_F(LaunchTest, AnAgreedStopIsNoFailure) {
+  const std::string later = cat("trap 'touch ", file("term"), "' TERM; sleep 0.3; exit ");
+  EXPECT_EQ(supervised({later + "143", "exit 143"}).code, 143);
+  EXPECT_EQ(supervised({later + "7", "exit 143"}).code, 143);  // it lost the one that had stopped
+  const Ended interrupted = supervised({later + "130", "exit 130"});
+  EXPECT_EQ(interrupted.code, 130);
+  EXPECT_EQ(interrupted.err, "");
+  EXPECT_FALSE(fs::exists(file("term")));  // nothing hurries a rank that stops
+}
+
+TEST_F(LaunchTest, AFailureAfterAnAgreedStopIsAFailure) {
+  const Ended failed = supervised({"sleep 0.3; exit 8", "exit 143"});
+  EXPECT_EQ(failed.code, 8);
+  EXPECT_THAT(failed.err, HasSubstr("rank 0 ended first, with exit 8 (storage)"));
+  EXPECT_EQ(supervised({"sleep 0.3; kill -SEGV $$", "exit 143"}).code, 128 + SIGSEGV);
 }
 
 // Ctrl-C of a terminal reaches a process group. In the launcher's, a rank would receive it twice.
@@ -524,6 +546,12 @@ TEST_F(LaunchTest, TwoSignalsWithinATenthOfASecondAreOneRequest) {
   const auto running = start_two_ranks();
   running->send(SIGTERM);
   running->send(SIGTERM);
+  expect_orderly_stop(*running);
+}
+
+TEST_F(LaunchTest, ASignalToOneRankStopsAll) {
+  const auto running = start_two_ranks();
+  kill(children_of(running->process()).back(), SIGTERM);
   expect_orderly_stop(*running);
 }
 

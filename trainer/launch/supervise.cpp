@@ -100,6 +100,8 @@ class RankProcess {
   void print_last_lines() const {  // to stderr
     for (const std::string& line : last_lines_) say_error(prefixed(line));
   }
+  // False if it printed nothing; output that is not read counts as printed.
+  bool printed() const { return output_ == RankOutput::ours || !last_lines_.empty(); }
 
  private:
   struct Stream {
@@ -139,6 +141,17 @@ static std::string end_of(const RankProcess& rank) {
   return cat("by signal ", signal, " (", strsignal(signal), ")");
 }
 
+// True if the rank stopped after a signal to it or to another rank, on which all have agreed.
+static bool stopped(const RankProcess& rank) {
+  const int signal = rank.code() - 128;
+  return !rank.signaled() && (signal == SIGINT || signal == SIGTERM);
+}
+
+// The end with the highest precedence is the cause. Exit 7 may follow from either of the others.
+static int precedence(const RankProcess& rank) {
+  return rank.code() == kDistributed ? 0 : stopped(rank) ? 1 : 2;
+}
+
 namespace {
 
 class Supervisor {
@@ -162,14 +175,15 @@ class Supervisor {
     }
     // After a stop signal, exit 7 is not a failure: ranks that end earlier disconnect from the
     // others.
-    const bool stopped = stop_ && ended_by_us_ && (!cause_ || cause_->code() == kDistributed);
-    if (stopped) return 128 + stop_;
+    if (stop_ && ended_by_us_ && (!cause_ || cause_->code() == kDistributed)) return 128 + stop_;
     if (!cause_) return 0;
+    if (stopped(*cause_)) return cause_->code();
     cause_->print_last_lines();
     fail(static_cast<Exit>(cause_->code()), "launch: rank ", cause_->rank(), " ended first, ",
          end_of(*cause_),
          cause_->code() == 128 + SIGKILL ? "; if nobody killed it, memory ran out: see dmesg"
-                                         : "; its last lines are above");
+         : cause_->printed()             ? "; its last lines are above"
+                                         : "");
   }
 
  private:
@@ -217,7 +231,7 @@ class Supervisor {
       rank.read_output();
     }
     const int64_t now = trace::now_ns();
-    if (cause_ && !term_ns_ && (cause_->code() != kDistributed || now - failed_ns_ > kSettleNs)) {
+    if (cause_ && !term_ns_ && now - cause_ns_ >= settle_ns()) {
       term_ns_ = now;
       end_all();
     }
@@ -228,13 +242,18 @@ class Supervisor {
     }
   }
 
+  // Time for the other ranks to end on their own.
+  int64_t settle_ns() const {
+    return cause_->code() == kDistributed ? kSettleNs : stopped(*cause_) ? grace_ns_ : 0;
+  }
+
   void note_end(const RankProcess& rank) {
     if (rank.code() == 0) return;
     if (fatal_.contains(rank.code() - 128)) {
       ended_by_us_ = true;
-    } else if (!cause_ || (cause_->code() == kDistributed && rank.code() != kDistributed)) {
+    } else if (!cause_ || precedence(rank) > precedence(*cause_)) {
       cause_ = &rank;
-      failed_ns_ = trace::now_ns();
+      cause_ns_ = trace::now_ns();
     }
   }
 
@@ -249,8 +268,8 @@ class Supervisor {
 
   std::list<RankProcess> ranks_;
   const int64_t grace_ns_;
-  const RankProcess* cause_ = nullptr;
-  int64_t failed_ns_ = 0, term_ns_ = 0;
+  const RankProcess* cause_ = nullptr;  // rank that ended first, unless we had signaled it
+  int64_t cause_ns_ = 0, term_ns_ = 0;
   // Guards the members below, and which ranks run, because signals arrive on another thread.
   std::mutex lock_;
   int stop_ = 0;         // the last SIGINT or SIGTERM that was passed on

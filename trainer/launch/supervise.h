@@ -22,6 +22,10 @@ struct SuperviseOptions {
 // unless its output is this process's own. Exit 7 may be the consequence of another rank's failure:
 // if that one ends within a second, it counts as the first.
 //
+// A rank that exits with 128 + SIGINT or SIGTERM has stopped after a signal to one of the ranks, on
+// which all have agreed. The others have grace_s to do the same, before they receive SIGTERM. If
+// none fails, returns that code.
+//
 // SIGINT, SIGTERM, SIGHUP and SIGUSR1 go to all ranks. If they end by SIGINT or SIGTERM, returns
 // 128 + signal. The second of these kills them, unless it follows within 0.1 s (SignalRelay).
 //
