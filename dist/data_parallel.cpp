@@ -12,6 +12,14 @@ void count_root_bytes(const ProcessGroup& group, size_t bytes) {
   if (group.rank() == 0) root_bytes.add(static_cast<int64_t>(bytes) * (group.world() - 1));
 }
 
+// Calls fn(), which waits for the other ranks, and counts its time as the reducer does.
+template <class Fn> static void count_wait(const Fn& fn) {
+  static trace::Counter& waited = trace::counter("dist.exposed_wait_ns");
+  const int64_t begin = trace::now_ns();
+  fn();
+  waited.add(trace::now_ns() - begin);
+}
+
 void DataParallel::return_gradients() const {
   const int world = group_.world();
   for (const auto& [name, tensor] : parameters_) {
@@ -19,7 +27,7 @@ void DataParallel::return_gradients() const {
     const int64_t n = mine.numel();
     const bool root = group_.rank() == 0;
     const Tensor all = root ? Tensor({world * n}, mine.dtype(), mine.device()) : Tensor();
-    group_.gather(mine, all, 0, name);
+    count_wait([&] { group_.gather(mine, all, 0, name); });
     count_root_bytes(group_, mine.nbytes());
     if (!root) continue;
     for (int rank = 1; rank < world; ++rank) add_into(mine, all.view({n}, {1}, rank * n));
@@ -45,7 +53,9 @@ void DataParallel::send_parameters(DeviceStepState& state) const {
   }
   const Tensor words = to(state.device(), words_of(state.read()));
   works.push_back(group_.broadcast(words, 0, "step state"));
-  for (const WorkPtr& work : works) work->wait();
+  count_wait([&] {
+    for (const WorkPtr& work : works) work->wait();
+  });
   StepState now;
   std::memcpy(&now, to(Device::cpu, words).bytes(), sizeof(now));
   state.write(now);

@@ -2,6 +2,8 @@
 #include "dist/reducer.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <chrono>
+#include <thread>
 #include "core/base/trace.h"
 #include "core/tensor/foreach.h"
 #include "ops/cross_entropy.h"
@@ -248,6 +250,21 @@ TEST(Reducer, TrainsLikeOneRankWithoutDdp) {
       EXPECT_EQ(bytes, 2 * std::ssize(expected) * 4 * (world - 1) * t.updates)
           << "all gradients to rank 0, and all parameters from it";
     }
+}
+
+TEST(Reducer, CountsTheWaitForASlowerRank) {
+  for (const bool ddp : {true, false}) {
+    const int64_t waited_ns = moved("dist.exposed_wait_ns", [&] {
+      on_ranks(2, [&](ThreadGroup& group) {
+        const Net net;
+        Reducer reducer(group, {.ddp = ddp}, net.parameters, {});
+        backward(net.loss(images({}, 0, 0, group.rank(), 1), labels(1)));
+        if (group.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+        reducer.wait();
+      });
+    });
+    EXPECT_GT(waited_ns, 50'000'000) << "ddp " << ddp;  // rank 0 may begin late
+  }
 }
 
 TEST(Reducer, TrainsAlmostAlikeOnCompressedGradients) {
