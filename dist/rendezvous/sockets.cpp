@@ -185,12 +185,13 @@ static int connect_socket(int socket, const Address& to, Clock::time_point deadl
 }
 
 int connect_to(const std::string& host, int port, Clock::time_point deadline, std::string& why) {
-  // Limits each attempt, because a host that is down now may be up at the next one.
-  deadline = std::min(deadline, Clock::now() + seconds(5));
   for (const Address& address : resolve(host.c_str(), port, 0, why)) {
+    // An address may drop packets while the next one answers, and a host that is down now may be up
+    // at the next attempt.
+    const auto limit = std::min(deadline, Clock::now() + seconds(5));
     const int type = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
     Descriptor socket(::socket(address.bytes.ss_family, type, 0));
-    const int error = socket.get() < 0 ? errno : connect_socket(socket.get(), address, deadline);
+    const int error = socket.get() < 0 ? errno : connect_socket(socket.get(), address, limit);
     if (!error) {
       configure(socket.get());
       return socket.release();

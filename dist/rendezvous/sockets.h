@@ -22,7 +22,8 @@ Descriptor listen_on(const std::string& host, bool all_local, int port);
 // Returns the host and the port by which this machine reaches a listening socket.
 std::pair<std::string, int> local_address_of(int listener);
 
-// Tries all addresses of `host` once. Returns a connected socket, or -1 with the reason in `why`.
+// Tries all addresses of `host` once, each for up to 5 s. Returns a connected socket, or -1 with
+// the reason in `why`.
 int connect_to(const std::string& host, int port, Clock::time_point deadline, std::string& why);
 
 // Receives up to 64 KiB and appends them to `buffer`. Returns false if the connection has ended,
