@@ -109,12 +109,6 @@ class NcclCommunicator : public Communicator {
                                stream_);
     });
   }
-  void reduce_scatter(const Tensor& all, const Tensor& mine, Reduction reduction) override {
-    call([&] {
-      return nccl().reduce_scatter(all.bytes(), mine.bytes(), mine.numel(), type_of(mine),
-                                   op_of(reduction), comm_, stream_);
-    });
-  }
 
   std::string error() override {
     const std::lock_guard lock(mutex_);

@@ -24,7 +24,6 @@ class Communicator {
   virtual void all_reduce(const Tensor& t, Reduction reduction) = 0;
   virtual void broadcast(const Tensor& t, int root) = 0;
   virtual void all_gather(const Tensor& mine, const Tensor& all) = 0;
-  virtual void reduce_scatter(const Tensor& all, const Tensor& mine, Reduction reduction) = 0;
   // Returns the error that NCCL's threads or kernels found, "" if there is none.
   virtual std::string error() = 0;
   // Ends all collectives, queued ones included. Later calls throw.

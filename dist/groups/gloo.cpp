@@ -60,21 +60,18 @@ void divide(DType dtype, void* to, size_t n, double divisor) {
 
 // ---- over TCP
 
-// to = sum or mean of `from` over the ranks, n values each; `from` may be `to`.
-void ring_all_reduce(const GlooCall& call, DType dtype, size_t n, void* from, void* to,
+// values = sum or mean of `values` over the ranks, n of each.
+void ring_all_reduce(const GlooCall& call, DType dtype, size_t n, void* values,
                      Reduction reduction) {
   const int world = call.context->size;
   const bool pair_mean = is_pair_mean(reduction, world);
   auto options = call.options<gloo::AllreduceOptions>();
-  visit_dtype(dtype, [&]<class T>(T) {
-    if (to != from) options.setInput(static_cast<T*>(from), n);
-    options.setOutput(static_cast<T*>(to), n);
-  });
+  visit_dtype(dtype, [&]<class T>(T) { options.setOutput(static_cast<T*>(values), n); });
   options.setReduceFunction([=](void* c, const void* a, const void* b, size_t count) {
     add_scaled(dtype, c, a, b, count, pair_mean ? 0.5 : 1);
   });
   gloo::allreduce(options);
-  if (reduction == Reduction::mean && !pair_mean) divide(dtype, to, n, world);
+  if (reduction == Reduction::mean && !pair_mean) divide(dtype, values, n, world);
 }
 
 // ---- through shared memory
@@ -162,7 +159,7 @@ class Gloo : public ProcessGroup {
     return start(
         cat("all_reduce (", name_of(reduction), ")"), {{t, true, true}}, what,
         [=, dtype = t.dtype(), n = t.numel()](const GlooCall& call, const Tensors& host) {
-          ring_all_reduce(call, dtype, n, host[0].bytes(), host[0].bytes(), reduction);
+          ring_all_reduce(call, dtype, n, host[0].bytes(), reduction);
         },
         [&](const Tensors& host) {
           return message(host[0], true, reduce_to(host[0].bytes(), t.dtype(), reduction));
@@ -186,7 +183,7 @@ class Gloo : public ProcessGroup {
   }
 
   WorkPtr all_gather(const Tensor& mine, const Tensor& all, const std::string& what) override {
-    check_collective(*this, device_, mine, all, Reduction::sum, what);
+    check_collective(*this, device_, mine, all, what);
     all.raise_version();
     return start(
         "all_gather", {{mine, true, false}, {all, false, true}}, what,
@@ -198,26 +195,6 @@ class Gloo : public ProcessGroup {
         },
         [](const Tensors& host) {
           return message(host[0], true, collect_to(host[1].bytes(), host[0].nbytes()));
-        });
-  }
-
-  // Gloo has no reduce_scatter, so each rank reduces everything and keeps its part.
-  WorkPtr reduce_scatter(const Tensor& all, const Tensor& mine, Reduction reduction,
-                         const std::string& what) override {
-    check_collective(*this, device_, mine, all, reduction, what);
-    mine.raise_version();
-    return start(
-        cat("reduce_scatter (", name_of(reduction), ")"), {{all, true, false}, {mine, false, true}},
-        what,
-        [=, dtype = all.dtype(), n = all.numel()](const GlooCall& call, const Tensors& host) {
-          std::vector<std::byte> reduced(host[0].nbytes());
-          ring_all_reduce(call, dtype, n, host[0].bytes(), reduced.data(), reduction);
-          const size_t bytes = host[1].nbytes();
-          std::copy_n(reduced.data() + call.context->rank * bytes, bytes, host[1].bytes());
-        },
-        [=, this, dtype = all.dtype()](const Tensors& host) {
-          const Read reduce = reduce_to(host[1].bytes(), dtype, reduction);
-          return message(host[0], true, own_part(host[1].nbytes(), reduce));
         });
   }
 
@@ -300,7 +277,7 @@ class Gloo : public ProcessGroup {
   // Only the root of a gather or scatter has all values.
   void check_root(const Tensor& mine, const Tensor& all, bool here, const std::string& what) const {
     if (here)
-      check_collective(*this, device_, mine, all, Reduction::sum, what);
+      check_collective(*this, device_, mine, all, what);
     else
       check_collective(*this, device_, mine, Reduction::sum, what);
   }

@@ -62,16 +62,9 @@ class Nccl : public ProcessGroup {
                  [&](Communicator& c) { c.broadcast(t, root); });
   }
   WorkPtr all_gather(const Tensor& mine, const Tensor& all, const std::string& what) override {
-    check_collective(*this, Device::cuda, mine, all, Reduction::sum, what);
+    check_collective(*this, Device::cuda, mine, all, what);
     all.raise_version();
     return start("all_gather", mine, what, [&](Communicator& c) { c.all_gather(mine, all); });
-  }
-  WorkPtr reduce_scatter(const Tensor& all, const Tensor& mine, Reduction reduction,
-                         const std::string& what) override {
-    check_collective(*this, Device::cuda, mine, all, reduction, what);
-    mine.raise_version();
-    return start(cat("reduce_scatter (", name_of(reduction), ")"), all, what,
-                 [&](Communicator& c) { c.reduce_scatter(all, mine, reduction); });
   }
   void barrier(const std::string& what) override {
     Collective collective{.op = "barrier", .what = what, .step = step};

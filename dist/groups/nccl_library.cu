@@ -21,7 +21,6 @@ const NcclLibrary& nccl() {
     library.require("ncclAllReduce", f.all_reduce);
     library.require("ncclBroadcast", f.broadcast);
     library.require("ncclAllGather", f.all_gather);
-    library.require("ncclReduceScatter", f.reduce_scatter);
     return f;
   }();
   return functions;

@@ -16,7 +16,6 @@ struct NcclLibrary {
   decltype(&::ncclAllReduce) all_reduce;
   decltype(&::ncclBroadcast) broadcast;
   decltype(&::ncclAllGather) all_gather;
-  decltype(&::ncclReduceScatter) reduce_scatter;
 };
 // Opens libnccl.so.2 on first use. Throws Error, exit 2, if it is missing.
 const NcclLibrary& nccl();

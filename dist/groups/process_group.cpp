@@ -20,9 +20,9 @@ void check_collective(const ProcessGroup& group, Device device, const Tensor& t,
 }
 
 void check_collective(const ProcessGroup& group, Device device, const Tensor& mine,
-                      const Tensor& all, Reduction reduction, const std::string& what) {
-  check_collective(group, device, mine, reduction, what);
-  check_collective(group, device, all, reduction, what);
+                      const Tensor& all, const std::string& what) {
+  check_collective(group, device, mine, Reduction::sum, what);
+  check_collective(group, device, all, Reduction::sum, what);
   CHECK(mine.dtype() == all.dtype() && mine.numel() * group.world() == all.numel(), group.backend(),
         ": ", what, ": ", all.numel(), " ", all.dtype(), " are not ", group.world(), " times ",
         mine.numel(), " ", mine.dtype());

@@ -46,9 +46,6 @@ class ProcessGroup {
   virtual WorkPtr broadcast(const Tensor& t, int root, const std::string& what) = 0;
   // mine: (n), all: (world * n): the values of all ranks, by rank.
   virtual WorkPtr all_gather(const Tensor& mine, const Tensor& all, const std::string& what) = 0;
-  // all: (world * n), mine: (n): this rank's part of the reduced values.
-  virtual WorkPtr reduce_scatter(const Tensor& all, const Tensor& mine, Reduction reduction,
-                                 const std::string& what) = 0;
   // all: (world * n) on `root`, ignored elsewhere; mine: (n). gather: the root receives the values
   // of all ranks, by rank. scatter: each rank receives its part of the root's. Both block until
   // that is done.
@@ -74,9 +71,9 @@ const char* name_of(Reduction reduction);
 // Throws Error, exit 2, unless `t` fits a group whose tensors are on `device`; `what` as above.
 void check_collective(const ProcessGroup& group, Device device, const Tensor& t,
                       Reduction reduction, const std::string& what);
-// The same for all_gather and reduce_scatter; `all` must have world * `mine` elements.
+// The same if one rank has `mine` and the result or the root has `all`: world * `mine` elements.
 void check_collective(const ProcessGroup& group, Device device, const Tensor& mine,
-                      const Tensor& all, Reduction reduction, const std::string& what);
+                      const Tensor& all, const std::string& what);
 
 struct GroupContext {
   Ranks ranks;

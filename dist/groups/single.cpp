@@ -21,11 +21,6 @@ class Single : public ProcessGroup {
     copy_into(all, mine);
     return done();
   }
-  WorkPtr reduce_scatter(const Tensor& all, const Tensor& mine, Reduction,
-                         const std::string&) override {
-    copy_into(mine, all);
-    return done();
-  }
   void barrier(const std::string&) override {}
   void abort(const std::string&) noexcept override {}
 

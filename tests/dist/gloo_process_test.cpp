@@ -84,8 +84,6 @@ std::string results_of(ProcessGroup& group) {
       works.push_back(group.all_gather(mine, all, "gathered"));
       for (const WorkPtr& work : works) work->wait();
       for (const Tensor& t : {sum, mean, all}) add(t);
-      group.reduce_scatter(all, mine, Reduction::sum, "reduced part")->wait();
-      add(mine);
       for (int root = 0; root < world; ++root) {
         const Tensor t = values(n), parts = values(n * world);
         group.broadcast(t, root, "root's")->wait();

@@ -132,21 +132,14 @@ TEST_P(Gloo, BroadcastsFromAnyRank) {
   }));
 }
 
-TEST_P(Gloo, GathersAndScattersByRank) {
+TEST_P(Gloo, GathersByRank) {
   expect_no_errors(ranks.run([&](ProcessGroup& group) {
     const int64_t n = 20'011;  // more than a chunk of shared memory
     for (const DType dtype : kDTypes) {
       const Tensor mine = values_of(dtype, n, [&](int64_t i) { return i % 50 + group.rank(); });
       const Tensor all({world * n}, dtype);
       group.all_gather(mine, all, "gather")->wait();
-      const std::string gathered = bits_of(all);
       for (int64_t i = 0; i < world * n; ++i) ASSERT_EQ(at(all, i), i % n % 50 + i / n) << dtype;
-      const Reduction reduction = dtype == DType::i64 ? Reduction::sum : Reduction::mean;
-      group.reduce_scatter(all, mine, reduction, "scatter")->wait();
-      const double factor = dtype == DType::i64 ? double(world) : 1;
-      for (int64_t i = 0; i < n; ++i)
-        ASSERT_EQ(at(mine, i), (i % 50 + group.rank()) * factor) << dtype;
-      EXPECT_EQ(bits_of(all) == gathered, true);  // the input is left as it was
     }
   }));
 }

@@ -43,10 +43,8 @@ TEST_F(NcclAloneOnDevice, TakesEveryDType) {
     alone.group->all_reduce(t, Reduction::sum, "sum")->wait();
     alone.group->all_gather(t, all, "gather")->wait();
     EXPECT_EQ(at(all, 99), 3) << dtype;
-    fill(all, 4);
-    alone.group->reduce_scatter(all, t, Reduction::sum, "scatter")->wait();
     alone.group->broadcast(t, 0, "broadcast")->wait();
-    EXPECT_EQ(at(t, 99), 4) << dtype;
+    EXPECT_EQ(at(t, 99), 3) << dtype;
   }
 }
 

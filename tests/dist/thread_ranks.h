@@ -96,14 +96,6 @@ class ThreadGroup : public ProcessGroup {
         for (size_t r = 0; r < parts.size(); ++r) copy(out, r * n, parts[r].in, 0, n);
     });
   }
-  WorkPtr reduce_scatter(const Tensor& all, const Tensor& mine, Reduction reduction,
-                         const std::string& what) override {
-    return start("reduce_scatter", what, {all, mine},
-                 [reduction, n = mine.numel()](const Meeting::Parts& parts) {
-                   const Tensor sum = total(parts, reduction);
-                   for (size_t r = 0; r < parts.size(); ++r) copy(parts[r].out, 0, sum, r * n, n);
-                 });
-  }
   void barrier(const std::string& what) override {
     start("barrier", what, {zeros({1}), {}}, [](const Meeting::Parts&) {})->wait();
   }

@@ -90,13 +90,13 @@ size_t size_of(ncclDataType_t type) {
 }
 
 // Adds in the order of the ranks, 16 bits in f32, and rounds once.
-template <class T> std::vector<T> reduced(const Parts& parts, size_t first, size_t n, bool mean) {
+template <class T> std::vector<T> reduced(const Parts& parts, size_t n, bool mean) {
   using Sum = std::conditional_t<sizeof(T) == 2, float, T>;
   std::vector<T> all(n);
   for (size_t i = 0; i < n; ++i) {
     Sum sum{};
     for (const Part& part : parts)
-      sum += bellows::convert<Sum>(reinterpret_cast<const T*>(part.from)[first + i]);
+      sum += bellows::convert<Sum>(reinterpret_cast<const T*>(part.from)[i]);
     all[i] = bellows::convert<T>(mean ? sum / static_cast<Sum>(parts.size()) : sum);
   }
   return all;
@@ -203,7 +203,7 @@ ncclResult_t all_reduce(const void* from, void* to, size_t n, ncclDataType_t typ
          {static_cast<const std::byte*>(from), static_cast<std::byte*>(to)}, stream,
          [=](const Parts& parts) {
            visit(type, [&]<class T>(T) {
-             const std::vector<T> all = reduced<T>(parts, 0, n, mean);
+             const std::vector<T> all = reduced<T>(parts, n, mean);
              for (const Part& part : parts) std::memcpy(part.to, all.data(), n * sizeof(T));
            });
          });
@@ -233,24 +233,6 @@ ncclResult_t all_gather(const void* from, void* to, size_t n, ncclDataType_t typ
            for (const Part& part : parts)
              for (size_t r = 0; r < parts.size(); ++r)
                std::memcpy(part.to + r * bytes, parts[r].from, bytes);
-         });
-  });
-}
-
-ncclResult_t reduce_scatter(const void* from, void* to, size_t n, ncclDataType_t type,
-                            ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
-  return nccl_call([=] {
-    const bool mean = op == ncclAvg;
-    meet(comm,
-         bellows::cat("ncclReduceScatter of ", n, " ", name_of(type), mean ? ", avg" : ", sum"),
-         {static_cast<const std::byte*>(from), static_cast<std::byte*>(to)}, stream,
-         [=](const Parts& parts) {
-           visit(type, [&]<class T>(T) {
-             for (size_t r = 0; r < parts.size(); ++r) {
-               const std::vector<T> mine = reduced<T>(parts, r * n, n, mean);
-               std::memcpy(parts[r].to, mine.data(), n * sizeof(T));
-             }
-           });
          });
   });
 }
@@ -299,7 +281,6 @@ const NcclLibrary& nccl() {
       .all_reduce = ::all_reduce,
       .broadcast = ::broadcast,
       .all_gather = ::all_gather,
-      .reduce_scatter = ::reduce_scatter,
   };
   return functions;
 }
