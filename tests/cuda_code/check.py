@@ -206,7 +206,10 @@ def main():
     parser.add_argument('--update', action='store_true', help='rewrite the table and the report')
     args = parser.parse_args()
     folder = args.build / 'CMakeFiles/bellows_cuda.dir'
-    objects = {str(p.relative_to(folder)).removesuffix('.o'): p for p in sorted(folder.rglob('*.cu.o'))}
+    ninja = args.build / 'build.ninja'  # an old build folder also has objects of deleted files
+    made = set(re.findall(r'^build (\S+\.cu\.o):', ninja.read_text(), re.M)) if ninja.exists() else None
+    objects = {str(p.relative_to(folder)).removesuffix('.o'): p for p in sorted(folder.rglob('*.cu.o'))
+               if made is None or str(p.relative_to(args.build)) in made}
     if not objects:
         skip(f'no CUDA objects in {folder}')
     tool = cuobjdump(args.build)
