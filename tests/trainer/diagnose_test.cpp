@@ -2,10 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <sstream>
 #include "autograd/backward.h"
 #include "core/base/trace.h"
 #include "core/config/config.h"
+#include "core/tensor/kernel.h"
 #include "tests/place.h"
 #include "tests/trainer/program.h"
 #include "trainer/diagnose/diagnosis.h"
@@ -31,6 +33,7 @@ Evidence healthy(const Names& overrides = {}) {
   e.cpu_used = 3.9;
   e.load_s = 0.5e-3;
   e.waited = 0.01;
+  e.others = 0;
   e.ops = {{"conv2d", 5e-3, 5e9}, {"linear", 2e-3, 1e9}};
   e.product_bytes = 1e6;
   e.between_ops_s = 0.5e-3;
@@ -76,8 +79,8 @@ const Planted kFaults[] = {
      "toggles.packed_dataset=on"},
     {"device_unused", [](Evidence& e) { e.gpu_idle = true; }, "device=cuda"},
     {"host_bound", [](Evidence& e) { e.between_ops_s = 6e-3; }, ""},
-    {"kernel_hot", [](Evidence& e) { e.config = config_of({"toggles.vendor_kernels=off"}); },
-     "toggles.vendor_kernels=on"},
+    {"kernel_hot", [](Evidence& e) { e.config = config_of({"toggles.batch_lanes=off"}); },
+     "toggles.batch_lanes=on"},
     {"blas_slow", [](Evidence& e) { e.fma_per_s = 50e12; }, ""},
     {"amp_worthwhile", [](Evidence& e) { e.on_gpu = e.tensor_cores = true; }, "toggles.amp=bf16"},
     {"gpu_contended", [](Evidence& e) { e.on_gpu = true, e.gpu_processes = 3; }, ""},
@@ -120,6 +123,32 @@ TEST(Diagnose, BlamesNobodyForThreadsOfTheRunThatWaitForEachOther) {
   Evidence e = healthy();
   e.waited = 2;
   EXPECT_THAT(rules_of(diagnose(e)), IsEmpty());
+}
+
+// Loader workers that have no core look like a slow disk.
+TEST(Diagnose, BlamesNoDiskWhereOtherProgramsMayHaveTakenTheCores) {
+  Evidence e = healthy({"toggles.num_workers=8"});
+  e.cpu_used = 1, e.waited = 2;
+  wait_for_data(e, 0.2);
+  EXPECT_THAT(rules_of(diagnose(e)), ElementsAre("io_starved"));
+  e.others = Evidence().others;
+  EXPECT_THAT(rules_of(diagnose(e)), IsEmpty());
+}
+
+TEST(Diagnose, OffersVendorKernelsOnlyForOpsThatHaveOne) {
+  Evidence e = healthy({"toggles.vendor_kernels=off", "toggles.batch_lanes=off"});
+  const auto remedies = [&](const char* op) {
+    e.ops = {{op, 5e-3}};
+    const Diagnosis d = diagnose(e);
+    return d.findings.empty() ? Names() : d.findings[0].remedies;
+  };
+  for (const char* op : {"optimizer", "zero_grad", "linear_tail"})
+    EXPECT_THAT(remedies(op), IsEmpty()) << op;
+  const bool library = std::ranges::any_of(
+      kernel_records(), [](const KernelRecord* kernel) { return kernel->vendor[0]; });
+  for (const char* op : {"conv2d", "linear", "matmul"})
+    EXPECT_EQ(std::ranges::count(remedies(op), "toggles.vendor_kernels=on"), library) << op;
+  EXPECT_THAT(remedies("conv2d"), Contains("toggles.batch_lanes=on"));
 }
 
 TEST(Diagnose, EveryRuleFiresOnItsFaultAlone) {
@@ -171,6 +200,16 @@ TEST(Diagnose, TellsFourClassesApart) {
   EXPECT_EQ(class_of(tiny), 1);
 }
 
+// Without them, all computing would count as time in ops.
+TEST(Diagnose, NamesAClassOnlyWithTimesOfOps) {
+  Evidence e = healthy();
+  EXPECT_EQ(to_json(diagnose(e)).at("class"), 3);
+  EXPECT_THAT(to_text(diagnose(e)), HasSubstr("limit: computing; class 3, a large model"));
+  e.ops.clear();
+  EXPECT_FALSE(to_json(diagnose(e)).contains("class"));
+  EXPECT_THAT(to_text(diagnose(e)), HasSubstr("limit: computing\n"));
+}
+
 // The law of the seeds' DeepLab case: 48.5 ms to load, 11.66 ms to compute.
 TEST(Diagnose, PredictsTheWorkersThatHideTheLoading) {
   Evidence e = healthy({"toggles.num_workers=2"});
@@ -191,6 +230,15 @@ TEST(Diagnose, TimesOfOpsAndTheRestAddUpToAnUpdate) {
   EXPECT_GT(ops, 0.8 * e.compute_s());  // optimizer and clearing gradients are no ops
   EXPECT_LT(ops, 1.02 * e.compute_s());
   EXPECT_TRUE(std::ranges::any_of(e.ops, [](const OpTime& op) { return op.flop > 0; }));
+}
+
+// Three workers deliver three batches at once: every third update waits for as long as three take.
+TEST(Diagnose, MeasuresForAsLongAsItIsTold) {
+  const Evidence e =
+      measure(config_of({"data.sim_latency_us=50000", "toggles.num_workers=3"}), 0.6);
+  const double s = std::accumulate(e.batch_cost.begin(), e.batch_cost.end(), 0.0);
+  EXPECT_EQ(e.batch_cost.size(), e.updates);
+  EXPECT_GT(s, 0.5);
 }
 
 TEST(Diagnose, SeesALoopThatNeverClearsGradients) {
@@ -248,6 +296,8 @@ TEST_F(DiagnoseProgram, ReadsTheFolderOfARun) {
   const Json found = json_in(run({"diagnose", "slow", "--json"}));
   EXPECT_EQ(found["measured_here"], false);
   EXPECT_GE(found["cores_used"].get<double>(), 0);
+  const bool watched = read("slow/metrics.jsonl").find("cpu_utilization") != std::string::npos;
+  EXPECT_EQ(found["others"] == -1, !watched) << "the run took less than a second";
   EXPECT_EQ(found["findings"][0]["rule"], "workers_too_few");
 }
 
@@ -297,6 +347,8 @@ TEST_F(DiagnoseProgram, RefusesWhatItCannotJudge) {
   expect_refusal({"diagnose"}, 2, "name either");
   expect_refusal({"diagnose", "nowhere"}, 2, "plan.yaml");
   expect_refusal({"diagnose", "nowhere", "--apply", "x.yaml"}, 2, "--apply needs --config");
+  expect_refusal({"diagnose", "--config", lenet_, "--json", "--apply", "x.yaml"}, 2,
+                 "--json excludes --apply");
   expect_refusal({"diagnose", "one", "two"}, 2, "one and two: it judges one run");
   write("own.yaml", "model: lenet\n");
   expect_refusal({"diagnose", "--config", "own.yaml", "--apply", "own.yaml"}, 2,

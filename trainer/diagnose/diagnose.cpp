@@ -27,11 +27,12 @@ static void declare(CommandLine& line, DiagnoseLine& given) {
   line.add_option("--seconds", given.seconds, "to train, after the warm-up")
       .positive()
       .shows_default();
-  line.add_option("--apply", given.apply,
-                  "YAML file to write, with the remedies of the first finding; `ab` then compares "
-                  "it with --config");
+  const auto apply =
+      line.add_option("--apply", given.apply,
+                      "YAML file to write, with the remedies of the first finding; `ab` then "
+                      "compares it with --config");
   line.add_option("--budget", given.budget, "time for that comparison").shows_default();
-  line.add_flag("--json", given.json, "print one JSON object");
+  line.add_flag("--json", given.json, "print one JSON object").excludes(apply);
 }
 
 // Writes a config that extends `base` by the settings.

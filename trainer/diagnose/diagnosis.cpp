@@ -83,10 +83,12 @@ std::string to_text(const Diagnosis& d) {
     text += fmt::format("  batches: {:.1f} MB/s\n", 1e-6 * e.batch_bytes / e.batch_s());
   if (e.disk_bytes_per_s >= 0)
     text += fmt::format("  disks: {:.1f} MB/s\n", 1e-6 * e.disk_bytes_per_s);
-  const int number = class_of(e);
-  const auto [name, advice] = describe(number);
-  text +=
-      wrapped(cat("limit: ", limit_of(e), "; class ", number, ", ", name, ": ", advice), "") + "\n";
+  std::string limit = cat("limit: ", limit_of(e));
+  if (!e.ops.empty()) {
+    const auto [name, advice] = describe(class_of(e));
+    limit += cat("; class ", class_of(e), ", ", name, ": ", advice);
+  }
+  text += wrapped(limit, "") + "\n";
   if (const Names off = untried(e); !off.empty())
     text += wrapped(cat("off, and able to run here: ", joined(off)), "  ") + "\n";
   if (d.findings.empty()) return text + "findings: none\n";
@@ -116,12 +118,13 @@ Json to_json(const Diagnosis& d) {
                {"batch_bytes", e.batch_bytes},
                {"disk_bytes_per_s", e.disk_bytes_per_s},
                {"limit", limit_of(e)},
-               {"class", class_of(e)},
-               {"class_name", describe(class_of(e)).name},
-               {"class_advice", describe(class_of(e)).advice},
                {"untried", untried(e)},
                {"ops", Json::array()},
                {"findings", Json::array()}};
+  if (!e.ops.empty()) {
+    const auto [name, advice] = describe(class_of(e));
+    json.update({{"class", class_of(e)}, {"class_name", name}, {"class_advice", advice}});
+  }
   for (const OpTime& op : e.ops)
     json["ops"].push_back({{"op", op.name}, {"s", op.s}, {"flop", op.flop}});
   for (const Fault& f : d.findings)

@@ -37,7 +37,7 @@ struct Evidence {
   // In cores, -1 if unknown: CPU time of the process, and time in which compute threads were ready
   // but had no core, per second.
   double cpu_used = -1, waited = -1;
-  double others = 0;  // share of all cores that went to other programs and machines; 0 if unknown
+  double others = -1;  // share of all cores that went to other programs and machines; -1: unknown
   int cores = 1;
 
   // Measured here only:
@@ -91,8 +91,9 @@ int64_t workers_needed(const Evidence& e);
 // Returns the toggles that `toggles: all` would switch on.
 Names untried(const Evidence& e);
 
-// The four kinds of training of the seed texts, by the share of an update in ops and how much work
-// loading is: 1 small model, light loading; 2 small, heavy; 3 large, light; 4 large, heavy.
+// The four kinds of training of the seed texts, by the share of an update in ops, whose times must
+// be known, and how much work loading is: 1 small model, light loading; 2 small, heavy; 3 large,
+// light; 4 large, heavy.
 int class_of(const Evidence& e);
 
 // Amdahl's law: the speedup if the remedy removes all that it can.

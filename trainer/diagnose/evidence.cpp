@@ -7,6 +7,7 @@
 #include "core/config/config.h"
 #include "core/device/device_info.h"
 #include "core/device/threads.h"
+#include "core/device/timer.h"
 #include "trainer/ab/busy.h"
 #include "trainer/diagnose/diagnosis.h"
 #include "trainer/doctor/doctor.h"
@@ -125,11 +126,9 @@ Evidence measure(const Config& config, double seconds) {
   const Kernels use(session.kernels());
   Updates train(session);
   for (int64_t k = 0; k < session.tuning.warm_up(); ++k) train.run();
-  constexpr double kFewest = 5, kMost = 2000;
-  const auto updates = int64_t(std::clamp(seconds / train.run(), kFewest, kMost));
+  constexpr int64_t kFewest = 5, kMost = 2000;
 
   Evidence e{.config = config,
-             .updates = updates,
              .on_gpu = session.device == Device::cuda,
              .cores = allowed_cores(),
              .measured = true};
@@ -139,7 +138,7 @@ Evidence measure(const Config& config, double seconds) {
     if (const std::optional<GpuLoad> gpu = nvml->read()) e.gpu_processes = int(gpu->processes);
   e.gpu_idle = !e.on_gpu && !gpus.gpus.empty() && gpus.code.runtime != 0;
   for (const NormedConv& conv : session.normed_convs) e.biases_before_norm += conv.has_bias;
-  Recorder recorder(session, 1, 1 + updates);
+  Recorder recorder(session, 1, 1 + kMost);
   recorder.after_update({.step = 1});  // starts recording
 
   const Counters before = trace::counters();
@@ -148,10 +147,16 @@ Evidence measure(const Config& config, double seconds) {
   const CpuShare cpu;
   const MachineClock machine;
   LoadMeter load;
-  for (int64_t k = 1; k <= updates; ++k) {
+  // Ends by the clock. No single update tells how many there is time for: the first ones are slow,
+  // and batches come in bursts.
+  const int64_t begin = trace::now_ns();
+  for (bool done = false; !done;) {
     e.batch_cost.push_back(train.run());
     e.reader_cost.push_back(train.reader_s);
-    recorder.after_update({.step = 1 + k});
+    ++e.updates;
+    done = e.updates == kMost || (e.updates >= kFewest && seconds_since(begin) >= seconds);
+    if (done) recorder.end_at(1 + e.updates);
+    recorder.after_update({.step = 1 + e.updates});
   }
   const CpuUse used = cpu.use();
   if (const auto seen = load.next()) e.disk_bytes_per_s = seen->disk_bytes_per_s;
@@ -193,6 +198,7 @@ Evidence evidence_of(const std::string& folder) {
   e.waited = total("cpu_waited", -1);
   if (const double cores = number_in(env, "cores"); cores > 0) e.cores = static_cast<int>(cores);
   const auto machine = finite(column(train, "cpu_utilization"));
+  // A run of less than a second has no such value in its log.
   if (!machine.empty() && e.cpu_used >= 0)
     e.others = std::max(0.0, mean(machine) - e.cpu_used / e.cores);
   if (const auto disk = finite(column(train, "disk_bytes_per_s")); !disk.empty())

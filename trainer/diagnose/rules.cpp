@@ -1,7 +1,9 @@
 // The rules. Each has a test that plants its fault; on a run without faults all are silent.
 #include <fmt/format.h>
 #include <algorithm>
+#include <map>
 #include "core/base/plural.h"
+#include "core/tensor/kernel.h"
 #include "data/loader/loader_law.h"
 #include "trainer/diagnose/diagnosis.h"
 
@@ -26,6 +28,22 @@ static Names switch_on(const Evidence& e, const Names& names) {
   return settings;
 }
 
+// Returns whether a library has a kernel for the op on the run's device. A kernel is named after
+// its op: "conv2d_backward_x". Some ops compute their products with kernels of other ops.
+static bool has_vendor_kernel(const Evidence& e, const std::string& op) {
+  static const std::map<std::string, Names> others = {
+      {"linear", {"matmul"}}, {"linear_relu", {"linear", "matmul"}}, {"einsum", {"matmul"}}};
+  Names names = others.contains(op) ? others.at(op) : Names();
+  names.push_back(op);
+  const int device = static_cast<int>(e.on_gpu ? Device::cuda : Device::cpu);
+  return std::ranges::any_of(kernel_records(), [&](const KernelRecord* kernel) {
+    const std::string name = kernel->name;
+    return kernel->vendor[device] && std::ranges::any_of(names, [&](const auto& of) {
+             return name == of || name.starts_with(of + "_backward");
+           });
+  });
+}
+
 static std::string percent(double share) { return fmt::format("{:.0f} %", 100 * share); }
 static std::string about_ms(double seconds) { return fmt::format("{:.3g} ms", 1e3 * seconds); }
 
@@ -33,6 +51,10 @@ static bool cores_full(const Evidence& e) { return e.cpu_used > 0.85 * e.cores; 
 // Other programs take the cores: then everything waits, and nothing else can be told. A run's own
 // teams of threads make each other wait on a quiet machine, too.
 static bool contended(const Evidence& e) { return e.waited > 0.1 * e.cores && e.others > 0.05; }
+// True also where the log of a run is too short to know of other programs.
+static bool may_be_contended(const Evidence& e) {
+  return contended(e) || (e.waited > 0.1 * e.cores && e.others < 0);
+}
 static bool starved(const Evidence& e) { return e.input_share() > 0.1; }
 
 int64_t workers_needed(const Evidence& e) {
@@ -42,7 +64,7 @@ int64_t workers_needed(const Evidence& e) {
 
 // The workers should keep up, and do not.
 static bool starved_by_enough(const Evidence& e) {
-  return starved(e) && !cores_full(e) && !contended(e) && workers_needed(e) <= e.workers();
+  return starved(e) && !cores_full(e) && !may_be_contended(e) && workers_needed(e) <= e.workers();
 }
 
 Names untried(const Evidence& e) {
@@ -60,6 +82,8 @@ Names untried(const Evidence& e) {
 static Judged workers_too_few(const Evidence& e) {
   const int64_t wanted = workers_needed(e);
   if (!starved(e) || cores_full(e) || wanted <= e.workers()) return {};
+  // More workers do the same work sooner, on the cores that are idle.
+  const double idle = e.cpu_used < 0 ? 1 : std::max(0.0, 1 - e.cpu_used / e.cores);
   return Fault{
       .text = fmt::format(
           "The step waits for data {} of the time{}. One worker needs {} for a batch, the step "
@@ -68,7 +92,7 @@ static Judged workers_too_few(const Evidence& e) {
           e.cpu_used < 0 ? ""
                          : fmt::format(", and {:.1f} of {} cores are in use", e.cpu_used, e.cores),
           about_ms(e.load_s), about_ms(e.compute_s()), count_of(wanted, "worker")),
-      .saves_s = e.reader_s(),
+      .saves_s = std::min(e.reader_s(), idle * e.batch_s()),
       .remedies = {cat("toggles.num_workers=", wanted)}};
 }
 
@@ -131,10 +155,14 @@ static Judged host_bound(const Evidence& e) {
 static Judged kernel_hot(const Evidence& e) {
   if (e.ops.empty()) return {};
   const double share = e.ops[0].s / std::max(e.batch_s(), 1e-12);
-  const Names remedies = switch_on(e, {"vendor_kernels", "batch_lanes"});
+  const std::string& op = e.ops[0].name;
+  Names toggles;
+  if (has_vendor_kernel(e, op)) toggles.push_back("vendor_kernels");
+  if (op == "conv2d" || op == "max_pool2d") toggles.push_back("batch_lanes");
+  const Names remedies = switch_on(e, toggles);
   if (share < 0.3 || remedies.empty()) return {};
   return Fault{.text = fmt::format("{} takes {} of an update, and other kernels for it are off.",
-                                   e.ops[0].name, percent(share)),
+                                   op, percent(share)),
                .saves_s = e.ops[0].s,
                .remedies = remedies};
 }

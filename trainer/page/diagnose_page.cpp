@@ -12,9 +12,10 @@ static std::string diagnose_numbers(const Json& report) {
   const Json& findings = report.at("findings");
   std::vector<KeyNumber> boxes = {
       {"limit", escaped(text_of(report, "limit")),
-       "an update takes " + seconds_text(number_of(report, "batch_cost"))},
-      {"class", fmt::format("{} of 4", report.at("class").get<int>()),
-       escaped(text_of(report, "class_name"))}};
+       "an update takes " + seconds_text(number_of(report, "batch_cost"))}};
+  if (report.contains("class"))
+    boxes.push_back({"class", fmt::format("{} of 4", report["class"].get<int>()),
+                     escaped(text_of(report, "class_name"))});
   if (!findings.empty())
     boxes.push_back({"largest possible gain",
                      fmt::format("{:.2f} ×", number_of(findings[0], "most_speedup")),
@@ -100,7 +101,7 @@ static std::string rates(const Json& report) {
 }
 
 static Page diagnose_page(const Json& report) {
-  std::string about = text_of(report, "class_advice");
+  std::string about = report.contains("class") ? text_of(report, "class_advice") : "";
   if (!about.empty()) about[0] = static_cast<char>(std::toupper(about[0]));
   return {"Bellows · diagnose", text_of(report, "name"), about,
           diagnose_numbers(report) + section("Where an update goes", time_of(report)) +

@@ -18,8 +18,9 @@ class Recorder {
   ~Recorder();
   Recorder(Recorder&&) = delete;
 
-  void after_update(const Position& at);  // call it after each update
-  Recording take();                       // call it once, after the window
+  void end_at(int64_t last) { last_ = last; }  // the window becomes [first, last)
+  void after_update(const Position& at);       // call it after each update
+  Recording take();                            // call it once, after the window
 
  private:
   void start();
@@ -27,7 +28,8 @@ class Recorder {
   void finish_device() const;
 
   const Session& session_;
-  const int64_t first_, last_;
+  const int64_t first_;
+  int64_t last_;
   Recording recording_;
   std::optional<OpLog> ops_;
   CoreWatch cores_;
