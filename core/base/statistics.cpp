@@ -80,7 +80,8 @@ Speedup speedup(const LogRatios& ratios, double error) {
   const double reach =
       student_t(error, rounds - 1) * std::sqrt(spread / static_cast<double>(rounds));
   result.interval = {std::exp(middle - reach), std::exp(middle + reach)};
-  if (spread > 0) result.between = std::max(0.0, 1 - mean(within) / spread);
+  if (std::ranges::all_of(ratios, [](const auto& blocks) { return blocks.size() > 1; }))
+    result.between = spread > 0 ? std::max(0.0, 1 - mean(within) / spread) : 0;
   return result;
 }
 

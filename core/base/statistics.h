@@ -2,6 +2,7 @@
 // with the speedup that the same protocol measures for two equal arms (a placebo).
 #pragma once
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -40,7 +41,9 @@ struct Speedup {
   Interval interval = {};
   double error = 0.05;  // probability that the interval misses the truth
   int64_t rounds = 0;
-  double between = 0;  // share of the variance of rounds that blocks do not explain, 0 to 1
+  // Share of the variance of rounds that blocks do not explain, 0 to 1. NaN: unknown, with one
+  // round or one block a round.
+  double between = std::numeric_limits<double>::quiet_NaN();
 };
 // A single round has no interval: it is from 0 to infinity.
 Speedup speedup(const LogRatios& ratios, double error = 0.05);

@@ -355,6 +355,14 @@ TEST(RoundPlan, EndsWhereTheAnswerIsClear) {
   EXPECT_FALSE(is_clear(result_of(99)));
 }
 
+// A difference has to exceed the placebo's, as in the verdict.
+TEST(RoundPlan, ResolvesNothingBelowTheNoiseOfThePlacebo) {
+  AbResult result = result_of(100);
+  EXPECT_LT(resolution(result, kRounds), 0.03);
+  result.placebo = arm("bellows_test=off again", 110, 0, 2);
+  EXPECT_GT(resolution(result, kRounds), 0.1);
+}
+
 // ---- findings
 
 TEST(AbFinding, StatesASpeedupWithItsIntervalAndThePlacebo) {
@@ -400,6 +408,14 @@ TEST(AbFinding, CountsProcessesAndNotBlocks) {
   for (AbBlock& block : result.off.processes[0].blocks) block.wall_s *= 1.1;
   EXPECT_THAT(headline(result), StartsWith("no difference shown: "));
   EXPECT_THAT(to_markdown(result), HasSubstr("- luck of a process: 9"));
+}
+
+TEST(AbFinding, SaysNothingOfTheLuckOfAProcessFromOneBlockEach) {
+  AbResult result = result_of(80);
+  for (AbArm* arm : {&result.off, &result.placebo, &result.on[0]})
+    for (AbProcess& process : arm->processes) process.blocks.resize(1);
+  EXPECT_THAT(to_markdown(result), Not(HasSubstr("luck of a process")));
+  EXPECT_TRUE(std::isnan(speedup(result, result.on[0]).between));
 }
 
 TEST(AbFinding, TakesTheClockThatItIsTold) {
@@ -665,6 +681,19 @@ TEST(AbReport, ShowsTheEnergyOfAStepWhereTheGpuMeasuresIt) {
   EXPECT_THAT(html, HasSubstr("<td class=r>2 J (2 to 2)</td>"));
 }
 
+// One arm on the GPU and the other on the CPU, whichever is first.
+TEST(AbReport, ShowsTheEnergyOfTheArmThatHasAGpu) {
+  for (const bool first : {true, false}) {
+    AbResult result = result_of(80);
+    for (AbProcess& process : (first ? result.off : result.on[0]).processes)
+      for (AbBlock& block : process.blocks) block.energy_j = 3.0 * double(block.steps);
+    EXPECT_THAT(to_markdown(result),
+                HasSubstr(cat("| energy of the GPU per step, J: median (quartiles) |",
+                              first ? " 3 (3 to 3) | - |" : " - | 3 (3 to 3) |")));
+    EXPECT_THAT(html_of(to_json(result), "ab"), HasSubstr("<td class=r>3 J (3 to 3)</td>"));
+  }
+}
+
 TEST(AbReport, HasAVerdictAndFindingsForEachOfSeveralArms) {
   AbResult result = result_of(80);
   result.on.push_back(arm("bellows_test=more", 200, 90, 5));
@@ -889,6 +918,8 @@ TEST_F(AbVerb, RefusesWhatMakesNoComparison) {
   refused_for("--toggle num_workers --value 1,2,1", "'1' is named twice");
   refused_for("--toggle num_workers --blocks 0", "--blocks");
   refused_for("--toggle num_workers --budget 5", "write seconds or minutes, such as 90s");
+  for (const char* budget : {"infs", "1e9m", "0x9s", "-1s"})
+    refused_for(cat("--toggle num_workers --budget=", budget), "is not a duration");
   refused_for("--toggle num_workers --budget 5s --processes 2", "--processes");
   refused_for("--toggle pin_memory device=cpu", "pin_memory=on: no effect without a GPU");
   refused_for("--toggle fused_optimizer --report here.txt", "here.md");

@@ -252,6 +252,19 @@ TEST(Scale, HasRoundTicks) {
   EXPECT_GE(log_scale(5, 5).ticks.size(), 1u);
 }
 
+TEST(Scale, HasFewTicksWhereValuesDifferInTheLastBitOnly) {
+  for (const double low : {0.1, 5.0, 1e16, 1e300, -1e16}) {
+    const double high = std::nextafter(low, INFINITY);
+    for (const Scale& scale : {scale_around(low, high, 4), scale_over(low, high, 4),
+                               scale_over(low, low, 4), log_scale(std::abs(low), std::abs(high))}) {
+      EXPECT_GE(scale.ticks.size(), 1u) << low;
+      EXPECT_LE(scale.ticks.size(), 7u) << low;
+      EXPECT_TRUE(std::ranges::is_sorted(scale.ticks, std::ranges::less_equal()));
+      EXPECT_TRUE(std::isfinite(scale.at(low)));
+    }
+  }
+}
+
 static Series waves(int64_t count) {
   Series s{"<s>"};
   for (int64_t i = 0; i < count; ++i) s.x.push_back(double(i)), s.y.push_back(double(i % 7));

@@ -105,7 +105,7 @@ AbResult compare_arms(const AbOptions& options, const Toggle* toggle) {
   }
   run_rounds(arms, result.options, result, [&](std::string& outlook, int64_t planned) {
     outlook =
-        fmt::format("differences from {:.1f} % on will show", 100 * resolution(result, planned));
+        fmt::format("differences from {:.1f} % on may show", 100 * resolution(result, planned));
     return is_clear(result);
   });
   return result;

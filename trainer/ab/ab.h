@@ -91,7 +91,8 @@ Finding compare_losses(const AbResult& result, const AbArm& on);
 // True if more rounds would not change the verdicts: each arm is faster, slower, or within 1 % of
 // the off arm.
 bool is_clear(const AbResult& result);
-// Returns the difference that the interval of the widest arm resolves: 0.02 is 2 %.
+// Returns the difference that the widest arm may show after so many rounds: its interval then has
+// to lie beyond the noise of the placebo, as judge() demands. 0.02 is 2 %.
 double resolution(const AbResult& result, int64_t rounds);
 
 std::string headline(const AbResult& result, const AbArm& on);  // verdict, ratio, interval, placebo

@@ -1,8 +1,8 @@
 #include "trainer/ab/arm_report.h"
 #include <fmt/format.h>
 #include <algorithm>
+#include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include "core/base/file.h"
@@ -40,12 +40,15 @@ void declare_rounds(CommandLine& line, ArmOptions& o, std::string& budget) {
 
 double budget_of(const std::string& verb, const std::string& text) {
   if (text.empty()) return 0;
-  char unit = 0, rest = 0;
   double amount = 0;
-  const bool fits = std::sscanf(text.c_str(), "%lf%c%c", &amount, &unit, &rest) == 2;
-  CHECK(fits && amount > 0 && (unit == 's' || unit == 'm'), verb, ": --budget: '", text,
-        "' is not a duration; write seconds or minutes, such as 90s or 2m");
-  return unit == 'm' ? 60 * amount : amount;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), amount);
+  const std::string unit = end;
+  const double seconds = unit == "m" ? 60 * amount : amount;
+  constexpr double kLongest = 1e7;
+  CHECK(error == std::errc() && (unit == "s" || unit == "m") && seconds > 0 && seconds < kLongest,
+        verb, ": --budget: '", text,
+        "' is not a duration; write seconds or minutes, such as 90s or 2m, below 1e7 s");
+  return seconds;
 }
 
 Names split(const std::string& list) {

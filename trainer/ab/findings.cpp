@@ -44,7 +44,7 @@ double resolution(const AbResult& result, int64_t rounds) {
                              student_t(s.error, s.rounds - 1) * std::sqrt(double(s.rounds));
     widest = std::max(widest, student_t(0.05, rounds - 1) * deviation / std::sqrt(double(rounds)));
   }
-  return noise_of({}) * std::exp(widest) - 1;
+  return noise_of(placebo_speedup(result)) * std::exp(widest) - 1;
 }
 
 Finding compare_footprints(const Toggle& toggle, const AbArm& off_arm, const AbArm& on_arm) {

@@ -1,5 +1,7 @@
 // Results of `trainer ab` as Markdown that is readable unrendered, and as JSON.
 #include <fmt/format.h>
+#include <algorithm>
+#include <cmath>
 #include "core/base/quoted.h"
 #include "core/base/utf8.h"
 #include "trainer/ab/ab.h"
@@ -45,6 +47,7 @@ std::string headline(const AbResult& result, const AbArm& on) {
 // ---- Markdown
 
 static std::string spread_text(const std::vector<double>& values, double unit = 1) {
+  if (values.empty()) return "-";
   return fmt::format("{:.4g} ({:.4g} to {:.4g})", unit * median(values),
                      unit * quantile(values, 0.25), unit * quantile(values, 0.75));
 }
@@ -92,7 +95,7 @@ static std::string arm_table(const AbResult& result) {
         [&](const AbArm& arm) { return mean_text(arm, o); });
   row(whole_runs ? "CPU time per run, ms" : "CPU time per step, ms",
       [&](const AbArm& arm) { return cost_text(arm, o, Clock::cpu); });
-  if (!energies_of(result.off, o).empty())
+  if (std::ranges::any_of(arms, [&](const AbArm* arm) { return !energies_of(*arm, o).empty(); }))
     row(whole_runs ? "energy of the GPU per run, J: median (quartiles)"
                    : "energy of the GPU per step, J: median (quartiles)",
         [&](const AbArm& arm) { return spread_text(energies_of(arm, o)); });
@@ -148,10 +151,11 @@ static std::string findings_text(const AbResult& result, const AbArm& on) {
     const Finding footprints = compare_footprints(*result.toggle, result.off, on);
     text = fmt::format("- footprint: {}{}\n", mark(footprints), footprints.text);
   }
-  return text + fmt::format(
-                    "- loss: {}{}\n- luck of a process: {:.0f} % of the variance lies "
-                    "between processes\n",
-                    mark(losses), losses.text, 100 * speedup(result, on).between);
+  text += fmt::format("- loss: {}{}\n", mark(losses), losses.text);
+  if (const double between = speedup(result, on).between; !std::isnan(between))
+    text += fmt::format("- luck of a process: {:.0f} % of the variance lies between processes\n",
+                        100 * between);
+  return text;
 }
 
 std::string to_markdown(const AbResult& result) {

@@ -136,7 +136,8 @@ static std::string about_arm(const Json& report, const Json& on) {
 static std::string arms(const Json& report) {
   HtmlTable table{{"arm", "time: median (quartiles)", "peak of tensors", "peak of the process"},
                   "lrrr"};
-  const bool metered = !energies_j(report.at("off")).empty();
+  bool metered = !energies_j(report.at("off")).empty();
+  for (const Json& on : report.at("on")) metered |= !energies_j(on).empty();
   if (metered) table.columns.push_back("energy of the GPU"), table.sides = "lrrrr";
   const auto add = [&](const Json& arm, const char* note) {
     table.rows.push_back({escaped(text_of(arm, "name") + note), median_ms(report, arm),

@@ -17,19 +17,28 @@ static double step_of(double range, int count) {
   return 10 * power;
 }
 
+// Returns the upper end: `high`, or low + room if the two are equal but for rounding. A step
+// between those would add nothing to a tick.
+static double upper_end(double low, double high, double room) {
+  return high - low > 1e-12 * std::abs(low) ? high : low + room;
+}
+
 static Scale with_ticks(Scale scale, double step) {
-  for (double i = std::ceil(scale.low / step - 1e-9); i * step <= scale.high + 1e-9 * step; ++i)
-    scale.ticks.push_back(i == 0 ? 0 : i * step);
+  constexpr int kMost = 100;  // far more than any chart has
+  const double first = std::ceil(scale.low / step - 1e-9);
+  const double last = std::floor(scale.high / step + 1e-9);
+  for (int i = 0; i < kMost && first + i <= last; ++i)
+    scale.ticks.push_back(first + i == 0 ? 0 : (first + i) * step);
   return scale;
 }
 
 Scale scale_over(double low, double high, int count) {
-  if (!(high > low)) high = low + 1;
+  high = upper_end(low, high, std::max(1.0, 1e-9 * std::abs(low)));
   return with_ticks({low, high}, step_of(high - low, count));
 }
 
 Scale scale_around(double low, double high, int count) {
-  if (!(high > low)) high = low + (low == 0 ? 1 : 0.1 * std::abs(low));
+  high = upper_end(low, high, low == 0 ? 1 : 0.1 * std::abs(low));
   const double step = step_of(high - low, count);
   return with_ticks({step * std::floor(low / step + 1e-9), step * std::ceil(high / step - 1e-9)},
                     step);
