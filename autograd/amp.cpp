@@ -21,8 +21,8 @@ DType& autocast() {
   return low;
 }
 
-// `copy` (t in another dtype) with history: backward casts the gradient back to t's dtype, unless a
-// leaf takes it as it is.
+// Records `copy`, which is t in another dtype. Backward casts the gradient to t's dtype, unless t
+// is a leaf that takes it as it is.
 static Tensor recorded(const Tensor& t, const Tensor& copy) {
   if (!will_record(t)) return copy;
   if (!is_leaf(t))

@@ -59,8 +59,8 @@ static Pass plan_pass(GradMeta* root) {
   return pass;
 }
 
-// t with these strides and a storage of its own: t itself where nothing else shares its storage and
-// the strides fit, else a copy.
+// Returns t with these strides, in a storage that nothing else references. Copies only if t is not
+// like that already.
 static Tensor own(Tensor&& t, const Strides& strides) {
   if (t.storage()->references() == 1 && t.is_dense()) return laid_out(t, strides);
   const Tensor y(t.shape(), strides, t.dtype(), t.device());

@@ -61,7 +61,8 @@ Tensor drawn(const std::function<Tensor()>& draw) {
   return t;
 }
 
-// x with history that stores its gradient in dx as it is; a leaf would copy it to its own strides.
+// Records x so that its gradient goes to dx with whatever strides it has. A leaf would copy it to
+// its own strides.
 static Tensor watched(const Tensor& x, Tensor& dx) {
   return record("recompute", x, {require_grad(full({}, 0))}, [&dx](const Tensor& dy) {
     dx = dy;

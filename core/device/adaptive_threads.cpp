@@ -71,7 +71,7 @@ struct Watch {
   int threads = omp_get_max_threads();
   Adaptive adaptive = Adaptive::off;
   ThreadGovernor governor{threads};
-  std::vector<std::unique_ptr<WaitClock>> clocks;  // one for each thread in use
+  std::vector<std::unique_ptr<WaitClock>> clocks;  // of the OpenMP team and the workers
   int64_t window_begin_ns = 0;
   int64_t window_waited_ns = 0, waited_ns = 0;
   int64_t used_before_ns = 0;

@@ -6,8 +6,8 @@
 
 namespace bellows {
 
-// Captures in progress in this process. Changed and read with the lock, and read without it where
-// the answer may be stale.
+// Number of captures in progress. Increased with the lock, decreased without it, and read without
+// it where the answer may be stale.
 static constinit std::atomic<int> captures{0};
 static std::mutex& captures_mutex() {
   static std::mutex& mutex =

@@ -63,7 +63,7 @@ static std::optional<double> warm_up(const Candidate& candidate, const Tensor& f
   }
 }
 
-// End of this thread's innermost search; 0: none runs.
+// Deadline of the innermost search on this thread; 0 if none runs.
 static thread_local int64_t search_ends_ns = 0;
 
 namespace {

@@ -26,8 +26,8 @@ struct BatchResult {
 };
 
 // The samples of one update, split into min(parts, samples) micro-batches whose sizes differ by at
-// most one. They are views of the whole batch. `weight` multiplies their shares: that of the batch
-// among those of other ranks.
+// most one. They are views of the whole batch. `weight` multiplies their shares: it is the weight
+// of this rank's batch among those of all ranks.
 class Update {
  public:
   Update(const Batch& whole, int64_t parts, double weight = 1);

@@ -7,7 +7,7 @@
 
 namespace bellows {
 
-// The keys of all four are keys of `data`.
+// All options of these groups are keys of `data`, without a prefix.
 struct LoaderOptions {
   SamplerOptions sampler = {};
   BatchOptions batch = {};

@@ -36,8 +36,7 @@ class Describe : public Visitor {
 // Number of files and checksum of their paths, sizes and times: of files, and of all files and
 // folders below a folder. Independent of the order in which they are found. A folder's time changes
 // if something in it is renamed, so files that change places are noticed even if their sizes and
-// times are equal. The time of the last change of status also tells chmod and chown, after which a
-// file may be readable that was not.
+// times are equal. ctime also changes with chmod and chown, which may make a file readable.
 std::string stamp(const Sources& paths) {
   uint64_t files = 0, sum = 0;
   const auto add = [&](const fs::path& file) {

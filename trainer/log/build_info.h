@@ -1,4 +1,5 @@
-// What CMake knows of this program. In one small file, because the commit changes with each commit.
+// Version, commit and compiler flags, which CMake passes. A file of its own, so that a new commit
+// compiles little.
 #pragma once
 
 namespace bellows::build {

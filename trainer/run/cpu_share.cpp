@@ -9,7 +9,7 @@
 namespace bellows {
 
 std::string cpu_line(const CpuUse& use) {
-  // With all the cores, its own teams of threads, libgomp's and ours, kept each other waiting.
+  // If the process used all its cores, its own threads waited for each other, not for others'.
   if (use.waited < 0.1 || use.used > 0.95 * pool_threads()) return "";
   double load = 0;
   getloadavg(&load, 1);

@@ -450,8 +450,8 @@ class Loop {
   int64_t nonfinite_ = 0;  // consecutive non-finite losses
   StepState seen_;         // at the last log step, with fp16 loss scaling
   int64_t stuck_ = 0;      // skipped updates since one was applied or the scale changed
-  // training_s() after the last update of an epoch, until the first batch of the next one is there;
-  // and how long that took. The first log line of an epoch reports it.
+  // Set between an epoch's end and the next one's first batch: training_s() at the end. The gap is
+  // the time between the two; the first log line of an epoch reports it.
   std::optional<double> epoch_end_s_, epoch_gap_s_;
   LogPoint last_;  // values of the last log line
   std::optional<Position> saved_;

@@ -104,7 +104,7 @@ class Session {
   std::vector<std::unique_ptr<Loader>> other_loaders_;  // on rank 0 in dp: loaders of other ranks
   std::vector<std::unique_ptr<Feed>> device_feeds_;
   RateState rate_state_;
-  mutable std::string data_fingerprint_;  // once it is asked for
+  mutable std::string data_fingerprint_;  // "" until it is asked for
   bool draws_ = true;                     // some layer's random values depend on state->forwards
 };
 
