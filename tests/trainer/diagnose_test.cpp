@@ -348,7 +348,7 @@ TEST_F(DiagnoseProgram, RefusesWhatItCannotJudge) {
   expect_refusal({"diagnose", "nowhere"}, 2, "plan.yaml");
   expect_refusal({"diagnose", "nowhere", "--apply", "x.yaml"}, 2, "--apply needs --config");
   expect_refusal({"diagnose", "--config", lenet_, "--json", "--apply", "x.yaml"}, 2,
-                 "--json excludes --apply");
+                 "--apply excludes --json");
   expect_refusal({"diagnose", "one", "two"}, 2, "one and two: it judges one run");
   write("own.yaml", "model: lenet\n");
   expect_refusal({"diagnose", "--config", "own.yaml", "--apply", "own.yaml"}, 2,
