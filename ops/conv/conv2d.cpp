@@ -1,4 +1,5 @@
 #include "ops/conv/conv2d.h"
+#include <Eigen/Core>
 #include "autograd/amp.h"
 #include "autograd/backward.h"
 #include "core/base/round.h"

@@ -1,9 +1,9 @@
 // Shared parts of the CPU algorithms for convolution: the plain one in ops/conv/conv2d.cpp, and the
 // candidates of autotuning in ops/conv/conv2d_*.cpp.
 #pragma once
-#include <Eigen/Core>
 #include "core/tensor/copy.h"
 #include "ops/conv/conv2d.h"
+#include "ops/reduce.h"
 
 namespace bellows::conv2d_cpu {
 
@@ -21,17 +21,9 @@ struct Sizes {
   int64_t N, C, H, W, K, KH, KW, OH, OW, stride, padding;
 };
 
-// db[k] = sum over n and pixels of dy[n, k]. dy must be contiguous (NCHW).
+// db[k] = sum over n and pixels of dy[n, k].
 inline void sum_pixels(const Tensor& dy, const Tensor& db) {
-  const int64_t N = dy.dim(0), K = dy.dim(1), pixels = dy.dim(2) * dy.dim(3);
-  visit_float(dy.dtype(), [&]<class T>(T) {
-    using Rows = Eigen::Array<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-    Eigen::Map<Eigen::Array<T, Eigen::Dynamic, 1>> sums(db.ptr<T>(), K);
-    sums.setZero();
-    for (int64_t n = 0; n < N; ++n)
-      sums += Eigen::Map<const Rows>(dy.ptr<T>() + n * K * pixels, K, pixels).rowwise().sum();
-  });
-  db.raise_version();
+  copy_into(db, kernels::sum(dy, {1, dy.dim(1), 1, 1}, 1).view_as(db.shape()));
 }
 
 inline bool floats(const Tensor& t) { return t.dtype() == DType::f32 || t.dtype() == DType::f64; }

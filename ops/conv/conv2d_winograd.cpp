@@ -502,7 +502,7 @@ static void backward_w(const Tensor& dy_, const Tensor& x_, const Tensor& dw, co
     visit_stored(x.dtype(), [&](auto zero) { sum_products(ordered, zero); });
   });
   dw.raise_version();
-  if (db.defined()) conv2d_cpu::sum_pixels(contiguous(dy), db);
+  if (db.defined()) conv2d_cpu::sum_pixels(dy, db);
 }
 
 // ---- registration
@@ -517,7 +517,7 @@ static bool fits_backward_x(const Tensor& dy, const Tensor& w, const Shape&,
 }
 static bool fits_backward_w(const Tensor&, const Tensor& x, const Tensor& dw, const Tensor& db,
                             const Conv2dOptions& options, Slot& slot) {
-  return fits(x, dw, db, options, slot) && (!db.defined() || conv2d_cpu::floats(x));
+  return fits(x, dw, db, options, slot);
 }
 static const bool algorithm =
     kernels::conv2d.algorithm_on(Device::cpu, "winograd", fits, forward) &&
