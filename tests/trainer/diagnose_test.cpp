@@ -281,8 +281,11 @@ TEST_F(DiagnoseProgram, FindsASlowDiskByTraining) {
   const Json found = json_in(run(args));
   EXPECT_EQ(found["kind"], "diagnose");
   EXPECT_EQ(found["limit"], "input");
-  EXPECT_EQ(found["findings"][0]["rule"], "workers_too_few");
-  const std::string remedy = found["findings"][0]["remedies"][0];
+  // On a busy machine, host_contended may be the first finding.
+  const auto at = std::ranges::find_if(
+      found["findings"], [](const Json& finding) { return finding["rule"] == "workers_too_few"; });
+  ASSERT_NE(at, found["findings"].end()) << found;
+  const std::string remedy = (*at)["remedies"][0];
   const double compute = found["batch_cost"].get<double>() - found["reader_cost"].get<double>();
   const double workers = std::stod(remedy.substr(remedy.find('=') + 1));
   EXPECT_NEAR(workers, std::min(20e-3 / compute, 64.0), 1 + 0.3 * workers);
