@@ -27,7 +27,7 @@ void DataParallel::return_gradients() const {
     const int64_t n = mine.numel();
     const bool root = group_.rank() == 0;
     const Tensor all = root ? Tensor({world * n}, mine.dtype(), mine.device()) : Tensor();
-    count_wait([&] { group_.gather(mine, all, 0, name); });
+    count_wait([&, &name = name] { group_.gather(mine, all, 0, name); });
     count_root_bytes(group_, mine.nbytes());
     if (!root) continue;
     for (int rank = 1; rank < world; ++rank) add_into(mine, all.view({n}, {1}, rank * n));
