@@ -173,12 +173,12 @@ static std::shared_ptr<const Dataset> make_image_folder(const ImageFolderOptions
   return std::make_shared<ImageFolder>(info, pick(o, classes, c.split));
 }
 
-static Sources folder_sources(const ImageFolderOptions& o) {
+static Sources image_folder_sources(const ImageFolderOptions& o) {
   if (o.hold_out) return {o.root};
   return {folder_of(o, Split::train), folder_of(o, Split::test)};
 }
 
-static const AddSources image_folders("image_folder", &folder_sources);
+static const AddSources image_folder_files("image_folder", &image_folder_sources);
 static const AddEntry<MakeDataset> image_folder_entry("image_folder",
                                                       "JPEG and PNG files, a folder a class",
                                                       &make_image_folder);
