@@ -291,6 +291,8 @@ TEST_F(Program, ACheckpointFileBranchesIntoANewFolder) {
 TEST_F(Program, ResumeRefusesToBecomeAnotherRun) {
   run(tiny({}));
   expect_refusal(tiny({"--resume", "seed=2"}), 2, "cannot change seed: 1 -> 2");
+  expect_refusal(tiny({"--resume", "toggles={gradient_accumulation: 2}"}), 2,
+                 "cannot change train.accumulate: 1 -> 2");  // other statistics in batch norm
   expect_refusal(tiny({"--resume", "--overwrite"}), 2, "exclude each other");
   expect_refusal(tiny({"--resume", "nowhere"}), 4, "nowhere: no such checkpoint or run folder");
   expect_refusal(tiny({"--resume", "runs/run", "--run-dir", "runs/b"}), 2, "in its own folder");

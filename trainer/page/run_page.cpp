@@ -53,8 +53,8 @@ static std::string numbers_of(const Json& run) {
   const double time = number_in(totals, "elapsed_s");
   if (std::isfinite(time))
     numbers.push_back({"time", seconds_text(time),
-                       fmt::format("{:.0f} epochs, {:.0f} steps", number_in(totals, "epoch"),
-                                   number_in(totals, "step"))});
+                       cat(count_of(int64_t(number_in(totals, "epoch")), "epoch"), ", ",
+                           count_of(int64_t(number_in(totals, "step")), "step"))});
   return key_numbers(numbers);
 }
 
