@@ -2,6 +2,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <utility>
 #include "core/base/file.h"
 #include "core/base/trace.h"
 #include "core/config/config.h"
@@ -60,7 +61,7 @@ static Plan measured_plan(Plan plan) {
 }
 
 namespace {
-// Trains epoch after epoch. Times each update, and its wait for data.
+// Trains epoch after epoch.
 class Updates {
  public:
   explicit Updates(Session& session) : session_(session), train_(session) {
@@ -68,17 +69,15 @@ class Updates {
     session.model->train(true);
   }
 
-  // Returns the seconds that the update took.
+  // Makes an update. Returns the seconds that it waited for data.
   double run() {
     const int64_t begin = trace::now_ns();
     next();
-    const int64_t loaded = trace::now_ns();
+    const double reader_s = seconds_since(begin);
     train_({batch_, session_.plan.train.accumulate});
     synchronize(current_stream(session_.device));
-    reader_s = 1e-9 * double(loaded - begin);
-    return 1e-9 * double(trace::now_ns() - begin);
+    return reader_s;
   }
-  double reader_s = 0;  // of the last update
   double batch_bytes() const { return double(batch_.x.nbytes()); }
 
  private:
@@ -138,8 +137,6 @@ Evidence measure(const Config& config, double seconds) {
     if (const std::optional<GpuLoad> gpu = nvml->read()) e.gpu_processes = int(gpu->processes);
   e.gpu_idle = !e.on_gpu && !gpus.gpus.empty() && gpus.code.runtime != 0;
   for (const NormedConv& conv : session.normed_convs) e.biases_before_norm += conv.has_bias;
-  Recorder recorder(session, 1, 1 + kMost);
-  recorder.after_update({.step = 1});  // starts recording
 
   const Counters before = trace::counters();
   const MakingTime& making = session.loader->making_time();
@@ -147,12 +144,15 @@ Evidence measure(const Config& config, double seconds) {
   const CpuShare cpu;
   const MachineClock machine;
   LoadMeter load;
+  Recorder recorder(session, 1, 1 + kMost);
+  recorder.after_update({.step = 1});  // starts recording
   // Ends by the clock. No single update tells how many there is time for: the first ones are slow,
   // and batches come in bursts.
   const int64_t begin = trace::now_ns();
+  int64_t end = begin;  // of an update, where the next one begins
   for (bool done = false; !done;) {
-    e.batch_cost.push_back(train.run());
-    e.reader_cost.push_back(train.reader_s);
+    e.reader_cost.push_back(train.run());
+    e.batch_cost.push_back(seconds_since(std::exchange(end, trace::now_ns())));
     ++e.updates;
     done = e.updates == kMost || (e.updates >= kFewest && seconds_since(begin) >= seconds);
     if (done) recorder.end_at(1 + e.updates);
