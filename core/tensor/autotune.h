@@ -39,9 +39,10 @@ class Tuning {
 };
 
 // Compares the results of a candidate with those of the plain implementation, pairwise. Returns ""
-// if they are equal but for rounding, else how far apart they are. Shapes may differ in axes of
-// length 1. Waits for the device.
-std::string difference(const std::vector<Tensor>& got, const std::vector<Tensor>& plain);
+// if they are equal but for rounding, else how far apart they are; nullopt if plain ones are NaN or
+// Inf, which shows nothing. Shapes may differ in axes of length 1. Waits for the device.
+std::optional<std::string> difference(const std::vector<Tensor>& got,
+                                      const std::vector<Tensor>& plain);
 
 // Returns whether the search that runs on this thread has used its kernels.search_seconds. It then
 // times no further candidate, as soon as it has one.

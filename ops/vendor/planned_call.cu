@@ -1,4 +1,5 @@
 #include <map>
+#include <utility>
 #include "core/base/module_path.h"
 #include "core/base/output.h"
 #include "core/base/trace.h"
@@ -67,8 +68,9 @@ void PlannedCall::try_out(Candidate& candidate, const Trial& trial, Tensors& pla
       const Kernels only_plain({});
       plain = trial.plain();
     }
-    if (const std::string why = difference(got, plain); !why.empty()) throw PlanFailure(why);
-    candidate.is_right = true;
+    const std::optional<std::string> why = difference(got, plain);
+    if (why && !why->empty()) throw PlanFailure(*why);
+    candidate.is_right = why.has_value();
   } catch (const PlanFailure& failure) {
     drop(candidate.name, failure.what());
     throw;
@@ -79,10 +81,12 @@ void PlannedCall::settle(bool due, const Trial& trial) {
   const PoolScope shared(nullptr);  // memory of the trial is not a graph's
   Tensors plain;                    // results of the plain kernel, which runs once
   if (due) search(trial, plain);
-  while (is_unproven()) {
+  // Until one is right, or the values do not show it: then the next call compares.
+  for (bool dropped = true; std::exchange(dropped, false) && is_unproven();) {
     try {
       try_out(now_, trial, plain);
-    } catch (const PlanFailure&) {  // dropped
+    } catch (const PlanFailure&) {
+      dropped = true;
     }
   }
 }

@@ -29,8 +29,8 @@ class PlannedCall {
 
   // Returns false, having done nothing, if no plan can run: the caller then runs its plain kernel,
   // and the log has a line about it, once per layer. Under Autotune::benchmark, searches for the
-  // fastest plan, and uses none before its values were compared with the plain kernel's;
-  // make_trial() then returns the Trial.
+  // fastest plan, and compares its values with the plain kernel's, in the first call in which those
+  // are finite; make_trial() then returns the Trial.
   //
   // In a capture nothing may fail, so it uses only a plan that has run before. The graph shares
   // the ownership of the plan.
@@ -49,7 +49,7 @@ class PlannedCall {
     std::string name = {};
     std::shared_ptr<const VendorPlan> plan = {};
     bool has_run = false;   // outside captures, without an error
-    bool is_right = false;  // compared with the plain kernel
+    bool is_right = false;  // its values were compared with the plain kernel's
   };
   bool is_unproven();
   void settle(bool due, const Trial& trial);

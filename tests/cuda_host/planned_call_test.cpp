@@ -190,6 +190,16 @@ TEST_F(Searches, DropAPlanWhoseValuesAreWrong) {
   expect_right(convolve());
 }
 
+// As in the first updates in f16, before the loss scale has come down.
+TEST_F(Searches, CompareAgainWhereTheValuesWereNotFinite) {
+  vendor_library.faults["first"].wrong = -1;
+  vendor_library.faults["second"].slow = vendor_library.faults["third"].slow = 200;
+  const Tensor overflown = full(x_.shape(), INFINITY, x_);
+  EXPECT_EQ(log_of([&] { kernels::conv2d(overflown, w_, {}, {}, slot); }), "");
+  EXPECT_THAT(log_of([&] { expect_right(convolve()); }),
+              HasSubstr("conv2d: plan first is dropped"));
+}
+
 TEST_F(Searches, TimeBothPassesOfBatchNormTogether) {
   const Tensor image = contiguous(on_device(normal({2, 8, size, size}, 1), DType::f32), kNHWC);
   const Tensor one = full({8}, 1, DType::f32, Device::cuda);
