@@ -48,7 +48,8 @@ Tensor gather_cuda(const Tensor& x, int axis, const Tensor& index) {
 }
 
 // The indexed axis. dy and index have `picks` elements along it; dx has `size`, cut into parts. One
-// thread adds everything picked from its part of a line, so the order is that of the index.
+// thread adds everything picked from its part of a line, so the order is that of the index. Where
+// an index is outside of the axis, each part begins with nowhere().
 struct Axis {
   int64_t picks, dy_step, index_step;
   int64_t size, dx_step, part;
@@ -66,6 +67,8 @@ __global__ void put_back(Acc<T>* dx, const T* dy, const int64_t* index, Walk<3> 
       const int64_t k = index[at[1] + j * axis.index_step];
       if (k >= begin && k < end)
         dx[at[2] + k * axis.dx_step] += Acc<T>(dy[at[0] + j * axis.dy_step]);
+      else if (k < 0 || k >= axis.size)
+        dx[at[2] + begin * axis.dx_step] = nowhere<Acc<T>>();
     }
   }
 }

@@ -1,6 +1,7 @@
 // Ops that pick elements of x by index. On the CPU an index outside its axis throws (exit 2). A
-// device does not check: such an index picks NaN, or the lowest value of an integer type. Gradients
-// of elements that were picked repeatedly are added in the order of the index.
+// device does not check: such an index picks NaN, or the lowest value of an integer type, and makes
+// gradients NaN. Gradients of elements that were picked repeatedly are added in the order of the
+// index.
 #pragma once
 #include "core/tensor/kernel.h"
 

@@ -297,7 +297,9 @@ Tensor run(const Job<T>& job, const Tensor& w, const Tensor& dw, const Tensor& d
   const Sizes& z = job.z;
   const int64_t chunks = ceil_div(z.N, kSamples), samples = std::min(z.N, kSamples);
   const int64_t part = z.K * (job.patch() + 1), winners = samples * z.K * job.winners;
-  const Tensor parts = full({chunks * part}, 0, w), packed = needs_dx ? pack(job, w) : Tensor();
+  // One at least: without samples, the gradients of the weights are zeros.
+  const Tensor parts = full({std::max<int64_t>(chunks, 1) * part}, 0, w);
+  const Tensor packed = needs_dx ? pack(job, w) : Tensor();
   const int64_t images = samples * job.sample, row = z.K * job.winners;
   const PerThread<T> values(2 * images + winners);
   const PerThread<uint8_t> which(winners);
