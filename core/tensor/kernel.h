@@ -233,14 +233,14 @@ template <class R, class... Args> class Kernel<R(Args...)> {
 
   template <class Key> Fn tune(Tuning& tuning, int device, const Key& key, Args... args) const {
     std::vector<Algorithm> found;
-    std::set<std::string_view> right;
+    std::set<std::string_view> compared;
     std::vector<Tensor> plain;
     const auto find = [&](const std::string& name) {
       found = ways(device, name, args...);
       Candidates candidates;
       for (const Algorithm& way : found)
         candidates.push_back(
-            {way.name, 0, [&, way] { try_out(way, device, right, plain, args...); }});
+            {way.name, 0, [&, way] { try_out(way, device, compared, plain, args...); }});
       return candidates;
     };
     std::string problem =
@@ -252,19 +252,17 @@ template <class R, class... Args> class Kernel<R(Args...)> {
   }
 
   // Compares the results with the plain implementation's on the first run, if there is a Trial.
-  void try_out(const Algorithm& way, int device, std::set<std::string_view>& right,
+  void try_out(const Algorithm& way, int device, std::set<std::string_view>& compared,
                std::vector<Tensor>& plain, Args... args) const {
     if (!trial_) return void(way.fn(args...));
     const std::vector<Tensor> got = trial_(way.fn, args...);
-    if (right.contains(way.name)) return;
+    if (compared.contains(way.name)) return;
     if (plain.empty()) plain = trial_(plain_[device], args...);
-    const std::optional<std::string> why = difference(got, plain);
-    if (!why) return;
-    if (!why->empty()) {
+    compared.insert(way.name);
+    if (const auto why = difference(got, plain); why && !why->empty()) {
       warn(cat(name(), ": algorithm ", way.name, " is dropped: ", *why));
       fail(Exit::internal, *why);
     }
-    right.insert(way.name);
   }
 
   static Slot& slot_among(Args... args) {

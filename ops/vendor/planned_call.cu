@@ -55,14 +55,14 @@ bool PlannedCall::run(Bindings bindings) {
 
 bool PlannedCall::is_unproven() {
   if (kernel_options().autotune != Autotune::benchmark || capturing()) return false;
-  return !now_.is_right && has_plan();
+  return !now_.is_right && comparing_calls_ < kMostComparingCalls && has_plan();
 }
 
 void PlannedCall::try_out(Candidate& candidate, const Trial& trial, Tensors& plain) {
   try {
     const Tensors got = trial.run(*candidate.plan);
     candidate.has_run = true;
-    if (candidate.is_right) return;
+    if (std::exchange(candidate.compared, true)) return;
     const SyncGuard expected(OnSync::ignore);
     if (plain.empty()) {
       const Kernels only_plain({});
@@ -80,15 +80,15 @@ void PlannedCall::try_out(Candidate& candidate, const Trial& trial, Tensors& pla
 void PlannedCall::settle(bool due, const Trial& trial) {
   const PoolScope shared(nullptr);  // memory of the trial is not a graph's
   Tensors plain;                    // results of the plain kernel, which runs once
+  now_.compared = false;
   if (due) search(trial, plain);
-  // Until one is right, or the values do not show it: then the next call compares.
-  for (bool dropped = true; std::exchange(dropped, false) && is_unproven();) {
+  while (is_unproven() && !now_.compared) {
     try {
       try_out(now_, trial, plain);
-    } catch (const PlanFailure&) {
-      dropped = true;
+    } catch (const PlanFailure&) {  // dropped
     }
   }
+  ++comparing_calls_;
 }
 
 // The plans that lose are freed at the end; the winner is the one that was timed.

@@ -29,8 +29,9 @@ class PlannedCall {
 
   // Returns false, having done nothing, if no plan can run: the caller then runs its plain kernel,
   // and the log has a line about it, once per layer. Under Autotune::benchmark, searches for the
-  // fastest plan, and compares its values with the plain kernel's, in the first call in which those
-  // are finite; make_trial() then returns the Trial.
+  // fastest plan, and drops it if its values differ from the plain kernel's. If those are not
+  // finite, compares in the next calls too, kMostComparingCalls at most. make_trial() returns the
+  // Trial.
   //
   // In a capture nothing may fail, so it uses only a plan that has run before. The graph shares
   // the ownership of the plan.
@@ -45,11 +46,13 @@ class PlannedCall {
   bool can_run();
 
  private:
+  static constexpr int kMostComparingCalls = 10;
   struct Candidate {
     std::string name = {};
     std::shared_ptr<const VendorPlan> plan = {};
     bool has_run = false;   // outside captures, without an error
-    bool is_right = false;  // its values were compared with the plain kernel's
+    bool compared = false;  // in this call, with the plain kernel
+    bool is_right = false;  // the values were finite and equal
   };
   bool is_unproven();
   void settle(bool due, const Trial& trial);
@@ -63,6 +66,7 @@ class PlannedCall {
   Candidate now_;        // in use; without a plan: none is built
   Proposals rest_ = {};  // in order, after now_
   bool proposed_ = false;
+  int comparing_calls_ = 0;
   std::set<std::string> dropped_ = {};
   Tuning tuning_;
 };
