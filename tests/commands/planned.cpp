@@ -147,7 +147,7 @@ static Planned planned_arms(std::string command, Strings words) {
   return plan;
 }
 
-static Planned planned_run(const std::string& command) {
+static Planned planned_run(std::string command) {
   Strings words = words_of(command);
   words.erase(words.begin(), std::ranges::find(words, "trainer") + 1);
   const bool verb_first = !words.empty() && verbs().contains(words[0]);
@@ -163,7 +163,9 @@ static Planned planned_run(const std::string& command) {
   if (verb == "launch" && std::ranges::count(words, "ab"))  // its exit code needs no look here
     return {Treatment::run, planned_arms(command, words).command};
   if (verb == "launch") return {Treatment::run, command + smaller(words, "train")};
-  if (verb == "train" || verb == "pack" || verb == "plan")
+  const bool measures = verb == "diagnose" && !value_of(words, "--config").empty();
+  if (measures) set_option(words, command, "--seconds", "0.5");
+  if (verb == "train" || verb == "pack" || verb == "plan" || measures)
     return {Treatment::run, command + smaller(words, verb)};
   return {Treatment::run, command};
 }
