@@ -47,7 +47,8 @@ double student_t(double error, int64_t degrees_of_freedom) {
   return std::sqrt(n) * std::tan((i + left / density(i)) * kStep);
 }
 
-static double mean(const std::vector<double>& values) {
+double mean(const std::vector<double>& values) {
+  if (values.empty()) return 0;
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 

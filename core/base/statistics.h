@@ -14,6 +14,7 @@ using Scalars = std::vector<std::pair<std::string, double>>;
 
 double quantile(std::vector<double> values, double share);  // share: 0 to 1; interpolated
 inline double median(std::vector<double> values) { return quantile(std::move(values), 0.5); }
+double mean(const std::vector<double>& values);  // 0 if there is none
 std::vector<double> distances_from_median(const std::vector<double>& values);
 
 // Returns how many values are further from the median than 10 x 1.4826 median absolute deviations,

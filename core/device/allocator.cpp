@@ -1,13 +1,10 @@
 #include "core/device/allocator.h"
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -19,6 +16,7 @@
 #include "core/config/visitor.h"
 #include "core/device/device_pool.h"
 #include "core/device/guards.h"
+#include "core/device/topology.h"
 
 namespace bellows {
 
@@ -33,18 +31,6 @@ void visit(Visitor& v, AllocatorOptions& o) {
 
 static constexpr size_t kHugePage = size_t{2} << 20;
 
-// Where huge pages are switched off, for the machine or for this process, madvise succeeds all the
-// same.
-static bool has_huge_pages() {
-  static const bool has = [] {
-    std::ifstream in("/sys/kernel/mm/transparent_hugepage/enabled");
-    const std::string modes(std::istreambuf_iterator<char>(in), {});  // "always [madvise] never"
-    return !modes.empty() && modes.find("[never]") == std::string::npos &&
-           prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0) == 0;
-  }();
-  return has;
-}
-
 // Returns memory aligned to a huge page, or null if out of memory; the CPU's release() takes it
 // back. Requests a huge page for each whole one in it, which the system may decline. The rest stays
 // in small pages: rounding up would waste up to 2 MiB per tensor.
@@ -53,7 +39,7 @@ static void* allocate_huge(size_t bytes) {
   void* memory = nullptr;
   if (posix_memalign(&memory, kHugePage, bytes) != 0) return nullptr;
   const size_t whole = bytes / kHugePage * kHugePage;
-  if (has_huge_pages() && madvise(memory, whole, MADV_HUGEPAGE) == 0)
+  if (madvise(memory, whole, MADV_HUGEPAGE) == 0 && has_huge_pages())
     huge.add(static_cast<int64_t>(whole));
   return memory;
 }

@@ -1,4 +1,5 @@
 #include "core/device/topology.h"
+#include <sys/prctl.h>
 #include <algorithm>
 #include <fstream>
 #include <map>
@@ -25,6 +26,14 @@ std::string cpu_info(const std::string& name) {
     if (at != std::string::npos) return line.substr(line.find_first_not_of(" \t", at + 1));
   }
   return "";
+}
+
+bool has_huge_pages() {
+  static const bool has =
+      first_line("/sys/kernel/mm/transparent_hugepage/enabled").find("[never]") ==
+          std::string::npos &&  // "always [madvise] never"
+      prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0) != 1;
+  return has;
 }
 
 // ---- lists of CPUs

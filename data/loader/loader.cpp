@@ -127,7 +127,11 @@ void Loader::observe(int64_t asked_ns) {
 void Loader::choose_workers() {
   const double made = double(std::max<int64_t>(1, making_time().batches - made_));
   const double load = double(making_time().ns - making_ns_) / made;
-  const double compute = std::max(1.0, median(gaps_ns_));  // a few calls also save or draw
+  // Without the slowest tenth: a few calls also save or draw. Not the median: after a wait for a
+  // device, several calls only queue work.
+  std::ranges::sort(gaps_ns_);
+  gaps_ns_.resize(gaps_ns_.size() * 9 / 10);
+  const double compute = std::max(1.0, mean(gaps_ns_));
   const int64_t most = 4 * allowed_cores();
   const int64_t wanted = std::min(LoaderLaw{load, compute}.knee(), most);
   news_ = fmt::format("workers: {}, because one takes {:.3g} ms for a batch and a step {:.3g} ms",

@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 #include "core/base/trace.h"
+#include "core/device/topology.h"
 #include "core/tensor/tensor.h"
 #include "tests/refusal.h"
 
@@ -144,6 +145,7 @@ TEST_F(Allocator, ThreadsShareItWithoutLosingABlock) {
 // ---- huge pages
 
 TEST_F(Allocator, LargeTensorsAskForHugePagesWhenTold) {
+  if (!has_huge_pages()) GTEST_SKIP() << "huge pages are switched off";
   const trace::Counter& huge = trace::counter("alloc.huge_bytes");
   for (const bool on : {false, true}) {
     configure_allocator(Device::cpu, {.caching = false, .huge_pages = on});

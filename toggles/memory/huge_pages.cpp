@@ -11,7 +11,7 @@ static const bellows::AddToggle huge_pages({
     .footprint = "alloc.huge_bytes",
     .same = bellows::Same::bitwise,
     .default_value = "off",  // small models have no tensors of 2 MiB
-    .needs = {"cpu"},
+    .needs = {"cpu", "huge_pages"},
     // The first convolution's output, (128, 6, 28, 28) f32, takes 2.3 MiB.
     .proof = "data: {batch_size: 128, train_size: 384}",
     .example = "configs/lenet.yaml data.batch_size=512",

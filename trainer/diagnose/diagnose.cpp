@@ -24,7 +24,8 @@ static void declare(CommandLine& line, DiagnoseLine& given) {
                   "folder of a run, to judge what it recorded; with --config, key=value options");
   line.add_option("--config,-c", given.config,
                   "YAML file to train with for a moment, which shows more than a run's folder");
-  line.add_option("--seconds", given.seconds, "to train, after the warm-up")
+  line.add_option("--seconds", given.seconds,
+                  "to train, after the warm-up; it ends after 2000 updates")
       .positive()
       .shows_default();
   const auto apply =

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <numeric>
 #include <utility>
 #include "core/base/file.h"
+#include "core/base/statistics.h"
 #include "core/base/trace.h"
 #include "core/config/config.h"
 #include "core/device/device_info.h"
@@ -23,11 +23,6 @@
 #include "trainer/state/training_state.h"
 
 namespace bellows {
-
-static double mean(const std::vector<double>& values) {
-  if (values.empty()) return 0;
-  return std::accumulate(values.begin(), values.end(), 0.0) / double(values.size());
-}
 
 double Evidence::batch_s() const { return mean(batch_cost); }
 double Evidence::reader_s() const { return mean(reader_cost); }
