@@ -257,14 +257,14 @@ TEST(Loader, NamesTheStuckWorkerAndItsSampleAndGoesOnWithoutIt) {
     {
       Loader loader(numbers, {},
                     {.sampler = {.batch_size = 4, .shuffle = false},
-                     .workers = {.num_workers = 2, .queue = queue, .timeout_s = .3}},
+                     .workers = {.num_workers = 2, .queue = queue, .timeout_s = 2}},
                     5);
       loader.start(0);
       Batch batch;
       for (int b = 0; b < 3; ++b) ASSERT_TRUE(loader.next(batch));
       EXPECT_THAT(complaint(Exit::data, [&] { loader.next(batch); }),
                   AllOf(HasSubstr("worker 1 is at sample 13 (numbers/13.png)"),
-                        HasSubstr("no batch for 0.3 s"), HasSubstr("data.timeout_s")));
+                        HasSubstr("no batch for 2 s"), HasSubstr("data.timeout_s")));
     }
     unstuck.release();
     ASSERT_TRUE(comes_true([&] { return numbers.use_count() == 1; }));
@@ -274,7 +274,7 @@ TEST(Loader, NamesTheStuckWorkerAndItsSampleAndGoesOnWithoutIt) {
 TEST(Loader, NamesNoSampleOfAStuckWorkerThatHasBegunNone) {
   Loader loader(std::make_shared<Numbers>(8), {},
                 {.sampler = {.batch_size = 4},
-                 .batch = {.sim_latency_us = 400'000},
+                 .batch = {.sim_latency_us = 2'000'000},
                  .workers = {.num_workers = 1, .timeout_s = .05}},
                 5);
   loader.start(0);
@@ -349,24 +349,28 @@ TEST(Update, SplitsABatchIntoViewsThatTogetherAreTheBatch) {
   }
 }
 
-// One worker takes 6 ms for a batch and the caller 2 ms: three hide the loading.
+// One worker takes 6 ms for a batch and the caller 2 ms: three hide the loading. A busy machine
+// stretches the one or the other, so one of three attempts has to find about that number.
 TEST(Loader, TakesAsManyWorkersAsHideTheLoading) {
   Loader alone = make({.sampler = {.batch_size = 2}}, 200);
   const LoaderOptions adapting = {.sampler = {.batch_size = 2},
                                   .batch = {.sim_latency_us = 6000},
                                   .workers = {.num_workers = kAutoWorkers}};
-  Loader loader = make(adapting, 200);
-  loader.start(0);
-  std::vector<int64_t> seen;
-  std::string news;
-  for (Batch batch; loader.next(batch);) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    for (int64_t i = 0; i < batch.size(); ++i) seen.push_back(index_of(batch, i));
-    news += loader.take_news();
+  bool found = false;
+  for (int attempt = 0; attempt < 3 && !found; ++attempt) {
+    Loader loader = make(adapting, 200);
+    loader.start(0);
+    std::vector<int64_t> seen;
+    std::string news;
+    for (Batch batch; loader.next(batch);) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      for (int64_t i = 0; i < batch.size(); ++i) seen.push_back(index_of(batch, i));
+      news += loader.take_news();
+    }
+    EXPECT_EQ(seen, epoch_of(alone, 0));
+    EXPECT_EQ(epoch_of(loader, 1), epoch_of(alone, 1));
+    found = loader.workers() >= 2 && loader.workers() <= 4 &&
+            news.find(cat("workers: ", loader.workers(), ", because one takes ")) != news.npos;
   }
-  EXPECT_EQ(seen, epoch_of(alone, 0));
-  EXPECT_GE(loader.workers(), 2);  // a busy machine stretches the 2 ms
-  EXPECT_LE(loader.workers(), 4);
-  EXPECT_THAT(news, HasSubstr(cat("workers: ", loader.workers(), ", because one takes ")));
-  EXPECT_EQ(epoch_of(loader, 1), epoch_of(alone, 1));
+  EXPECT_TRUE(found);
 }

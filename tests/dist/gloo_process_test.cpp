@@ -228,7 +228,7 @@ TEST_P(FaultyProcesses, EndInTimeAndNameTheRank) {
   start("reduce", fault.world, shared);
   for (int rank = 0; rank < fault.world; ++rank)
     ASSERT_TRUE(comes(cat("runs", rank), Timeout(40'000))) << why(rank) << why(0);
-  const auto limit = SteadyClock::now() + Timeout(int64_t(kTimeout * 1000) + 2000);
+  const auto limit = SteadyClock::now() + Timeout(int64_t(kTimeout * 1000) + 5000);
   kill(processes[fault.victim], fault.signal);
   for (int rank = 0; rank < fault.world; ++rank) {
     if (rank == fault.victim) continue;

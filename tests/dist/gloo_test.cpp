@@ -260,17 +260,17 @@ TEST_P(GlooOfMany, LetsRanksLeaveOneByOne) {
 // ---- ranks that are late, leave, or differ
 
 TEST_P(GlooFailure, NamesTheRankThatDoesNotConnect) {
-  const RankThreads ranks = ranks_of(3, with_timeout(0.3));
+  const RankThreads ranks = ranks_of(3, with_timeout(2));
   std::thread second([&] { refusal([&] { ranks.group_of(1); }); });
   const Refusal error = refused([&] { ranks.group_of(0); });
   second.join();
-  EXPECT_THAT(error.message, HasSubstr("rank 2 did not connect within 0.3 s"));
+  EXPECT_THAT(error.message, HasSubstr("rank 2 did not connect within 2 s"));
   EXPECT_EQ(error.exit, Exit::distributed);
 }
 
 // Rank 1 lives, but computes.
 TEST_P(GlooFailure, NamesTheRankThatComesTooLate) {
-  const RankThreads ranks = ranks_of(3, with_timeout(0.5));
+  const RankThreads ranks = ranks_of(3, with_timeout(2));
   std::atomic<int> failed = 0;
   const auto errors = ranks.run([&](ProcessGroup& group) {
     group.step = 12;
@@ -282,7 +282,7 @@ TEST_P(GlooFailure, NamesTheRankThatComesTooLate) {
     const Tensor t = full({100'000}, 1);
     const std::string first =
         refusal([&] { group.all_reduce(t, Reduction::sum, "bucket 3")->wait(); });
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, Timeout(2500));
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, Timeout(6000));
     ++failed;
     const std::string second = refusal([&] { group.barrier("end"); });
     EXPECT_EQ(first, second);  // the group is dead
@@ -294,7 +294,7 @@ TEST_P(GlooFailure, NamesTheRankThatComesTooLate) {
   });
   for (const int rank : {0, 2})
     EXPECT_THAT(errors[rank].message,
-                HasSubstr("gloo: step 12, bucket 3: rank 1 did not come within 0.5 s; "));
+                HasSubstr("gloo: step 12, bucket 3: rank 1 did not come within 2 s; "));
   EXPECT_EQ(errors[1].exit, Exit::distributed);
 }
 

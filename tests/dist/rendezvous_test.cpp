@@ -291,7 +291,7 @@ TEST(RendezvousTest, ARankZeroThatStopsAtAnyRequestEndsTheOthersInTime) {
       const FakeServer server(std::vector(answered, kYes), true);
       const auto begin = Clock::now();
       const Refusal refusal = refused([&] { meet(server.ranks(), within(1)); });
-      EXPECT_LT(Clock::now() - begin, 3s);
+      EXPECT_LT(Clock::now() - begin, 8s);
       EXPECT_EQ(refusal.exit, Exit::distributed);
       EXPECT_THAT(refusal.message,
                   AllOf(StartsWith("rendezvous: "), HasSubstr("rank 0 at 127.0.")));

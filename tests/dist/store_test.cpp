@@ -274,10 +274,10 @@ TEST(StoreTest, AStoreThatHangsIsAnErrorAfterTheTimeout) {
   for (const std::string& bytes : {std::string(), kYes.substr(0, 5)})
     for (const auto& call : calls) {
       const FakeServer server({kYes, kYes, bytes}, true);
-      TcpStore store(server.ranks(), 500ms);
+      TcpStore store(server.ranks(), 2s);
       const Refusal refusal = refused([&] { call(store); });
       EXPECT_EQ(refusal.exit, Exit::distributed);
-      EXPECT_THAT(refusal.message, HasSubstr("did not answer for 'key' within 0.5 s"));
+      EXPECT_THAT(refusal.message, HasSubstr("did not answer for 'key' within 2 s"));
     }
 }
 
@@ -432,7 +432,7 @@ TEST(StoreTest, HostileClientsDoNotDisturbAnExchange) {
         std::ranges::sort(durations);
         return std::chrono::ceil<Timeout>(durations[durations.size() / 2]);
       }));
-    for (auto& median : ranks) EXPECT_LT(median.get(), 1s) << name;
+    for (auto& median : ranks) EXPECT_LT(median.get(), 5s) << name;
     over = true;
   }
 }

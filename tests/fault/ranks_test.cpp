@@ -25,10 +25,10 @@ using testing::HasSubstr;
 
 namespace {
 
-constexpr double kTimeoutS = 2;
-// In which a rank has to end: dist.timeout_s, two seconds to find the cause, and three for a
-// machine that runs other tests.
-constexpr double kLimitS = kTimeoutS + 2 + 3;
+constexpr double kTimeoutS = 4;
+// In which a rank has to end: dist.timeout_s, two seconds to find the cause, and six for a machine
+// that runs other tests.
+constexpr double kLimitS = kTimeoutS + 2 + 6;
 
 // A call of the shim. `place` is what the error of the other rank has to name.
 struct Point {
@@ -179,7 +179,7 @@ TEST_F(FaultyRanks, WaitForACheckpointThatTakesLongerThanTheTimeout) {
                  {cat("dist.timeout_s=", kTimeoutS), "ckpt.every=0",
                   cat("toggles={background_loader: off, async_checkpoint: ", async, "}")}),
         [&](int rank) {
-          setenv("FAULT_MS", "3000", 1);
+          setenv("FAULT_MS", cat(1000 * (kTimeoutS + 1)).c_str(), 1);
           if (rank == 0)  // after two files of the run folder
             plant("rename", 3, "slow", folder_ / ("log." + async));
         });
@@ -191,7 +191,7 @@ TEST_F(FaultyRanks, WaitForACheckpointThatTakesLongerThanTheTimeout) {
 
 // The other rank neither gives up nor reads the data set itself.
 TEST_F(FaultyRanks, WaitForAPackingThatTakesLongerThanTheTimeouts) {
-  const Args args = training("packed", {cat("dist.timeout_s=", kTimeoutS), "data.timeout_s=0.1",
+  const Args args = training("packed", {cat("dist.timeout_s=", kTimeoutS), "data.timeout_s=1",
                                         "toggles={background_loader: off, packed_dataset: on}"});
   const std::vector<Ended> all = ends(start_pair(args, [&](int rank) {
     setenv("XDG_CACHE_HOME", (folder_ / "cache").c_str(), 1);

@@ -32,7 +32,8 @@ static bool is_elf(const fs::path& file) {
 
 // Programs and libraries of the build, without the folders that other tests write into.
 static std::vector<fs::path> built_files() {
-  const std::set<fs::path> left_out = {"CMakeFiles", "Testing", "bundle_test", "cache"};
+  const std::set<fs::path> left_out = {"CMakeFiles", "Testing", "bundle_test", "cache",
+                                       "cuda_code"};
   std::vector<fs::path> files;
   for (fs::recursive_directory_iterator at(bellows::build_dir()), end; at != end; ++at) {
     if (left_out.contains(at->path().filename())) at.disable_recursion_pending();

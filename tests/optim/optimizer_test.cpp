@@ -86,7 +86,7 @@ static double fastest_update_us(DType dtype) {
   DeviceStepState state(Device::cpu);
   set_grad(leaf, normal({4096}, dtype, 2));
   double fastest = INFINITY;
-  for (int i = 0; i < 2000; ++i) {
+  for (int i = 0; i < 500; ++i) {
     const auto start = std::chrono::steady_clock::now();
     optimizer.step(state);
     const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - start;
@@ -99,7 +99,12 @@ TEST(Sgd, UpdatesAVectorAtATime) {
 #ifndef NDEBUG
   GTEST_SKIP() << "this build is not optimized";
 #endif
-  EXPECT_GT(fastest_update_us(DType::f64), 1.4 * fastest_update_us(DType::f32));
+  double f64 = INFINITY, f32 = INFINITY;
+  for (int turn = 0; turn < 5; ++turn) {  // the speed of a shared core changes
+    f64 = std::min(f64, fastest_update_us(DType::f64));
+    f32 = std::min(f32, fastest_update_us(DType::f32));
+  }
+  EXPECT_GT(f64, 1.4 * f32);
 }
 
 TEST(Adam, FollowsPyTorchsFormula) {

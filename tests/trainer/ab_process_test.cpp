@@ -140,7 +140,7 @@ TEST(ArmProcess, GivesUpOnOneThatHangsBeforeItsLineOrAfterIt) {
 TEST(ArmProcess, LeavesNoProcessAfterATimeOut) {
   pid_t pid = 0;
   {
-    ArmProcess arm("arm", shell("echo $$ >&3; kill -STOP $$; exec sleep 1000"), 0.5);
+    ArmProcess arm("arm", shell("echo $$ >&3; kill -STOP $$; exec sleep 1000"), 3);
     pid = std::stoi(arm.run_slice());
     EXPECT_EQ(kill(pid, 0), 0);
     refused([&] { arm.run_slice(); });
@@ -150,7 +150,7 @@ TEST(ArmProcess, LeavesNoProcessAfterATimeOut) {
 }
 
 TEST(ArmProcess, GivesUpOnOneThatClosesItsPipeAndGoesOn) {
-  ArmProcess arm("arm", shell("echo 1 >&3; kill -STOP $$; exec sleep 1000 3>&-"), 0.5);
+  ArmProcess arm("arm", shell("echo 1 >&3; kill -STOP $$; exec sleep 1000 3>&-"), 3);
   arm.run_slice();
   const Refusal error = refused([&] { arm.run_slice(); });
   EXPECT_EQ(error.exit, Exit::internal);

@@ -180,7 +180,7 @@ TEST_F(AbInterleaving, EndsAfterASignal) {
   const ArmCommand signalling = {
       "B",
       {"sh", "-c",
-       report() + "kill -STOP $$; kill -TERM $PPID; sleep 0.2; " + report() + "kill -STOP $$"}};
+       report() + "kill -STOP $$; kill -TERM $PPID; sleep 2; " + report() + "kill -STOP $$"}};
   const Refusal error = refused([&] {
     interleave({arm("A", 9), signalling}, 9, 60, signals_, "ab");
   });

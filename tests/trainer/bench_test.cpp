@@ -224,7 +224,8 @@ TEST(BenchLoss, NamesThePlantedSlowThirdTerm) {
   EXPECT_THAT(
       out, AllOf(HasSubstr("\nmodel "), HasSubstr("\nloss.cross_entropy "),
                  HasSubstr("\nloss.l1 x 0.5 "), HasSubstr("slowest term: loss.planted_slow, 9")));
-  EXPECT_THAT(row(out, "loss.planted_slow"), testing::MatchesRegex(" +[5-9]\\.[0-9]+ ms .*"));
+  EXPECT_THAT(row(out, "loss.planted_slow"),
+              testing::MatchesRegex(" +([5-9]|[1-9][0-9]+)\\.[0-9]+ ms .*"));
 }
 
 TEST_F(Program, BenchLossTakesALossThatIsNoSum) {
@@ -257,10 +258,10 @@ TEST_F(Program, BenchOpRepeatsAModuleOfAModel) {
 }
 
 // Decoding dominates, so the parts in their order should add up to the loader's own time.
-// In the closest of three runs: other tests run beside this one.
+// In the closest of five runs: other tests run beside this one.
 TEST_F(Program, BenchLoaderPartsAddUpToTheWhole) {
   double closest = INFINITY;
-  for (int turn = 0; turn < 3; ++turn) {
+  for (int turn = 0; turn < 5 && closest > 0.2; ++turn) {
     const Ended ended =
         run({"bench", "loader",
              "data={name: shapes_jpeg, train_size: 128, batch_size: 64, "

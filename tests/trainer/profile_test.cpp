@@ -134,17 +134,15 @@ TEST(Profile, FindsAPlantedSlowCall) {
                        ASSERT_EQ(weight.name, "conv2.weight");
                        on_grad_ready(weight.tensor, [=](const Tensor&) mutable {
                          if (calls++ == 14)
-                           std::this_thread::sleep_for(std::chrono::milliseconds(30));
+                           std::this_thread::sleep_for(std::chrono::milliseconds(100));
                        });
                      }),
               kCeilings);
-  ASSERT_FALSE(profile.outliers.empty());
-  const Outlier& worst = profile.outliers.front();
-  EXPECT_EQ(worst.key.op, "conv2d");
-  EXPECT_TRUE(worst.key.backward);
-  EXPECT_EQ(worst.path, "conv2");
-  EXPECT_EQ(worst.step, 14);
-  EXPECT_GT(worst.s, worst.median_s + 0.02);
+  // Other programs may delay another call.
+  EXPECT_TRUE(std::ranges::any_of(profile.outliers, [](const Outlier& slow) {
+    return slow.key.op == "conv2d" && slow.key.backward && slow.path == "conv2" &&
+           slow.step == 14 && slow.s > slow.median_s + 0.09;
+  }));
 }
 
 TEST(Profile, FindsAPlantedWaitForInput) {

@@ -60,7 +60,7 @@ bool RunningProgram::ended(bool wait) {
 std::string RunningProgram::output(const char* name) const { return content(folder_ / name); }
 
 bool RunningProgram::says(const std::string& text) {
-  for (int i = 0; i < 2000; ++i) {
+  for (int i = 0; i < 12000; ++i) {  // a minute
     const bool over = ended(false);
     if (output("out").find(text) != std::string::npos) return true;
     if (over) return false;

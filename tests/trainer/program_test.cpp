@@ -229,10 +229,12 @@ TEST_F(Program, NamesOptionsThatLackTheOneTheyBelongTo) {
 // ---- resume
 
 TEST_F(Program, KilledAndResumedEndsWithTheSameBits) {
-  const Args args = tiny({kSlow, "ckpt={every_iters: 1}", "optimizer={momentum: 0.9}"});
+  const Args args = tiny({"ckpt={every_iters: 1}", "optimizer={momentum: 0.9}"});
   const std::string whole = hash_in(run(args).out);
   fs::remove_all(folder_ / "runs");
-  const auto killed = start(args);
+  Args slow = args;
+  slow.push_back("data.sim_latency_us=200000");
+  const auto killed = start(slow);
   ASSERT_TRUE(killed->says("step_00000003"));
   killed->send(SIGKILL);
   EXPECT_EQ(killed->end().code, 137);
@@ -383,11 +385,11 @@ TEST_F(Program, TwoSignalsWithinATenthOfASecondAreOneRequest) {
 TEST_F(Program, ASignalOfTheParentAndALaterOneOfAnotherAreOneRequest) {
   const auto running =
       start(tiny({"data={name: digits, train_size: 64, test_size: 20, batch_size: 16, "
-                  "sim_latency_us: 600000}",
+                  "sim_latency_us: 3000000}",
                   "toggles={num_workers: 0}", "train.epochs=100"}));
   ASSERT_TRUE(running->says("run folder"));
   running->send(SIGTERM);
-  usleep(200000);  // the first batch takes 0.6 s
+  usleep(200000);  // the first batch takes 3 s
   EXPECT_EQ(std::system(cat("kill -TERM ", running->process()).c_str()), 0);
   const Ended ended = running->end();
   EXPECT_EQ(ended.code, 143) << ended.err;

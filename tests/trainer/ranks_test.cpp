@@ -350,7 +350,7 @@ TEST_F(RanksTest, AreRefusedIfTheirInitialWeightsDiffer) {
 TEST_F(RanksTest, StopTogetherWhenOneIsTerminatedAndResumeToTheSameHash) {
   const Args args = lenet("whole", "train_size: 160, batch_size: 8", {"train.epochs=3"});
   const std::string whole = hash_in(train(2, args));
-  const Args again = lenet("run", "train_size: 160, batch_size: 8, sim_latency_us: 3000",
+  const Args again = lenet("run", "train_size: 160, batch_size: 8, sim_latency_us: 30000",
                            {"train.epochs=3", "--resume"});
   const Running ranks = start_ranks(2, [&](int) { return again; });
   ASSERT_TRUE(ranks[0]->says("epoch: 1, iter: 4/10"));
@@ -363,7 +363,7 @@ TEST_F(RanksTest, StopTogetherWhenOneIsTerminatedAndResumeToTheSameHash) {
 
 TEST_F(RanksTest, SaveWhenOneIsAsked) {
   const Running ranks = start_ranks(2, [&](int) {
-    return lenet("run", "train_size: 160, batch_size: 8, sim_latency_us: 3000",
+    return lenet("run", "train_size: 160, batch_size: 8, sim_latency_us: 30000",
                  {"train.epochs=3", "ckpt.every=0"});
   });
   ASSERT_TRUE(ranks[0]->says("epoch: 1, iter: 2/10"));
@@ -451,7 +451,7 @@ TEST_F(RanksTest, EndTogetherOnANonFiniteLoss) {
 
 TEST_F(RanksTest, KeepTheLastCollectivesWhenOneIsKilled) {
   const Running ranks = start_ranks(2, [&](int) {
-    return lenet("run", "train_size: 160, batch_size: 8, sim_latency_us: 3000",
+    return lenet("run", "train_size: 160, batch_size: 8, sim_latency_us: 30000",
                  {"train.epochs=50", "dist.timeout_s=5"});
   });
   ASSERT_TRUE(ranks[0]->says("epoch: 1, iter: 4/10"));

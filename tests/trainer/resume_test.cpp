@@ -33,10 +33,6 @@ class Resuming : public Program {
   }
 };
 
-// Slow enough for a signal to arrive during training: 20 ms per batch.
-const std::string kSlow =
-    "data={name: digits, train_size: 64, test_size: 20, batch_size: 16, sim_latency_us: 20000}";
-
 }  // namespace
 
 // ---- choice of the folder
@@ -122,13 +118,14 @@ TEST_F(Resuming, AfterKillingWritesEachRowOnceWithTheSameLosses) {
   for (const auto& [checkpoint, kill_after, resumes_from] : cases) {
     SCOPED_TRACE(kill_after);
     fs::remove_all(folder_ / "runs");
-    const Args args =
-        tiny({kSlow, cat("ckpt={every: 0, every_iters: ", checkpoint, "}"), "train.epochs=4",
-              "toggles={background_loader: off, async_checkpoint: off}",
-              "log={every: 2, tensorboard: true}"});
+    const Args args = tiny({cat("ckpt={every: 0, every_iters: ", checkpoint, "}"), "train.epochs=4",
+                            "toggles={background_loader: off, async_checkpoint: off}",
+                            "log={every: 2, tensorboard: true}"});
     const Ended whole = run(args);
     const std::vector<std::string> all = rows("runs/run");
-    const auto killed = start(args);
+    Args slow = args;
+    slow.push_back("data.sim_latency_us=200000");  // so that the signal comes before the next save
+    const auto killed = start(slow);
     ASSERT_TRUE(killed->says(kill_after));
     killed->send(SIGKILL);
     EXPECT_EQ(killed->end().code, 137);

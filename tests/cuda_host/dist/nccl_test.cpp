@@ -81,7 +81,7 @@ TEST_F(NcclOnDevice, CapturesItsCollectivesAndRepeatsNoCall) {
 }
 
 TEST_F(NcclOnDevice, AGraphThatHangsIsAborted) {
-  const NcclAlone alone(0.5);
+  const NcclAlone alone(2);
   const Tensor x = on_gpu(64, 1);
   const Graph graph(Device::cuda,
                     [&] { alone.group->all_reduce(x, Reduction::mean, "a")->wait(); });
@@ -91,20 +91,20 @@ TEST_F(NcclOnDevice, AGraphThatHangsIsAborted) {
   synchronize(stream_of(Device::cuda));  // the abort ends it
   EXPECT_EQ(cuda_host::aborted_communicators(), 1);
   EXPECT_EQ(refusal([&] { alone.group->graph_launched(); }),
-            "nccl: step 12, captured update: not done within 0.5 s; raise dist.timeout_s");
+            "nccl: step 12, captured update: not done within 2 s; raise dist.timeout_s");
 }
 
 // ---- failures
 
 TEST_F(NcclOnDevice, AbortsACollectiveThatTakesTooLong) {
-  const NcclAlone alone(0.5);
+  const NcclAlone alone(2);
   const Tensor t = on_gpu(100, 1);
   cuda_host::break_next_collective();
   alone.group->all_reduce(t, Reduction::mean, "bucket 3")->wait();
   synchronize(stream_of(Device::cuda));
   const Refusal error =
       refused([&] { alone.group->all_reduce(t, Reduction::mean, "bucket 4")->wait(); });
-  EXPECT_EQ(error.message, "nccl: step 12, bucket 3: not done within 0.5 s; raise dist.timeout_s");
+  EXPECT_EQ(error.message, "nccl: step 12, bucket 3: not done within 2 s; raise dist.timeout_s");
   EXPECT_EQ(error.exit, Exit::distributed);
   EXPECT_EQ(cuda_host::aborted_communicators(), 1);
   EXPECT_THAT(alone.group->flight_report(),
@@ -129,7 +129,7 @@ TEST_F(NcclOnDevice, NamesTheCollectiveOfAnAsynchronousError) {
 
 TEST_F(NcclOnDevice, NamesTheRankThatComesTooLate) {
   std::atomic<bool> failed = false;
-  const auto errors = GpuRanks("nccl", 2, 0.3).run([&](ProcessGroup& group, Stream) {
+  const auto errors = GpuRanks("nccl", 2, 2).run([&](ProcessGroup& group, Stream) {
     group.step = 12;
     const Tensor t = on_gpu(100, 1);
     if (group.rank() == 1) {
@@ -143,7 +143,7 @@ TEST_F(NcclOnDevice, NamesTheRankThatComesTooLate) {
     group.barrier("end");
   });
   EXPECT_THAT(errors[0].message,
-              HasSubstr("nccl: step 12, bucket 3: rank 1 did not come within 0.3 s; "));
+              HasSubstr("nccl: step 12, bucket 3: rank 1 did not come within 2 s; "));
   for (const Refusal& error : errors) EXPECT_EQ(error.exit, Exit::distributed);
 }
 
