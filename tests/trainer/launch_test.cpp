@@ -227,6 +227,13 @@ TEST_F(LaunchTest, ARankThatIgnoresSigtermIsKilled) {
   EXPECT_TRUE(is_gone(std::stoi(read("pid"))));
 }
 
+TEST_F(LaunchTest, ARankThatDoesNotStopWithTheOthersIsKilledWithALine) {
+  const Ended ended =
+      supervised({"trap '' TERM; " + std::string(kWait), "exit 143"}, {.grace_s = 0.3});
+  EXPECT_EQ(ended.code, 143);
+  EXPECT_THAT(ended.err, HasSubstr("rank 1 stopped, but another one did not, even after 0.3 s"));
+}
+
 // Without SIGCONT it would end after the grace time only.
 TEST_F(LaunchTest, AStoppedRankEndsAtOnce) {
   const std::string stopped = cat("trap 'touch ", file("term"), "; exit 0' TERM; touch ",

@@ -177,7 +177,12 @@ class Supervisor {
     // others.
     if (stop_ && ended_by_us_ && (!cause_ || cause_->code() == kDistributed)) return 128 + stop_;
     if (!cause_) return 0;
-    if (stopped(*cause_)) return cause_->code();
+    if (stopped(*cause_)) {
+      if (fatal_.contains(SIGKILL))
+        warn(cat("launch: rank ", cause_->rank(), " stopped, but another one did not, even after ",
+                 1e-9 * double(grace_ns_), " s, and was killed"));
+      return cause_->code();
+    }
     cause_->print_last_lines();
     fail(static_cast<Exit>(cause_->code()), "launch: rank ", cause_->rank(), " ended first, ",
          end_of(*cause_),
@@ -268,7 +273,9 @@ class Supervisor {
 
   std::list<RankProcess> ranks_;
   const int64_t grace_ns_;
-  const RankProcess* cause_ = nullptr;  // rank that ended first, unless we had signaled it
+  // Rank that ended first, unless we had signaled it, or the first that failed after an agreed
+  // stop.
+  const RankProcess* cause_ = nullptr;
   int64_t cause_ns_ = 0, term_ns_ = 0;
   // Guards the members below, and which ranks run, because signals arrive on another thread.
   std::mutex lock_;
