@@ -26,7 +26,7 @@ bool PlannedCall::has_plan() {
 void PlannedCall::drop(const std::string& name, const std::string& why) {
   warn(cat(caller(), ": plan ", name, " is dropped for ", problem_, ": ", why));
   dropped_.insert(name);
-  if (name == now_.name) now_ = {};
+  if (name == now_.name) now_ = {}, unproven_calls_ = 0;
   const SyncGuard expected(OnSync::ignore);
   synchronize(current_stream(Device::cuda));  // throws if the device itself has failed
 }
@@ -55,7 +55,7 @@ bool PlannedCall::run(Bindings bindings) {
 
 bool PlannedCall::is_unproven() {
   if (kernel_options().autotune != Autotune::benchmark || capturing()) return false;
-  return !now_.is_right && comparing_calls_ < kMostComparingCalls && has_plan();
+  return !now_.is_right && has_plan();
 }
 
 void PlannedCall::try_out(Candidate& candidate, const Trial& trial, Tensors& plain) {
@@ -88,7 +88,6 @@ void PlannedCall::settle(bool due, const Trial& trial) {
     } catch (const PlanFailure&) {  // dropped
     }
   }
-  ++comparing_calls_;
 }
 
 // The plans that lose are freed at the end; the winner is the one that was timed.

@@ -30,14 +30,14 @@ class PlannedCall {
   // Returns false, having done nothing, if no plan can run: the caller then runs its plain kernel,
   // and the log has a line about it, once per layer. Under Autotune::benchmark, searches for the
   // fastest plan, and drops it if its values differ from the plain kernel's. If those are not
-  // finite, compares in the next calls too, kMostComparingCalls at most. make_trial() returns the
-  // Trial.
+  // finite, compares again in every 32nd call: more often would slow down a kernel's own search.
+  // make_trial() returns the Trial.
   //
   // In a capture nothing may fail, so it uses only a plan that has run before. The graph shares
   // the ownership of the plan.
   template <class MakeTrial> bool run(Bindings bindings, const MakeTrial& make_trial) {
     const bool due = tuning_.due();
-    if (due || is_unproven()) settle(due, make_trial());
+    if (due || (is_unproven() && unproven_calls_++ % 32 == 0)) settle(due, make_trial());
     return run(bindings);
   }
   // The same without a search.
@@ -46,7 +46,6 @@ class PlannedCall {
   bool can_run();
 
  private:
-  static constexpr int kMostComparingCalls = 10;
   struct Candidate {
     std::string name = {};
     std::shared_ptr<const VendorPlan> plan = {};
@@ -66,7 +65,7 @@ class PlannedCall {
   Candidate now_;        // in use; without a plan: none is built
   Proposals rest_ = {};  // in order, after now_
   bool proposed_ = false;
-  int comparing_calls_ = 0;
+  int64_t unproven_calls_ = 0;
   std::set<std::string> dropped_ = {};
   Tuning tuning_;
 };

@@ -196,8 +196,11 @@ TEST_F(Searches, CompareAgainWhereTheValuesWereNotFinite) {
   vendor_library.faults["second"].slow = vendor_library.faults["third"].slow = 200;
   const Tensor overflown = full(x_.shape(), INFINITY, x_);
   EXPECT_EQ(log_of([&] { kernels::conv2d(overflown, w_, {}, {}, slot); }), "");
-  EXPECT_THAT(log_of([&] { expect_right(convolve()); }),
-              HasSubstr("conv2d: plan first is dropped"));
+  const auto call_often = [&] {
+    for (int i = 0; i < 32; ++i) convolve();
+  };
+  EXPECT_THAT(log_of(call_often), HasSubstr("conv2d: plan first is dropped"));
+  expect_right(convolve());
 }
 
 TEST_F(Searches, TimeBothPassesOfBatchNormTogether) {
