@@ -1,7 +1,6 @@
 #include "core/device/sync_guard.h"
 #include <mutex>
 #include <set>
-#include <string_view>
 #include <utility>
 #include "core/base/check.h"
 #include "core/base/module_path.h"
@@ -34,23 +33,14 @@ std::vector<std::string> take_sync_reports() {
   return std::exchange(reports().fresh, {});
 }
 
-// Returns file and line, as in "core/tensor/copy.cpp:27". A compiler may know the sources by any
-// path to their root, which also precedes this file's own name.
-static std::string place(const std::source_location& at) {
-  const std::string_view own = std::source_location::current().file_name();
-  const std::string_view root = own.substr(0, own.rfind("core/device/"));
-  std::string_view file = at.file_name();
-  if (file.starts_with(root)) file.remove_prefix(root.size());
-  return cat(file, ":", at.line());
-}
-
 void detail::note_sync(const std::source_location& at) {
   const OnSync on_sync = in_force();
   if (on_sync == OnSync::ignore) return;
   static trace::Counter& found = trace::counter("sync.guarded");
   found.add();
   const std::string& path = current_site()->path;
-  std::string text = cat("sync_guard: the host waits for the device at ", place(at));
+  std::string text = cat("sync_guard: the host waits for the device at ", at.file_name(), ":",
+                         at.line());  // "core/tensor/copy.cpp:27"
   if (running_kernel()) text += cat(", in ", running_kernel());
   if (!path.empty()) text += cat(", in module '", path, "'");
   if (on_sync == OnSync::refuse) fail(Exit::internal, text);
