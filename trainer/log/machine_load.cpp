@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
-#include <numeric>
 #include <sstream>
+#include "core/base/statistics.h"
 #include "core/base/trace.h"
 
 namespace bellows {
@@ -41,9 +41,7 @@ double busy_share(const CpuTicks& begin, const CpuTicks& end) {
 
 // ---- the machine
 
-double MachineLoad::cpu() const {
-  return std::accumulate(cores.begin(), cores.end(), 0.0) / std::max(double(cores.size()), 1.0);
-}
+double MachineLoad::cpu() const { return mean(cores); }
 
 // Value of a line "name   number" or "name:   number", as in /proc/meminfo; 0 without it.
 static double value_in(const char* path, const std::string& name) {
