@@ -116,13 +116,11 @@ TEST_F(Planted, ALaunchThatFailsIsToldWithItsOpAndModule) {
 }
 
 TEST_F(Planted, WriteToFreedMemory) {
-  float* stale;
-  {
-    const Floats y(8);
-    stale = y;
+  for (const int n : {8, 1 << 14}) {
+    const float* const stale = Floats(n);
+    launch(fill, {1, 32, 0, compute()}, const_cast<float*>(stale) + n / 2, 4, 0.0f);
+    expect_in("was touched after it was freed", cuda_host::complaint());
   }
-  launch(fill, {1, 32, 0, compute()}, stale, 8, 1.0f);
-  expect_in("was written after it was freed", cuda_host::complaint());
 }
 
 template <bool with_barrier> __global__ void reverse(float* y) {
