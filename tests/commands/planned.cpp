@@ -58,6 +58,10 @@ static Strings words_of(const std::string& text) {
   return words;
 }
 
+static bool is_number(const std::string& word) {
+  return !word.empty() && std::ranges::all_of(word, [](char c) { return c >= '0' && c <= '9'; });
+}
+
 static bool is_placeholder(const std::string& word) {
   return word.size() > 1 && std::ranges::all_of(word, [](char c) { return c >= 'A' && c <= 'Z'; });
 }
@@ -98,11 +102,13 @@ static std::string smaller(const Strings& words, const std::string& verb) {
   const auto given_batch = set.find("data.batch_size");
   const bool number = given_batch != set.end() && given_batch->second.text != "auto";
   const int64_t batch = number ? std::stoll(given_batch->second.text) : 16;
-  add("data.train_size", std::to_string(verb == "ab" ? 2 * batch : batch));
+  const int64_t updates = verb == "ab" ? 2 : verb == "profile" ? 4 : 1;
+  add("data.train_size", std::to_string(updates * batch));
   add("data.test_size", "16");
   if (verb == "pack") return more;
   add("data.batch_size", "16");
   add("model.width", "8");
+  add("model.widths", "[8,8,8]");
   add("train.epochs", "1");
   add("train.tuning_window", "[1,1]");
   if (verb == "train") add("train.max_iters", "2");
@@ -125,12 +131,11 @@ static void set_option(Strings& words, std::string& command, const std::string& 
 
 // A comparison of arms: ab, ladder or sweep.
 static Planned planned_arms(std::string command, Strings words) {
-  const bool limited = !value_of(words, "--budget").empty();
+  // A budget would give each arm three processes at least.
+  if (const std::string budget = value_of(words, "--budget"); !budget.empty())
+    command.erase(command.find(" --budget "), std::string(" --budget ").size() + budget.size());
   for (const auto& [option, value] :
-       {std::pair{limited ? "--budget" : "--processes", limited ? "1s" : "1"},
-        {"--blocks", "1"},
-        {"--steps", "2"},
-        {"--warmup", "2"}})
+       {std::pair{"--processes", "1"}, {"--blocks", "1"}, {"--steps", "2"}, {"--warmup", "2"}})
     set_option(words, command, option, value);
   for (const std::string& word : words)  // a size that the command gives becomes small too
     if (word.starts_with("data.train_size="))
@@ -163,8 +168,13 @@ static Planned planned_run(std::string command) {
   if (verb == "launch" && std::ranges::count(words, "ab"))  // its exit code needs no look here
     return {Treatment::run, planned_arms(command, words).command};
   if (verb == "launch") return {Treatment::run, command + smaller(words, "train")};
-  const bool measures = verb == "diagnose" && !value_of(words, "--config").empty();
-  if (measures) set_option(words, command, "--seconds", "0.5");
+  const bool of_config = !value_of(words, "--config").empty();
+  const bool measures = of_config && (verb == "diagnose" || verb == "profile");
+  if (measures && verb == "diagnose") set_option(words, command, "--seconds", "0.5");
+  if (measures && verb == "profile") set_option(words, command, "--steps", "2:4");
+  const size_t stress = command.find("--stress");  // its size may be left out
+  if (stress != command.npos && !is_number(value_of(words, "--stress")))
+    command.insert(stress + std::string("--stress").size(), " 64");
   if (verb == "train" || verb == "pack" || verb == "plan" || measures)
     return {Treatment::run, command + smaller(words, verb)};
   return {Treatment::run, command};
