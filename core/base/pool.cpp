@@ -1,6 +1,7 @@
 #include "core/base/pool.h"
 #include <pthread.h>
 #include <array>
+#include <cstdint>
 #include <utility>
 
 namespace bellows {

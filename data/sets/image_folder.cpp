@@ -92,7 +92,7 @@ void refuse_missing(const ImageFolderOptions& o, Split split) {
 // Returns "a, b, c, ...": the first of the names.
 std::string some_of(std::vector<std::string> names) {
   constexpr size_t kMost = 3;
-  if (names.size() > kMost) names.resize(kMost), names.push_back("...");
+  if (names.size() > kMost) names.resize(kMost), names.emplace_back("...");
   return joined(names);
 }
 

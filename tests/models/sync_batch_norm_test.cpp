@@ -121,7 +121,7 @@ TEST(SyncBatchNorm, CountsABatchOnceWhenItIsRecomputed) {
 
 TEST(SyncBatchNorm, TakesOneSampleARankAndRefusesWhatDoesNotFit) {
   on_ranks(2, [](ThreadGroup& group) {
-    const Tensor x = normal({1, 3}, DType::f32, uint64_t(group.rank() + 1));
+    const Tensor x = normal({1, 3}, DType::f32, uint64_t(group.rank()) + 1);
     const Tensor w = full({3}, 1), b = zeros({3});
     const RunningStatistics running{zeros({3}), full({3}, 1)};
     const Tensor y = sync_batch_norm(x, {}, false, w, b, running, {}, group);

@@ -7,6 +7,7 @@
 #include <sstream>
 #include <thread>
 #include "core/base/json.h"
+#include "core/config/visitor.h"
 #include "core/device/device.h"
 #include "core/device/timer.h"
 #include "models/losses/loss.h"
