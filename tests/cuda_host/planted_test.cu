@@ -117,6 +117,7 @@ TEST_F(Planted, ALaunchThatFailsIsToldWithItsOpAndModule) {
 
 TEST_F(Planted, WriteToFreedMemory) {
   for (const int n : {8, 1 << 14}) {
+    cuda_host::reset();
     const float* const stale = Floats(n);
     launch(fill, {1, 32, 0, compute()}, const_cast<float*>(stale) + n / 2, 4, 0.0f);
     expect_in("was touched after it was freed", cuda_host::complaint());
