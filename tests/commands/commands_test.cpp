@@ -73,6 +73,10 @@ TEST(PrintedCommands, KeepTheirWordsAndGetSmallerSizes) {
                   .command,
               AllOf(HasSubstr("--measure epoch --processes 1"), HasSubstr(" data.train_size=32"),
                     Not(HasSubstr("1024"))));
+  EXPECT_THAT(planned("trainer ladder --config configs/lenet.yaml --budget 150s").command,
+              AllOf(HasSubstr("lenet.yaml --processes 1 "), Not(HasSubstr("--budget"))));
+  EXPECT_EQ(planned("trainer doctor --stress --bandwidths").command,
+            "trainer doctor --stress 64 --bandwidths");
   EXPECT_EQ(planned("trainer list [toggles]").command, "trainer list --help");
   EXPECT_THROW(planned("trainer train OTHER"), Error);
   EXPECT_THROW(planned("ls"), Error);

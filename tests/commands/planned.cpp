@@ -169,13 +169,13 @@ static Planned planned_run(std::string command) {
     return {Treatment::run, planned_arms(command, words).command};
   if (verb == "launch") return {Treatment::run, command + smaller(words, "train")};
   const bool of_config = !value_of(words, "--config").empty();
-  const bool measures = of_config && (verb == "diagnose" || verb == "profile");
-  if (measures && verb == "diagnose") set_option(words, command, "--seconds", "0.5");
-  if (measures && verb == "profile") set_option(words, command, "--steps", "2:4");
+  const bool diagnoses = of_config && verb == "diagnose", profiles = of_config && verb == "profile";
+  if (diagnoses) set_option(words, command, "--seconds", "0.5");
+  if (profiles) set_option(words, command, "--steps", "2:4");
   const size_t stress = command.find("--stress");  // its size may be left out
   if (stress != command.npos && !is_number(value_of(words, "--stress")))
     command.insert(stress + std::string("--stress").size(), " 64");
-  if (verb == "train" || verb == "pack" || verb == "plan" || measures)
+  if (verb == "train" || verb == "pack" || verb == "plan" || diagnoses || profiles)
     return {Treatment::run, command + smaller(words, verb)};
   return {Treatment::run, command};
 }

@@ -124,6 +124,13 @@ TEST_F(Planted, WriteToFreedMemory) {
   }
 }
 
+TEST_F(Planted, ReadOfAFreedPage) {
+  const Floats y(4);
+  const float* const stale = Floats(1 << 14);
+  launch(add, {1, 32, 0, compute()}, stale + (1 << 13), y, 4, 0.0f);
+  expect_in("was touched after it was freed", cuda_host::complaint());
+}
+
 template <bool with_barrier> __global__ void reverse(float* y) {
   await_predecessor();
   float* const shared = dynamic_shared<float>();
