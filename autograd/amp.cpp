@@ -1,6 +1,5 @@
 #include "autograd/amp.h"
 #include "autograd/backward.h"
-#include "core/base/trace.h"
 #include "core/config/visitor.h"
 #include "core/tensor/copy.h"
 
@@ -37,8 +36,7 @@ static Tensor recorded(const Tensor& t, const Tensor& copy) {
 }
 
 static void cast_into(const Tensor& copy, const Tensor& leaf) {
-  static trace::Counter& casts = trace::counter("amp.weight_casts");
-  casts.add();
+  trace::count<"amp.weight_casts">();
   copy_into(copy, leaf.detach());
   Leaf& meta = leaf_of(leaf);
   meta.low = copy;
@@ -94,11 +92,6 @@ Tensor to_low(const Tensor& t) {
 Tensor full(const Tensor& t) {
   if (autocast() == DType::f32 || !is_low(t.dtype())) return t;
   return recorded(t, cast(t, DType::f32));
-}
-
-void count_low_op() {
-  static trace::Counter& ops = trace::counter("amp.low_ops");
-  ops.add();
 }
 
 }  // namespace amp

@@ -8,6 +8,7 @@
 #include <array>
 #include "autograd/grad_scaler.h"
 #include "autograd/record.h"
+#include "core/base/trace.h"
 
 namespace bellows {
 
@@ -58,12 +59,10 @@ void written(const Tensor& leaf, const Tensor& copy);
 // `copy` is undefined.
 void renew(const Tensor& leaf, const Tensor& copy);
 
-void count_low_op();  // increments amp.low_ops
-
-// The tensors through to_low(), for structured bindings. Counts one low op if autocast is on.
+// The tensors through to_low(), for structured bindings. Counts in amp.low_ops if autocast is on.
 template <class... T> std::array<Tensor, sizeof...(T)> low(const T&... tensors) {
   if (autocast() == DType::f32) return {tensors...};
-  count_low_op();
+  trace::count<"amp.low_ops">();
   return {to_low(tensors)...};
 }
 

@@ -79,9 +79,8 @@ static void finish(Leaf& leaf) {
     add_into(leaf.grad, laid_out(dy, leaf.grad.strides()));
   } else if (leaf.grad_place.defined()) {
     if (dy.storage() != leaf.grad_place.storage() || dy.offset() != leaf.grad_place.offset()) {
-      static trace::Counter& copied = trace::counter("grad.place_copy_bytes");
       copy_into(leaf.grad_place, dy);
-      copied.add(dy.nbytes());
+      trace::count<"grad.place_copy_bytes">(dy.nbytes());
     }
     leaf.grad = leaf.grad_place;
   } else {
@@ -183,15 +182,14 @@ void backward(const Tensor& loss, const BackwardOptions& options) {
 const Tensor& grad(const Tensor& leaf) { return leaf_of(leaf, "grad").grad; }
 
 void zero_grad(std::span<const Tensor> leaves, bool set_to_none) {
-  static trace::Counter& dropped = trace::counter("grad.dropped");
-  static trace::Counter& memsets = trace::counter("grad.memsets");
   for (const Tensor& leaf : leaves) {
     Tensor& g = leaf_of(leaf, "zero_grad").grad;
     if (!g.defined()) continue;
-    (set_to_none ? dropped : memsets).add();
     if (set_to_none) {
+      trace::count<"grad.dropped">();
       g = {};
     } else {
+      trace::count<"grad.memsets">();
       fill(g, 0);
     }
   }

@@ -102,8 +102,7 @@ Tensor recompute(const std::function<Tensor(const Tensor& x)>& fn, const Tensor&
       [fn, x = Saved(x.detach()), leaves = std::vector<Saved>(parameters.begin(), parameters.end()),
        draws = std::move(draws), wanted = needs_grad(x), low = autocast(),
        n = inputs.size()](const Tensor& dy) {
-        static trace::Counter& replays = trace::counter("recompute.replays");
-        replays.add();
+        trace::count<"recompute.replays">();
         refuse_outer_shares(leaves);
         const Replay replay(draws);
         const Autocast precision(low);

@@ -28,9 +28,8 @@ Node::Node(const char* op, const Shape& shape, Edges edges)
       site(current_site()),
       kernels(kernel_options()) {
   static std::atomic<uint64_t> next{0};
-  static trace::Counter& nodes = trace::counter("graph.nodes");
   order = next.fetch_add(1, std::memory_order_relaxed);
-  nodes.add();
+  trace::count<"graph.nodes">();
   if (OpLog* const log = op_log()) {
     RecordedOp& recorded = log->ops.back();  // edges_to() has added it with its inputs
     recorded.name = op;
@@ -66,16 +65,11 @@ Leaf& leaf_of(const Tensor& t, const char* caller) {
   return static_cast<Leaf&>(*grad_meta(t));
 }
 
-static trace::Counter& saved_bytes() {
-  static trace::Counter& counter = trace::counter("mem.saved_bytes");
-  return counter;
-}
-
 Saved::Saved(const Tensor& t) : tensor_(is_leaf(t) ? t : t.detach()) {
   if (!t.defined()) return;
   version_ = t.storage()->version;
   if (!is_leaf(t) && t.storage()->saved++ == 0 && grad_mode())
-    saved_bytes().add(t.storage()->size());
+    trace::count<"mem.saved_bytes">(t.storage()->size());
 }
 
 Saved::~Saved() {
@@ -90,8 +84,7 @@ const Tensor& Saved::operator()() const {
 }
 
 bool detail::tracking() {
-  static trace::Counter& untracked = trace::counter("grad.untracked_ops");
-  if (!grad_mode()) untracked.add();
+  if (!grad_mode()) trace::count<"grad.untracked_ops">();
   return grad_mode();
 }
 

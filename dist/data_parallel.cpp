@@ -8,16 +8,14 @@
 namespace bellows {
 
 void count_root_bytes(const ProcessGroup& group, size_t bytes) {
-  static trace::Counter& root_bytes = trace::counter("dist.root_bytes");
-  if (group.rank() == 0) root_bytes.add(static_cast<int64_t>(bytes) * (group.world() - 1));
+  if (group.rank() == 0) trace::count<"dist.root_bytes">(int64_t(bytes) * (group.world() - 1));
 }
 
 // Calls fn(), which waits for the other ranks, and counts its time as the reducer does.
 template <class Fn> static void count_wait(const Fn& fn) {
-  static trace::Counter& waited = trace::counter("dist.exposed_wait_ns");
   const int64_t begin = trace::now_ns();
   fn();
-  waited.add(trace::now_ns() - begin);
+  trace::count<"dist.exposed_wait_ns">(trace::now_ns() - begin);
 }
 
 void DataParallel::return_gradients() const {

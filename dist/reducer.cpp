@@ -77,9 +77,8 @@ void Reducer::make_buckets() {
 }
 
 Reducer::PassScope Reducer::no_sync(bool on) {
-  static trace::Counter& skipped = trace::counter("dist.skipped_allreduces");
   if (on && options_.no_sync) {
-    skipped.add(std::ssize(buckets_));
+    trace::count<"dist.skipped_allreduces">(std::ssize(buckets_));
     return {pass_, Pass::hold};
   }
   if (!options_.no_sync && std::exchange(round_open_, !buckets_.empty())) finish_round();
@@ -88,7 +87,6 @@ Reducer::PassScope Reducer::no_sync(bool on) {
 
 // Buckets leave in their order, because all ranks must start the same collectives in one order.
 void Reducer::ready(size_t parameter) {
-  static trace::Counter& early = trace::counter("dist.early_buckets");
   if (pass_ == Pass::test) return;
   Parameter& p = parameters_[parameter];
   INVARIANT(p.bucket >= next_, "reducer: backward reached ", p.name, " again after ",
@@ -100,13 +98,8 @@ void Reducer::ready(size_t parameter) {
   if (!options_.overlap) return;
   for (; next_ < buckets_.size() && buckets_[next_].missing == 0; ++next_) {
     send(buckets_[next_]);
-    early.add();
+    trace::count<"dist.early_buckets">();
   }
-}
-
-static trace::Counter& copied_bytes() {
-  static trace::Counter& counter = trace::counter("dist.grad_copy_bytes");
-  return counter;
 }
 
 static void set_zero_gradient(const Tensor& t) {
@@ -116,10 +109,6 @@ static void set_zero_gradient(const Tensor& t) {
 }
 
 void Reducer::send(Bucket& bucket) {
-  static trace::Counter& sent = trace::counter("dist.buckets");
-  static trace::Counter& views = trace::counter("dist.view_grads");
-  static trace::Counter& bucketed = trace::counter("dist.bucketed_grads");
-  static trace::Counter& compressed = trace::counter("dist.compressed_bytes");
   for (const size_t i : bucket.members) {
     Parameter& p = parameters_[i];
     Leaf& leaf = leaf_of(p.leaf);
@@ -130,27 +119,26 @@ void Reducer::send(Bucket& bucket) {
       fill(p.place, 0);
     } else if (leaf.grad.bytes() != p.place.bytes()) {
       copy_into(p.place, leaf.grad);
-      copied_bytes().add(p.place.nbytes());
+      trace::count<"dist.grad_copy_bytes">(p.place.nbytes());
     } else {
-      views.add();
+      trace::count<"dist.view_grads">();
     }
     if (options_.views) leaf.grad = p.place;
   }
   if (bucket.wire.defined()) {
     copy_into(bucket.wire, bucket.values);
-    compressed.add(bucket.wire.nbytes());
+    trace::count<"dist.compressed_bytes">(bucket.wire.nbytes());
   }
   const Tensor& message = bucket.wire.defined() ? bucket.wire : bucket.values;
   bucket.work = group_.all_reduce(message, Reduction::mean, bucket.name);
-  sent.add();
-  if (bucket.members.size() > 1) bucketed.add(std::ssize(bucket.members));
+  trace::count<"dist.buckets">();
+  if (bucket.members.size() > 1) trace::count<"dist.bucketed_grads">(std::ssize(bucket.members));
 }
 
 void Reducer::receive(Bucket& bucket) {
-  static trace::Counter& waited = trace::counter("dist.exposed_wait_ns");
   const int64_t begin = trace::now_ns();
   std::exchange(bucket.work, {})->wait();
-  waited.add(trace::now_ns() - begin);
+  trace::count<"dist.exposed_wait_ns">(trace::now_ns() - begin);
   if (bucket.wire.defined()) copy_into(bucket.values, bucket.wire);
   for (const size_t i : bucket.members) {
     Parameter& p = parameters_[i];
@@ -160,7 +148,7 @@ void Reducer::receive(Bucket& bucket) {
     if (!leaf.grad.defined())
       leaf.grad = Tensor(leaf.shape, leaf.strides, p.leaf.dtype(), p.leaf.device());
     copy_into(leaf.grad, p.place);
-    copied_bytes().add(p.place.nbytes());
+    trace::count<"dist.grad_copy_bytes">(p.place.nbytes());
   }
   bucket.missing = bucket.members.size();
 }
@@ -174,11 +162,10 @@ void Reducer::finish_round() {
 }
 
 void Reducer::note_unused() {
-  static trace::Counter& unused = trace::counter("dist.unused_gradients");
   std::string names;
   for (Parameter& p : parameters_) {
     if (std::exchange(p.reached, false)) continue;
-    unused.add();
+    trace::count<"dist.unused_gradients">();
     if (options_.find_unused && !std::exchange(p.mentioned, true))
       names += (names.empty() ? "" : ", ") + p.name;
   }
@@ -216,7 +203,6 @@ void Reducer::end_update(DeviceStepState& state) {
 // Gradients of this update stay in the old buckets until they are dropped; those that zero_grad()
 // keeps move with the next bucket that leaves.
 void Reducer::rebuild() {
-  static trace::Counter& rebuilds = trace::counter("dist.rebuilds");
   const SyncGuard expected(OnSync::ignore);
   for (const size_t i : order_)
     if (!parameters_[i].recorded) ready_order_.push_back(i);
@@ -226,7 +212,7 @@ void Reducer::rebuild() {
   const Tensor known = to(Device::cpu, order);
   std::ranges::copy(known.data<int64_t>(), order_.begin());
   make_buckets();
-  rebuilds.add();
+  trace::count<"dist.rebuilds">();
 }
 
 }  // namespace bellows

@@ -21,8 +21,7 @@ Tensor bucketize(const Tensor& x, const Tensor& boundaries) {
 Tensor quantile_levels(const Tensor& x, const Tensor& boundaries, Impl impl) {
   check_list("quantile_levels", boundaries);
   if (impl == Impl::fused) {
-    static trace::Counter& calls = trace::counter("ops.vectorized_calls");
-    calls.add();
+    trace::count<"ops.vectorized_calls">();
     return kernels::bucketize(x, boundaries, x.dtype());
   }
   const Tensor levels = full(x.shape(), 0, x);

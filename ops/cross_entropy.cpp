@@ -36,8 +36,7 @@ Tensor cross_entropy(const Tensor& logits_, const Tensor& target,
   const double smoothing = options.label_smoothing;
   check_cross_entropy(logits.shape(), target, options);
   if (impl == Impl::composed) return composed(logits, target, smoothing);
-  static trace::Counter& runs = trace::counter("fuse.loss");
-  runs.add();
+  trace::count<"fuse.loss">();
   const auto [loss, lse] = kernels::cross_entropy(logits, target, smoothing);
   if (!will_record(logits)) return loss;
   return record(

@@ -83,7 +83,6 @@ Optimizer::Optimizer(const OptimizerOptions& options, const NamedTensors& parame
 // A gradient that place_grad() put elsewhere may have other strides than its weight. `low`: those
 // in 16 bits are passed as they are, if the rule can read them.
 Tensors Optimizer::Group::gradients(bool low) const {
-  static trace::Counter& read = trace::counter("optim.low_grads");
   Tensors grads;
   grads.reserve(weights.size());
   for (const Tensor& w : weights) {
@@ -93,7 +92,7 @@ Tensors Optimizer::Group::gradients(bool low) const {
       grads.push_back(g);
     else
       grads.push_back(laid_out(as_it_is ? g : cast(g, w.dtype()), w.strides()));
-    if (g.defined() && grads.back().dtype() != w.dtype()) read.add();
+    if (g.defined() && grads.back().dtype() != w.dtype()) trace::count<"optim.low_grads">();
   }
   return grads;
 }
@@ -106,15 +105,9 @@ Tensors Optimizer::Group::copies() const {
   return copies;
 }
 
-static void count_copies(const Tensors& copies) {
-  static trace::Counter& written = trace::counter("optim.copies_written");
-  written.add(std::ranges::count_if(copies, &Tensor::defined));
-}
 static void count_launches(bool fused, int64_t n) {
-  static trace::Counter& all = trace::counter("optim.launches");
-  static trace::Counter& of_fused = trace::counter("optim.fused_launches");
-  all.add(n);
-  if (fused) of_fused.add(n);
+  trace::count<"optim.launches">(n);
+  if (fused) trace::count<"optim.fused_launches">(n);
 }
 
 void Optimizer::measure(const std::vector<Tensors>& grads, DeviceStepState& state) const {
@@ -167,7 +160,7 @@ void Optimizer::step(const Group& group, const Tensors& grads, bool last,
                      .lr_updates = group.lr_table.numel(),
                      .clip_norm = clip_norm_};
   fused_ ? launch(group, whole) : step_each(group, whole);
-  count_copies(copies);
+  trace::count<"optim.copies_written">(std::ranges::count_if(copies, &Tensor::defined));
   for (size_t i = 0; i < copies.size(); ++i) amp::written(group.weights[i], copies[i]);
 }
 

@@ -22,8 +22,7 @@ void visit(Visitor& v, PlantedOptions& o) {
 
 // Cross-entropy beside the planted effects.
 static Tensor loss(const PlantedOptions& o, const LossInput& in) {
-  static trace::Counter& losses = trace::counter("planted.losses");
-  losses.add();
+  trace::count<"planted.losses">();
   const int64_t end_ns = trace::now_ns() + 1000 * o.spin_us;
   while (o.spin_us > 0 && trace::now_ns() < end_ns) {
   }

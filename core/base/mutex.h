@@ -26,8 +26,7 @@ class Mutex {
 
  private:
   void wait() {
-    static trace::Counter& all = trace::counter("lock.contended");
-    all.add();
+    trace::count<"lock.contended">();
     const trace::Range range("lock");
     if (!stats_.load(std::memory_order_relaxed)) return mutex_.lock();
     const int64_t begin = trace::now_ns();

@@ -28,9 +28,9 @@ void Counter::raise_to(int64_t n) {
   }
 }
 
-Counter& counter(const std::string& name) {
+Counter& counter(std::string_view name) {
   const std::lock_guard lock(collected().mutex);
-  return collected().counters[name];
+  return collected().counters[std::string(name)];
 }
 
 std::map<std::string, int64_t> counters() {

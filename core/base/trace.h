@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace bellows::trace {
@@ -18,11 +19,21 @@ class Counter {
   std::atomic<int64_t> value_{0};
 };
 
-// Returns the counter of that name, created on first use. Thread-safe. Its address never changes,
-// so a hot path looks it up once:
-//   static trace::Counter& pinned = trace::counter("data.pinned_copy");
-Counter& counter(const std::string& name);
+// Returns the counter of that name, created on first use. Thread-safe. Its address never changes.
+Counter& counter(std::string_view name);
 std::map<std::string, int64_t> counters();  // values of all counters that exist
+
+// Adds n to a counter, which it looks up only once:  trace::count<"data.pinned_copy">();
+template <size_t size> struct CounterName {  // makes a literal a template argument
+  consteval CounterName(const char (&literal)[size]) {
+    std::char_traits<char>::copy(text, literal, size);
+  }
+  char text[size];
+};
+template <CounterName name> inline void count(int64_t n = 1) {
+  static Counter& found = counter(name.text);
+  found.add(n);
+}
 
 // Range: the time that this thread spends in a scope, even if an exception ends it. Costs one
 // atomic load unless collect() or mark() is on. Event: a range that has ended.

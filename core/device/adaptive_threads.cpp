@@ -133,24 +133,21 @@ void watch_pool(int threads, Adaptive adaptive) {
 int pool_threads() { return watch().threads; }
 
 void adapt_threads() {
-  static trace::Counter& readings = trace::counter("cpu.wait_readings");
-  static trace::Counter& taken = trace::counter("cpu.fewer_threads");
-  static trace::Counter& library = trace::counter("cpu.library_threads");
   constexpr int64_t kWindow = 20'000'000;
   Watch& w = watch();
   if (w.adaptive == Adaptive::off) return;
   const int64_t now = trace::now_ns(), window = now - w.window_begin_ns;
   if (window < kWindow) return;
   w.read();
-  if (w.readable()) readings.add();
+  if (w.readable()) trace::count<"cpu.wait_readings">();
   if (w.window_begin_ns == 0) return w.begin_window();  // ignores what came before the first step
   const int before = w.in_use();
   const double all = static_cast<double>(window) * before;
   const int after = w.governor.next(now, window, static_cast<double>(w.window_waited_ns) / all);
   if (after != before) w.use(after);
   if (after < before) {
-    taken.add();
-    if (w.adaptive == Adaptive::all) library.add();
+    trace::count<"cpu.fewer_threads">();
+    if (w.adaptive == Adaptive::all) trace::count<"cpu.library_threads">();
   }
   w.begin_window();
 }

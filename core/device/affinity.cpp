@@ -95,7 +95,7 @@ int bind_to_node(int local_rank, const fs::path& sys) {
     prefer_memory_of(node);
     return run_on(process().cores);
   });
-  if (moved > 0) trace::counter("cpu.node_bound").add();
+  if (moved > 0) trace::count<"cpu.node_bound">();
   return node;
 }
 
@@ -109,9 +109,8 @@ void pin_threads(Pinning pinning, const std::vector<int>& cores) {
     CHECK(std::ranges::count(allowed, cpu), "threads.cores: core ", cpu,
           " is not allowed to this process");
   process().placed = true;
-  trace::counter("cpu.core_pinning").add(place_threads([order](int thread) {
-    return run_on({order[static_cast<size_t>(thread) % order.size()]});
-  }));
+  trace::count<"cpu.core_pinning">(place_threads(
+      [order](int thread) { return run_on({order[static_cast<size_t>(thread) % order.size()]}); }));
 }
 
 void unpin_thread() {

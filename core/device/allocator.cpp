@@ -35,12 +35,11 @@ static constexpr size_t kHugePage = size_t{2} << 20;
 // back. Requests a huge page for each whole one in it, which the system may decline. The rest stays
 // in small pages: rounding up would waste up to 2 MiB per tensor.
 static void* allocate_huge(size_t bytes) {
-  static trace::Counter& huge = trace::counter("alloc.huge_bytes");
   void* memory = nullptr;
   if (posix_memalign(&memory, kHugePage, bytes) != 0) return nullptr;
   const size_t whole = bytes / kHugePage * kHugePage;
   if (madvise(memory, whole, MADV_HUGEPAGE) == 0 && has_huge_pages())
-    huge.add(static_cast<int64_t>(whole));
+    trace::count<"alloc.huge_bytes">(static_cast<int64_t>(whole));
   return memory;
 }
 

@@ -72,8 +72,7 @@ Stream current_stream(Device device) {
 }
 
 void synchronize(Stream stream, const std::source_location& at) {
-  static trace::Counter& syncs = trace::counter("sync.count");
-  syncs.add();
+  trace::count<"sync.count">();
   const trace::Range range("synchronize");
   if (stream.device != Device::cpu) detail::note_sync(at);
   api_of(stream.device).synchronize(stream);

@@ -51,14 +51,13 @@ Graph::Graph(Device device, const std::function<void()>& work) : device_(device)
     throw;
   }
   --captures;
-  trace::counter("graph.captures").add();
+  trace::count<"graph.captures">();
 }
 
 Graph::~Graph() { api_of(device_).free_graph(native_); }
 
 void Graph::launch() const {
-  static trace::Counter& replays = trace::counter("graph.replays");
-  replays.add();
+  trace::count<"graph.replays">();
   api_of(device_).launch_graph(native_, stream_of(device_));
 }
 

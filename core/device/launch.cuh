@@ -34,8 +34,7 @@ __device__ inline void await_predecessor() {
 namespace detail {
 // Counts a launch (cuda.launches), records it for messages, and returns its configuration.
 inline cudaLaunchConfig_t begin_launch(const Grid& grid) {
-  static trace::Counter& launches = trace::counter("cuda.launches");
-  launches.add();
+  trace::count<"cuda.launches">();
   cuda::note_launch();
   cudaLaunchConfig_t config{};
   config.gridDim = grid.blocks;
@@ -51,8 +50,7 @@ void launch(void (*kernel)(Params...), const Grid& grid, std::type_identity_t<Pa
   cudaLaunchConfig_t config = detail::begin_launch(grid);
   cudaLaunchAttribute early{};
   if (kernel_options().early_launch && cuda::limits().early_launch) {
-    static trace::Counter& launches = trace::counter("cuda.early_launches");
-    launches.add();
+    trace::count<"cuda.early_launches">();
     early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     early.val.programmaticStreamSerializationAllowed = 1;
     config.attrs = &early;

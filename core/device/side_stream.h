@@ -20,9 +20,8 @@ namespace bellows {
 class SideStream {
  public:
   explicit SideStream(bool wanted) {
-    static trace::Counter& forks = trace::counter("cuda.forks");
     if (!wanted) return;
-    forks.add();
+    trace::count<"cuda.forks">();
     event_.emplace(Device::cuda);
     order(current_stream(Device::cuda), stream_of(Device::cuda, StreamUse::side));
   }

@@ -36,8 +36,7 @@ std::vector<std::string> take_sync_reports() {
 void detail::note_sync(const std::source_location& at) {
   const OnSync on_sync = in_force();
   if (on_sync == OnSync::ignore) return;
-  static trace::Counter& found = trace::counter("sync.guarded");
-  found.add();
+  trace::count<"sync.guarded">();
   const std::string& path = current_site()->path;
   std::string text = cat("sync_guard: the host waits for the device at ", at.file_name(), ":",
                          at.line());  // "core/tensor/copy.cpp:27"

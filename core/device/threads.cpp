@@ -73,7 +73,7 @@ std::string apply(const ThreadOptions& options, int local_ranks, int local_rank)
   if (threads == 0) threads = allowed_cores();
   if (options.budget) {
     const int most = std::max(1, allowed_cores() / local_ranks);
-    trace::counter("cpu.threads_withheld").add(std::max(0, threads - most));
+    trace::count<"cpu.threads_withheld">(std::max(0, threads - most));
     threads = std::min(threads, most);
   }
   static int pool = 1;  // threads started by the runtime, plus the caller

@@ -1,5 +1,4 @@
 #include "core/tensor/copy.h"
-#include "core/base/trace.h"
 #include "core/device/parallel.h"
 #include "core/tensor/walk.h"
 
@@ -19,10 +18,9 @@ void copy_into(const Tensor& to, const Tensor& from, const Place& at) {
   CHECK(to.is_dense() && same_order(to, from.strides()) && to.dtype() == from.dtype(),
         "a copy between devices needs dense tensors with one memory order and dtype, got strides ",
         to.strides(), " and ", from.strides());
-  static trace::Counter& in = trace::counter("copy.h2d_bytes");
-  static trace::Counter& out = trace::counter("copy.d2h_bytes");
   const bool to_host = to.device() == Device::cpu;
-  (to_host ? out : in).add(to.nbytes());
+  to_host ? trace::count<"copy.d2h_bytes">(to.nbytes())
+          : trace::count<"copy.h2d_bytes">(to.nbytes());
   const Device device = to_host ? from.device() : to.device();
   api_of(device).copy(to.bytes(), from.bytes(), to.nbytes(), current_stream(device));
   if (to_host) synchronize(current_stream(device), at);
@@ -45,7 +43,7 @@ Tensor cast(const Tensor& t, DType dtype) {
 
 Tensor contiguous(const Tensor& t, const MemoryFormat& format) {
   if (t.is_contiguous(format)) return t;
-  detail::count_transpose();
+  trace::count<"layout.transposes">();
   const Tensor y(t.shape(), t.dtype(), t.device(), format);
   copy_into(y, t);
   return y;
@@ -54,15 +52,10 @@ Tensor contiguous(const Tensor& t, const MemoryFormat& format) {
 Tensor laid_out(const Tensor& t, const Strides& strides) {
   if (t.strides() == strides) return t;
   if (same_order(t, strides)) return t.view(t.shape(), strides, t.offset());
-  detail::count_transpose();
+  trace::count<"layout.transposes">();
   const Tensor y(t.shape(), strides, t.dtype(), t.device());
   copy_into(y, t);
   return y;
-}
-
-void detail::count_transpose() {
-  static trace::Counter& transposes = trace::counter("layout.transposes");
-  transposes.add();
 }
 
 Tensor clone(const Tensor& t) {

@@ -1,5 +1,7 @@
 // Copies elements between devices, dtypes and memory orders. Not recorded by autograd; the ops are.
+// Copies that reorder axes count in layout.transposes.
 #pragma once
+#include "core/base/trace.h"
 #include "core/tensor/kernel.h"
 
 namespace bellows {
@@ -18,16 +20,11 @@ Tensor clone(const Tensor& t);                                           // a ne
 // Returns t with these dense strides. A view if they differ only in axes of size 1, else a copy.
 Tensor laid_out(const Tensor& t, const Strides& strides);
 // Calls fn(y) to write a tensor y in `format`: t itself, or else a temporary that is copied to t.
-template <class Fn> void write_in(const MemoryFormat& format, const Tensor& t, const Fn& fn);
-
-namespace detail {
-void count_transpose();  // increments layout.transposes: copies that reorder axes
-}
 template <class Fn> void write_in(const MemoryFormat& format, const Tensor& t, const Fn& fn) {
   if (t.is_contiguous(format)) return fn(t);
   const Tensor y(t.shape(), t.dtype(), t.device(), format);
   fn(y);
-  detail::count_transpose();
+  trace::count<"layout.transposes">();
   copy_into(t, y);
 }
 

@@ -8,13 +8,12 @@ static void release_pinned(Device, void* memory, size_t bytes) noexcept {
 }
 
 Tensor pinned(const Shape& shape, DType dtype) {
-  static trace::Counter& all = trace::counter("alloc.pinned_bytes");
   const size_t bytes = shape.numel() * size_of(dtype);
   void* const memory = api_of(Device::cuda).allocate_pinned(std::max<size_t>(bytes, 1));
   if (!memory)
     fail(Exit::memory, "no page-locked memory: asked for ", bytes,
          " bytes; write  toggles: {pin_memory: off}");
-  all.add(static_cast<int64_t>(bytes));
+  trace::count<"alloc.pinned_bytes">(static_cast<int64_t>(bytes));
   return Tensor(Ref(new Storage(memory, bytes, Device::cpu, release_pinned)), shape, dtype);
 }
 

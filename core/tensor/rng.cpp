@@ -22,8 +22,7 @@ Tensor randperm(int64_t n, const RngKey& key, Device device, bool serial) {
     shuffle_serial(order.data<int64_t>(), key);
     return to(device, order);
   }
-  static trace::Counter& made = trace::counter("rng.device_perms");
-  made.add();
+  trace::count<"rng.device_perms">();
   const Tensor order({n}, DType::i64, device);
   kernels::randperm(order, key);
   return order;

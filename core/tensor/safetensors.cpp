@@ -51,8 +51,7 @@ NamedTensors on_host(const NamedTensors& tensors) {
 
 static void write_file_or_retry(const Path& path, const std::vector<Bytes>& pieces,
                                 int64_t retries) {
-  static trace::Counter& retried = trace::counter("ckpt.retries");
-  for (;; --retries, retried.add()) {
+  for (;; --retries, trace::count<"ckpt.retries">()) {
     try {
       return write_file(path, pieces);
     } catch (const Error&) {
@@ -95,13 +94,12 @@ void write_safetensors(const Path& path, const NamedTensors& tensors, const Meta
 
 std::future<void> write_safetensors_async(const Path& path, NamedTensors snapshot,
                                           Metadata metadata, int64_t retries) {
-  static trace::Counter& saves = trace::counter("ckpt.async_saves");
   auto saving = std::async(std::launch::async,
                            [=, tensors = std::move(snapshot), metadata = std::move(metadata)] {
                              name_thread("checkpoint");
                              write_safetensors(path, tensors, metadata, retries);
                            });
-  saves.add();
+  trace::count<"ckpt.async_saves">();
   return saving;
 }
 

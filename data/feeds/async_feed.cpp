@@ -81,10 +81,9 @@ void AsyncFeed::start(int64_t epoch, int64_t first_batch) {
 }
 
 bool AsyncFeed::next(Batch& batch) {
-  static trace::Counter& overlapped = trace::counter("copy.overlapped");
   batch = {};
   drop_what_was_read();
-  if (sent_ && sent_->pinned) overlapped.add();
+  if (sent_ && sent_->pinned) trace::count<"copy.overlapped">();
   if (!sent_) sent_ = send();
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
   if (!sent_) return false;
@@ -111,7 +110,6 @@ std::optional<AsyncFeed::PendingBatch> AsyncFeed::send() {
 }
 
 void AsyncFeed::copy(const Batch& batch, Flight& flight) {
-  static trace::Counter& async = trace::counter("copy.async");
   used_.record(current_stream(copies_.device));
   used_.hold(copies_);
   {
@@ -121,15 +119,14 @@ void AsyncFeed::copy(const Batch& batch, Flight& flight) {
   flight.copied.record(copies_);
   record_use(batch.x, copies_);
   record_use(batch.y, copies_);
-  if (is_pinned(flight.host.x)) async.add();
+  if (is_pinned(flight.host.x)) trace::count<"copy.async">();
 }
 
 // Returns the oldest flight. If its copy is not done, the device is kAhead batches behind, and the
 // host waits for it.
 AsyncFeed::Flight& AsyncFeed::free_flight() {
-  static trace::Counter& waits = trace::counter("copy.waits");
   Flight& flight = flights_[next_ % kAhead];
-  if (flight.host.x.defined()) waits.add();
+  if (flight.host.x.defined()) trace::count<"copy.waits">();
   while (flight.host.x.defined()) {
     std::this_thread::sleep_for(std::chrono::microseconds(20));
     drop_what_was_read();

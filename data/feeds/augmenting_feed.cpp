@@ -29,7 +29,6 @@ class AugmentingFeed : public Feed {
 
   void catch_up() override { from_.catch_up(); }
   bool next(Batch& batch) override {
-    static trace::Counter& images = trace::counter("augment.device_images");
     batch = {};
     Batch bytes;
     if (!from_.next(bytes)) return false;
@@ -38,7 +37,7 @@ class AugmentingFeed : public Feed {
     kernels::augment(
         x, {}, bytes.x, {}, order_,
         {next_++ * loader_.options().sampler.batch_size, loader_.sampler().share(), recipe_});
-    images.add(x.dim(0));
+    trace::count<"augment.device_images">(x.dim(0));
     batch = {x, bytes.y};
     return true;
   }

@@ -24,13 +24,10 @@ std::unique_ptr<Feed> make_feed(Device device, Loader& loader, std::vector<std::
 }
 
 void copy_batch(const Batch& to, const Batch& from) {
-  static trace::Counter& moved = trace::counter("tensor.created_then_moved");
-  static trace::Counter& pinned = trace::counter("data.pinned_copy");
-  static trace::Counter& staged = trace::counter("data.staging_copies");
   copy_into(to.x, from.x);
   copy_into(to.y, from.y);
-  moved.add(2);
-  (is_pinned(from.x) ? pinned : staged).add();
+  trace::count<"tensor.created_then_moved">(2);
+  is_pinned(from.x) ? trace::count<"data.pinned_copy">() : trace::count<"data.staging_copies">();
 }
 
 BatchBuffers buffers_on(Device device, const Loader& loader) {

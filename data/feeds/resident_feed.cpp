@@ -59,8 +59,6 @@ class ResidentFeed : public Feed {
   }
 
   bool next(Batch& batch) override {
-    static trace::Counter& created = trace::counter("tensor.device_created");
-    static trace::Counter& images = trace::counter("augment.device_images");
     CHECK(order_.defined(), "start() an epoch before next()");
     batch = {};
     if (next_ == loader_.batches()) return false;
@@ -71,8 +69,8 @@ class ResidentFeed : public Feed {
     batch.y.raise_version();
     kernels::augment(batch.x, batch.y, pixels_, labels_, order_,
                      {first, loader_.sampler().share(), recipe_});
-    created.add(2);
-    if (loader_.options().feed.device_augment) images.add(batch.size());
+    trace::count<"tensor.device_created">(2);
+    if (loader_.options().feed.device_augment) trace::count<"augment.device_images">(batch.size());
     return true;
   }
 

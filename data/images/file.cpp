@@ -10,8 +10,7 @@ namespace bellows {
 namespace fs = std::filesystem;
 
 std::vector<uint8_t> read_bytes(const std::string& path) {
-  static trace::Counter& opens = trace::counter("data.file_opens");
-  opens.add();
+  trace::count<"data.file_opens">();
   const InputFile file(path, Exit::data);
   if (file.size() > int64_t{UINT32_MAX}) fail(Exit::data, printable(path), ": larger than 4 GiB");
   std::vector<uint8_t> bytes(file.size());

@@ -18,11 +18,9 @@ bool is_png(std::span<const uint8_t> file) { return starts_with(file, {0x89, 'P'
 static constexpr const char* kNeither = "neither JPEG nor PNG";
 
 static Sample counted(const Sample& sample) {
-  static trace::Counter& pixels = trace::counter("decode.pixels");
-  static trace::Counter& scaled = trace::counter("decode.scaled_images");
   const int64_t decoded = sample.part->height * sample.part->width;
-  pixels.add(decoded);
-  if (decoded < sample.shape[1] * sample.shape[2]) scaled.add();
+  trace::count<"decode.pixels">(decoded);
+  if (decoded < sample.shape[1] * sample.shape[2]) trace::count<"decode.scaled_images">();
   return sample;
 }
 

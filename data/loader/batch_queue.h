@@ -16,12 +16,11 @@ class Depth {
  public:
   // Call after acquiring room for the item, before it can be taken.
   void add() {
-    static trace::Counter& most = trace::counter("data.queue_max");
     const int64_t now = now_.fetch_add(1, std::memory_order_acq_rel) + 1;
     int64_t before = most_.load(std::memory_order_relaxed);
     while (before < now && !most_.compare_exchange_weak(before, now, std::memory_order_relaxed)) {
     }
-    if (before < now) most.add(now - before);
+    if (before < now) trace::count<"data.queue_max">(now - before);
   }
   // Call when a consumer requests an item, before that makes room for another one.
   void remove() { now_.fetch_sub(1, std::memory_order_acq_rel); }

@@ -75,7 +75,7 @@ void Loader::start(int64_t epoch, int64_t first_batch) {
 
 void Loader::start_workers() {
   const int workers = static_cast<int>(workers_now_);
-  if (!workers_.empty()) trace::counter("data.worker_reuses").add(workers);
+  if (!workers_.empty()) trace::count<"data.worker_reuses">(workers);
   try {
     for (int w = static_cast<int>(workers_.size()); w < workers; ++w)
       workers_.push_back(

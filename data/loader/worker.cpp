@@ -39,7 +39,7 @@ struct Worker::State {
 
 void Worker::State::work(bool background) {
   name_thread(cat("loader/", index));
-  if (background && enter_background()) trace::counter("data.background_threads").add();
+  if (background && enter_background()) trace::count<"data.background_threads">();
   for (;;) {
     start.acquire();
     if (!epoch) return;
@@ -50,10 +50,9 @@ void Worker::State::work(bool background) {
 }
 
 void Worker::State::make_all() {
-  static trace::Counter& made_by_workers = trace::counter("data.worker_batches");
   for (int64_t b = epoch->first + index; b < epoch->last; b += workers) {
     BatchResult made = maker.make(epoch->samples_of(b), epoch->number);
-    made_by_workers.add();
+    trace::count<"data.worker_batches">();
     if (!epoch->queue->push(b - epoch->first, std::move(made))) return;
   }
 }
@@ -61,7 +60,7 @@ void Worker::State::make_all() {
 Worker::Worker(std::shared_ptr<const BatchSource> source, int index, int workers, bool background)
     : state_(std::make_shared<State>(std::move(source), index, workers)),
       thread_([state = state_, background] { state->work(background); }) {
-  trace::counter("data.worker_starts").add();
+  trace::count<"data.worker_starts">();
 }
 
 Worker::~Worker() {

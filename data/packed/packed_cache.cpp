@@ -72,7 +72,7 @@ class CachedCopy : public Packed {
       : Packed({.folder = folder}, split), choice_(choice), split_(split), of_files_(of_files) {}
 
   Sample at_least(int64_t index, const ViewOf& wanted, Scratch& scratch) const override {
-    reads_.add();
+    trace::count<"data.twin_reads">();
     try {
       return Packed::at_least(index, wanted, scratch);
     } catch (const DamagedRecord& damage) {
@@ -80,7 +80,7 @@ class CachedCopy : public Packed {
     }
   }
   std::optional<EncodedSample> encoded(int64_t index) const override {
-    reads_.add();
+    trace::count<"data.twin_reads">();
     try {
       return Packed::encoded(index);
     } catch (const DamagedRecord& damage) {
@@ -137,7 +137,6 @@ class CachedCopy : public Packed {
   bool of_files_;
   mutable std::once_flag asked_, told_;
   mutable std::shared_ptr<const Dataset> original_;
-  trace::Counter& reads_ = trace::counter("data.twin_reads");
 };
 
 // Description of what a data set is read from.

@@ -54,15 +54,13 @@ static uint64_t index_begin(const ShardHead& head) {
 // ---- reading
 
 Shard::Shard(const Path& path) : path_(path), file_(path, Exit::data) {
-  static trace::Counter& opens = trace::counter("data.file_opens");
-  opens.add();
+  trace::count<"data.file_opens">();
   read_front();
   check_records();
 }
 
 void Shard::read(uint64_t offset, std::span<uint8_t> to) const {
-  static trace::Counter& reads = trace::counter("data.packed_reads");
-  reads.add();
+  trace::count<"data.packed_reads">();
   file_.read(static_cast<int64_t>(offset), std::as_writable_bytes(to));
 }
 

@@ -10,16 +10,14 @@ static std::mutex mutex;
 static std::set<std::string> told;  // guarded by mutex
 
 static void tell_once(const std::string& origin, const char* why) {
-  static trace::Counter& samples = trace::counter("data.damaged_samples");
   const std::lock_guard lock(mutex);
   if (!told.insert(origin).second) return;
-  samples.add();
+  trace::count<"data.damaged_samples">();
   warn(cat(origin, ": skipped: ", why));
 }
 
 Sample read_undamaged(const Dataset& dataset, int64_t index, OnDamaged on_damaged,
                       const std::function<Sample(int64_t)>& read) {
-  static trace::Counter& damaged = trace::counter("data.damaged");
   for (int64_t skipped = 0;; ++skipped) {
     const int64_t i = (index + skipped) % dataset.size();
     try {
@@ -30,7 +28,7 @@ Sample read_undamaged(const Dataset& dataset, int64_t index, OnDamaged on_damage
       if (error.exit != Exit::data) throw;
       if (on_damaged == OnDamaged::error)
         fail(Exit::data, error.what(), "; data.on_damaged=skip leaves it out");
-      damaged.add();
+      trace::count<"data.damaged">();
       tell_once(dataset.origin(i), error.what());
       if (skipped + 1 == std::min(kMostInARow, dataset.size()))
         fail(Exit::data, skipped + 1, " damaged samples in a row, the last: ", dataset.origin(i),

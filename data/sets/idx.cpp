@@ -39,7 +39,6 @@ class IdxSource {
 
  private:
   size_t inflate_some(std::span<uint8_t> into) {
-    static trace::Counter& inflated = trace::counter("data.inflated_bytes");
     stream_.next_out = into.data();
     stream_.avail_out = static_cast<uInt>(into.size());
     while (stream_.avail_out && !ended_) {
@@ -53,7 +52,7 @@ class IdxSource {
     if (ended_ && stream_.avail_in)
       fail(Exit::data, path_, ": ", stream_.avail_in, " bytes after the gzip stream");
     const size_t made = into.size() - stream_.avail_out;
-    inflated.add(static_cast<int64_t>(made));
+    trace::count<"data.inflated_bytes">(static_cast<int64_t>(made));
     return made;
   }
 

@@ -19,10 +19,8 @@ static int64_t wall_us() {
 }
 
 int64_t FlightRecorder::start(Collective c) {
-  static trace::Counter &collectives = trace::counter("dist.collectives"),
-                        &bytes = trace::counter("dist.bytes");
-  collectives.add();
-  bytes.add(c.elements * size_of(c.dtype));
+  trace::count<"dist.collectives">();
+  trace::count<"dist.bytes">(c.elements * size_of(c.dtype));
   const std::lock_guard lock(mutex_);
   c.sequence = ++started_;
   entries_.push_back({std::move(c), wall_us()});

@@ -132,7 +132,6 @@ void SharedMemory::number(Message& message) {
 
 // Returns false if the next chunk is none of this message's, or has no free slot.
 bool SharedMemory::put_next(const Message& message) {
-  static trace::Counter& copied = trace::counter("dist.shared_bytes");
   Layout::Rank& mine = shared_.ranks[rank_];
   const uint32_t next = mine.put, i = next - message.first;
   if (i >= chunks_of(message.bytes)) return false;
@@ -142,7 +141,7 @@ bool SharedMemory::put_next(const Message& message) {
   if (message.mine) {
     const size_t offset = i * kChunk, bytes = std::min(kChunk, message.bytes - offset);
     std::copy_n(message.mine + offset, bytes, slot(rank_, next));
-    copied.add(int64_t(bytes));
+    trace::count<"dist.shared_bytes">(int64_t(bytes));
   }
   mine.put = next + 1;
   ring_bell();

@@ -5,11 +5,6 @@
 
 namespace bellows {
 
-static trace::Counter& staged_bytes() {
-  static trace::Counter& counter = trace::counter("dist.staged_bytes");
-  return counter;
-}
-
 Staging::Staging() : stream_(stream_of(Device::cuda, StreamUse::communicate)) {}
 
 Tensor Staging::take(size_t bytes) {
@@ -35,7 +30,7 @@ StagedCopies::StagedCopies(std::shared_ptr<Staging> staging, const std::vector<S
     if (!part.in) continue;
     api_of(Device::cuda)
         .copy(host_.back().bytes(), part.tensor.bytes(), part.tensor.nbytes(), stream);
-    staged_bytes().add(part.tensor.nbytes());
+    trace::count<"dist.staged_bytes">(part.tensor.nbytes());
   }
   arrived_.record(stream);
 }
@@ -55,7 +50,7 @@ void StagedCopies::copy_back() {
     const Tensor& t = parts_[i].tensor;
     if (parts_[i].out) {
       api_of(Device::cuda).copy(t.bytes(), host_[i].bytes(), t.nbytes(), stream);
-      staged_bytes().add(t.nbytes());
+      trace::count<"dist.staged_bytes">(t.nbytes());
     }
     staging_->give_back(host_[i]);
   }

@@ -127,7 +127,7 @@ void StoreServer::drop_clients() {
     client->dropped |= client->since < too_old || strangers > kStrangers + ranks_.world;
     if (client->dropped) {
       --strangers;
-      trace::counter("dist.store_strangers").add();
+      trace::count<"dist.store_strangers">();
     }
   }
   std::erase_if(clients_, [](const auto& client) { return client->dropped; });

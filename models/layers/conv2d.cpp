@@ -51,8 +51,7 @@ void Conv2dLayer::store_in_nchw() {
 void Conv2dLayer::drop_bias() {
   drop_parameter("bias");
   bias_ = {};
-  static trace::Counter& dropped = trace::counter("model.conv_biases_dropped");
-  dropped.add();
+  trace::count<"model.conv_biases_dropped">();
 }
 
 Tensor Conv2dLayer::forward(const Tensor& x) {

@@ -70,11 +70,9 @@ Tensor sync_batch_norm(const Tensor& x, const Tensor& residual, bool relu, const
   one_element.training = false;
   check_norm("sync_batch_norm", x.shape(), weight_, bias_, running, one_element);
   count_layout(x);
-  static trace::Counter &synced = trace::counter("norm.synced"),
-                        &with_relu = trace::counter("fuse.norm_act"),
-                        &with_add_relu = trace::counter("fuse.norm_add_act");
-  synced.add();
-  if (relu) (residual.defined() ? with_add_relu : with_relu).add();
+  trace::count<"norm.synced">();
+  if (relu)
+    residual.defined() ? trace::count<"fuse.norm_add_act">() : trace::count<"fuse.norm_act">();
   const DType dtype = precise(x.dtype());
   const Tensor weight = contiguous(cast(weight_, dtype)), bias = contiguous(cast(bias_, dtype));
   Joint joint;

@@ -75,8 +75,7 @@ class ConvBatchNorm : public Fused {
  protected:
   Tensor forward(const Tensor& x) override {
     if (training() || will_record(x, conv_.weight(), norm_.weight())) return rest_(conv_(x));
-    static trace::Counter& runs = trace::counter("fuse.conv_bn");
-    runs.add();
+    trace::count<"fuse.conv_bn">();
     const FoldedConv& now = folded();
     const Conv2dLayerOptions& o = conv_.options();
     const Tensor y =

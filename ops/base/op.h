@@ -58,8 +58,7 @@ inline void check_one_dtype(const char* op, const Tensor& x, const Tensor& w, co
 // Increments layout.nhwc_ops, the footprint of channels_last, if x, the input of an op on images,
 // is (N, C, H, W) in NHWC.
 inline void count_layout(const Tensor& x) {
-  static trace::Counter& nhwc = trace::counter("layout.nhwc_ops");
-  if (x.rank() == 4 && format_of(x) == kNHWC) nhwc.add();
+  if (x.rank() == 4 && format_of(x) == kNHWC) trace::count<"layout.nhwc_ops">();
 }
 
 }  // namespace bellows

@@ -68,13 +68,12 @@ static Shape common_shape(const Chain& chain, std::span<const Tensor> inputs) {
 // Runs the program on those of `all` inputs that it reads, and counts the bytes read and written.
 static void run(const StepProgram& program, std::span<const Tensor> all,
                 std::span<const Tensor> outputs) {
-  static trace::Counter& bytes = trace::counter("pointwise.bytes");
   Tensors inputs;
   for (const int k : program.inputs) {
     inputs.push_back(broadcast_to(all[k], outputs[0].shape()));
-    bytes.add(int64_t(all[k].nbytes()));
+    trace::count<"pointwise.bytes">(int64_t(all[k].nbytes()));
   }
-  for (const Tensor& y : outputs) bytes.add(int64_t(y.nbytes()));
+  for (const Tensor& y : outputs) trace::count<"pointwise.bytes">(int64_t(y.nbytes()));
   kernels::pointwise(inputs, program, outputs);
 }
 
@@ -133,8 +132,7 @@ Tensor pointwise(const Chain& chain, std::span<const Tensor> inputs_, Impl impl)
   const std::span<const Tensor> inputs = full;
   const Shape shape = common_shape(chain, inputs);
   if (impl == Impl::composed) return composed(chain.program(), inputs, shape);
-  static trace::Counter& fused = trace::counter("fuse.pointwise");
-  fused.add();
+  trace::count<"fuse.pointwise">();
   const Tensor y = make_result(inputs, shape);
   run(chain.program(), inputs, {&y, 1});
   if (!will_record(inputs)) return y;

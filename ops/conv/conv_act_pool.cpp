@@ -25,8 +25,7 @@ Tensor conv_act_pool(const Tensor& x_, const Tensor& w, const Tensor& b,
   CHECK(conv[2] >= 2 && conv[3] >= 2, "conv_act_pool: the convolution of x ", x.shape(), " with w ",
         w.shape(), " leaves ", conv, ", too small to pool by 2");
   if (impl == Impl::composed) return composed(x, w, b, options.padding);
-  static trace::Counter& fused = trace::counter("fuse.conv_act_pool");
-  fused.add();
+  trace::count<"fuse.conv_act_pool">();
   const auto [y, winner] = kernels::conv_act_pool(x, w, b, options.padding);
   if (!will_record(x, w, b)) return y;
   return record("conv_act_pool", y, {x, w, b},

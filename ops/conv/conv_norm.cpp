@@ -153,8 +153,7 @@ Tensor conv_norm(const Tensor& x_, const Tensor& around_, std::span<const ConvNo
   check(x_, around_, layers, shortcut);
   if (impl == Impl::composed || !layers.back().norm.training)
     return composed(x_, around_, layers, shortcut);
-  static trace::Counter& fused = trace::counter("fuse.conv_norm");
-  fused.add();
+  trace::count<"fuse.conv_norm">();
 
   const auto [x, around] = amp::low(x_, around_);
   CHECK(x.dtype() == around.dtype(), "conv_norm: x is ", x.dtype(), " and around is ",

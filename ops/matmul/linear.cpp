@@ -88,8 +88,7 @@ Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b, Slot* slot) {
 
 Tensor linear_relu(const Tensor& x, const Tensor& w, const Tensor& b, Impl impl, Slot* slot) {
   if (impl == Impl::composed) return relu(linear(x, w, b, slot));
-  static trace::Counter& fused = trace::counter("fuse.bias_act");
-  fused.add();
+  trace::count<"fuse.bias_act">();
   return layer("linear_relu", x, w, b, Activation::relu, slot);
 }
 

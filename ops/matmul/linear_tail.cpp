@@ -113,11 +113,6 @@ struct Backward {
 
 }  // namespace
 
-static void count_fused() {
-  static trace::Counter& fused = trace::counter("fuse.linear_tail");
-  fused.add();
-}
-
 static Shape shape_of(const Tensor& x, Layers layers) {
   Shape shape = x.shape();
   shape[-1] = layers.back().w.dim(0);
@@ -127,7 +122,7 @@ static Shape shape_of(const Tensor& x, Layers layers) {
 Tensor linear_tail(const Tensor& x, std::span<const LinearTailLayer> layers, Impl impl) {
   check(x, layers);
   if (impl == Impl::composed || !runs_fused(x, layers)) return composed(x, layers);
-  count_fused();
+  trace::count<"fuse.linear_tail">();
   const Operands in(x, layers);
   Tensors y = kernels::linear_tail(kernels::flat_rows(in.x), in.w, in.b, {}, 0).y;
   const Tensor last = y.back().view_as(shape_of(x, layers));
@@ -142,9 +137,8 @@ Tensor linear_tail_loss(const Tensor& x, std::span<const LinearTailLayer> layers
   if (impl == Impl::composed || !runs_fused(x, layers))
     return cross_entropy(linear_tail(x, layers, impl), target, options, impl);
   check_cross_entropy(shape_of(x, layers), target, options);
-  count_fused();
-  static trace::Counter& fused = trace::counter("fuse.loss");
-  fused.add();
+  trace::count<"fuse.linear_tail">();
+  trace::count<"fuse.loss">();
   const Operands in(x, layers);
   const double smoothing = options.label_smoothing;
   const auto [y, lse, mean] = kernels::linear_tail(in.x, in.w, in.b, target, smoothing);

@@ -28,9 +28,8 @@ int64_t wide_channels(const KernelOptions& options, DType dtype, Device device, 
 }
 
 Tensor room(const Shape& shape, const Tensor& like) {
-  static trace::Counter& bytes = trace::counter("pad.bytes");
   const Tensor t(shape, like.dtype(), like.device(), format_of(like) == kNHWC ? kNHWC : kNCHW);
-  bytes.add(t.nbytes());
+  trace::count<"pad.bytes">(t.nbytes());
   return t;
 }
 Tensor corner(const Tensor& t, const Shape& shape) {
@@ -83,8 +82,7 @@ Tensor weight(const Tensor& w, Slot& slot) {
 }
 
 void count_channels(const Shape& w) {
-  static trace::Counter& channels = trace::counter("pad.channels");
-  channels.add(widened(w[0]) - w[0] + widened(w[1]) - w[1]);
+  trace::count<"pad.channels">(widened(w[0]) - w[0] + widened(w[1]) - w[1]);
 }
 
 Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b, Activation activation,

@@ -40,8 +40,7 @@ static Tensor running_statistics(const Tensor& x, const RunningStatistics& runni
 
 RunningUpdate update_of(const RunningStatistics& running, double momentum, double unbiased) {
   if (replaying()) return {};
-  static trace::Counter& batches = trace::counter("norm.batches");
-  batches.add();
+  trace::count<"norm.batches">();
   for (const Tensor& t : {running.mean, running.var, running.batches})
     if (t.defined()) t.raise_version();
   return {running, momentum, unbiased};
@@ -146,12 +145,11 @@ Tensor batch_norm_relu(const Tensor& x, const Tensor& residual, const Tensor& we
   CHECK(!residual.defined() || (residual.shape() == x.shape() && residual.dtype() == x.dtype()),
         "batch_norm_relu: x is ", x.dtype(), " ", x.shape(), ", the residual ", residual.dtype(),
         " ", residual.shape());
-  static trace::Counter &fused = trace::counter("fuse.norm_act"),
-                        &fused_add = trace::counter("fuse.norm_add_act");
-  if (impl == Impl::fused) (residual.defined() ? fused_add : fused).add();
-  if (impl == Impl::fused)
+  if (impl == Impl::fused) {
+    residual.defined() ? trace::count<"fuse.norm_add_act">() : trace::count<"fuse.norm_act">();
     return normalize("batch_norm_relu", x, residual, weight, bias, NormAct::relu, running, options,
                      slot);
+  }
   const Tensor y = batch_norm(x, weight, bias, running, options, slot);
   return relu(residual.defined() ? add(y, residual) : y);
 }
@@ -160,8 +158,7 @@ Tensor batch_norm_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias
                        const RunningStatistics& running, const BatchNormOptions& options, Impl impl,
                        Slot* slot) {
   if (impl == Impl::composed) return gelu(batch_norm(x, weight, bias, running, options, slot));
-  static trace::Counter& fused = trace::counter("fuse.norm_act");
-  fused.add();
+  trace::count<"fuse.norm_act">();
   return normalize("batch_norm_gelu", x, {}, weight, bias, NormAct::gelu, running, options, slot);
 }
 

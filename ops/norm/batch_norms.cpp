@@ -46,8 +46,7 @@ Tensor batch_norms_relu(const NormInput& a, const NormInput& b, Impl impl) {
     check_norm("batch_norms_relu", n->x.shape(), n->weight, n->bias, n->running, n->options);
     count_layout(n->x);
   }
-  static trace::Counter& fused = trace::counter("fuse.norm_add_act");
-  fused.add();
+  trace::count<"fuse.norm_add_act">();
   const DType dtype = precise(a.x.dtype());
   const auto exact = [&](const Tensor& t) { return contiguous(cast(t, dtype)); };
   const Tensor sa = statistics_of(a), sb = statistics_of(b);

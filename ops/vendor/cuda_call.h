@@ -13,10 +13,8 @@ namespace bellows {
 class CudaCall {
  public:
   CudaCall(int64_t workspace_bytes, bool tf32) {
-    static trace::Counter &calls = trace::counter("kernel.vendor_calls"),
-                          &tf32_calls = trace::counter("matmul.tf32_calls");
-    calls.add();
-    if (tf32) tf32_calls.add();
+    trace::count<"kernel.vendor_calls">();
+    if (tf32) trace::count<"matmul.tf32_calls">();
     if (workspace_bytes) memory_ = Tensor({workspace_bytes}, DType::u8, Device::cuda);
     cuda::note_launch();
   }

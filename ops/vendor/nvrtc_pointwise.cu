@@ -77,11 +77,10 @@ std::string nvrtc::pointwise_source(const StepProgram& program, DType dtype) {
 
 std::string nvrtc::pointwise_image(const std::string& source, const std::string& target,
                                    DiskCache& cache) {
-  static trace::Counter& compiles = trace::counter("pointwise.compiles");
-  static trace::Counter& hits = trace::counter("pointwise.cache_hits");
   const std::string name = "pointwise-" + target, key = fingerprint() + source;
-  if (auto kept = cache.find(name, key)) return hits.add(), *std::move(kept);
-  compiles.add();
+  if (auto kept = cache.find(name, key))
+    return trace::count<"pointwise.cache_hits">(), *std::move(kept);
+  trace::count<"pointwise.compiles">();
   const std::string image = compile(source, target);
   cache.keep(name, key, image);
   return image;

@@ -44,8 +44,7 @@ Plan::Plan(dnnl::primitive primitive,
 void Plan::run(Bindings bindings) {
   for (const auto& [which, address] : bindings)
     if (address) args_.at(int(which)).set_data_handle(const_cast<void*>(address));
-  static trace::Counter& calls = trace::counter("kernel.vendor_calls");
-  calls.add();
+  trace::count<"kernel.vendor_calls">();
   runs_->add();
   rest_workers();
   checked([&] { primitive_.execute(stream(), args_); });
@@ -85,7 +84,7 @@ Reorder::Reorder(const dnnl::memory::desc& from, const dnnl::memory::desc& to)
       to_bytes_(int64_t(to.get_size())) {}
 
 void Reorder::run(const Tensor& from, const Tensor& to) {
-  detail::count_transpose();
+  trace::count<"layout.transposes">();
   reorder_->run({{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
 }
 

@@ -120,8 +120,7 @@ std::shared_ptr<PlannedCall> planned_call(const std::string& problem, const Prop
 }
 
 void note_fallback(const std::string& why) {
-  static trace::Counter& fallbacks = trace::counter("kernel.fallbacks");
-  fallbacks.add();
+  trace::count<"kernel.fallbacks">();
   static auto& reported = *new std::set<std::pair<const ModuleSite*, std::string>>;
   if (!reported.insert({current_site(), caller()}).second) return;
   const std::string& layer = current_site()->path;

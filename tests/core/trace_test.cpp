@@ -15,7 +15,9 @@ TEST(Counter, IsOnePerNameAndNeverMoves) {
   EXPECT_EQ(&trace::counter("test.one"), &counter);
   counter.add();
   counter.add(4);
-  EXPECT_EQ(trace::counters().at("test.one"), 5);
+  trace::count<"test.one">();
+  trace::count<"test.one">(2);
+  EXPECT_EQ(trace::counters().at("test.one"), 8);
 }
 
 TEST(Counter, CountsFromManyThreads) {

@@ -32,7 +32,8 @@ static NameSet counted_by(const std::string& script) {
 static NameSet counters_of_the_product() {
   NameSet names;
   for (const auto& file : files_in(product_folders(), {".cpp", ".h", ".cu", ".cuh"}))
-    names.merge(quoted(text_of(file), "counter(\""));
+    for (const char* before : {"counter(\"", "count<\""})
+      names.merge(quoted(text_of(file), before));
   return names;
 }
 

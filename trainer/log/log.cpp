@@ -78,8 +78,8 @@ void Log::batch(const Tensor& x, int64_t step) {
   make_folders(pictures);
   const std::vector<uint8_t> png = batch_picture(x);
   write_file(pictures / fmt::format("step_{:08d}.png", step), std::as_bytes(std::span(png)));
-  trace::counter("log.pictures").add();
-  trace::counter("log.picture_ns").add(trace::now_ns() - begin);
+  trace::count<"log.pictures">();
+  trace::count<"log.picture_ns">(trace::now_ns() - begin);
 }
 
 std::string Log::record(const char* split, const Position& at, const Scalars& values,

@@ -23,13 +23,12 @@ static Batch random_batch(const Session& session, const Shape& image) {
 }
 
 static void run_updates(Session& session, TrainingStep& step, int64_t epoch) {
-  static trace::Counter& updates = trace::counter("update.dry");
   session.model->train(true);
   const Batch batch = random_batch(session, session.loader->transforms().shape(epoch));
   const Update update(batch, session.plan.train.accumulate);
   for (int64_t i = 0; i < session.plan.train.dry_updates; ++i) {
     step(update);
-    updates.add();
+    trace::count<"update.dry">();
   }
 }
 

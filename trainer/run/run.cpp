@@ -259,8 +259,7 @@ static void gather_damaged(const Session& session) {
   const bool skips = session.plan.data.loader.batch.on_damaged == OnDamaged::skip;
   if (session.ranks.world == 1 || !skips) return;
   constexpr size_t kMost = 1'000'000;  // bytes that the store takes
-  static trace::Counter &samples = trace::counter("data.damaged_samples"),
-                        &reads = trace::counter("data.damaged");
+  trace::Counter& reads = trace::counter("data.damaged");
   const auto key = [](int rank) { return cat("damaged/", rank); };
   const Names mine = skipped_samples();
   if (session.ranks.rank > 0) {
@@ -277,7 +276,7 @@ static void gather_damaged(const Session& session) {
     std::string line;
     std::getline(lines, line);
     reads.add(std::stoll(line));
-    while (std::getline(lines, line)) samples.add(all.insert(line).second);
+    while (std::getline(lines, line)) trace::count<"data.damaged_samples">(all.insert(line).second);
   }
 }
 

@@ -194,8 +194,7 @@ Metrics evaluate(Session& session) {
   const InEvaluation mode(session);
   const EmaScope averaged(*session.ema);
   share_buffers(session);
-  static trace::Counter &skipped = trace::counter("grad.untracked_ops"),
-                        &in_evaluation = trace::counter("eval.untracked_ops");
+  const trace::Counter& skipped = trace::counter("grad.untracked_ops");
   const int64_t skipped_before = skipped.value();
   const int64_t begin = trace::now_ns();
   const std::vector<TtaView> views = views_of(plan.eval.tta);
@@ -214,7 +213,7 @@ Metrics evaluate(Session& session) {
     }
   }
   Metrics metrics = tally.means(session.host_group());
-  if (plan.eval.no_grad) in_evaluation.add(skipped.value() - skipped_before);
+  if (plan.eval.no_grad) trace::count<"eval.untracked_ops">(skipped.value() - skipped_before);
   metrics.seconds = (trace::now_ns() - begin) * 1e-9;
   return metrics;
 }

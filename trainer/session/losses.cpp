@@ -27,11 +27,10 @@ void Losses::end_update() {
 }
 
 void Losses::read() {
-  static trace::Counter& reads = trace::counter("log.host_reads");
-  static trace::Counter& deferred_reads = trace::counter("log.deferred_reads");
   if (parts_.empty()) return;
   const int64_t updates = std::ranges::count(parts_, true, &Part::last);
-  (updates > 1 ? deferred_reads : reads).add();  // with one update, nothing was deferred
+  // With one update, nothing was deferred.
+  updates > 1 ? trace::count<"log.deferred_reads">() : trace::count<"log.host_reads">();
   const Shape filled{std::ssize(parts_)};
   const Tensor host = to(Device::cpu, slots_.view(filled, strides_of(filled), 0));
   for (size_t i = 0; i < parts_.size(); ++i) {

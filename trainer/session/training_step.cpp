@@ -21,12 +21,11 @@ void TrainingStep::prepare() {
 }
 
 Tensors TrainingStep::operator()(const Update& update) {
-  static trace::Counter& accumulated = trace::counter("update.accumulated");
   adapt_threads();
   const Kernels use(session_.kernels());
   const auto train = [this](const Update& now) { return train_on(now); };
   Tensors losses = captured_ ? captured_->run(update, train) : train_on(update);
-  if (losses.size() > 1) accumulated.add();
+  if (losses.size() > 1) trace::count<"update.accumulated">();
   session_.tuning.end_update();
   return losses;
 }
@@ -63,7 +62,7 @@ void dry_run(Session& session) {
 }
 
 void dry_run(Session& session, int64_t batch) {
-  trace::counter("alloc.dry_runs").add();
+  trace::count<"alloc.dry_runs">();
   const Kernels use(session.kernels());
   const StepState before = session.state->read();
   const NamedTensors buffers = session.model->buffers(), kept = snapshot(buffers);

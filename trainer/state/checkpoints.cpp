@@ -83,9 +83,8 @@ void Checkpoints::save_best(const NamedTensors& tensors, const Metadata& metadat
 }
 
 void Checkpoints::save_as(const Path& path, const NamedTensors& tensors, const Metadata& metadata) {
-  static trace::Counter& saves = trace::counter("ckpt.saves");
   wait();
-  saves.add();
+  trace::count<"ckpt.saves">();
   writing_ = path;
   std::error_code ignored;  // if the folder is missing, writing reports it
   fs::create_directories(folder_, ignored);
