@@ -38,8 +38,7 @@ template <CounterName name> inline void count(int64_t n = 1) {
 // Range: the time that this thread spends in a scope, even if an exception ends it. Costs one
 // atomic load unless collect() or mark() is on. Event: a range that has ended.
 struct Event {
-  const char* name;
-  std::string path;  // module that it ran in
+  std::string name, path;  // path: of the module that it ran in
   uint64_t thread;
   int64_t begin_ns, end_ns;
 };

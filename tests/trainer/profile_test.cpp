@@ -162,19 +162,18 @@ static Recording synthetic() {
     const int64_t n = t / 1000;
     r.steps.push_back({n, t, t + 1000});
     const std::string step = cat("ProfilerStep#", n);
-    for (const Span& span : std::vector<Span>{{"lock", "", 1, t + 20, t + 50},
-                                              {"input", "", 1, t + 10, t + 100},
-                                              {"linear", "fc", 1, t + 150, t + 260},
-                                              {"model", "", 1, t + 140, t + 300},
-                                              {"forward", "", 1, t + 130, t + 320},
-                                              {"linear", "fc", 1, t + 400, t + 600},
-                                              {"backward", "", 1, t + 350, t + 640},
-                                              {"wait_for_buckets", "", 1, t + 650, t + 700},
-                                              {"optimizer", "", 1, t + 700, t + 800},
-                                              {"zero_grad", "", 1, t + 800, t + 810},
-                                              {step, "", 1, t + 120, t + 900},
-                                              {"make_batch", "", 2, t + 300, t + 1100}})
-      r.spans.push_back(span);
+    r.spans.insert(r.spans.end(), {{"lock", "", 1, t + 20, t + 50},
+                                   {"input", "", 1, t + 10, t + 100},
+                                   {"linear", "fc", 1, t + 150, t + 260},
+                                   {"model", "", 1, t + 140, t + 300},
+                                   {"forward", "", 1, t + 130, t + 320},
+                                   {"linear", "fc", 1, t + 400, t + 600},
+                                   {"backward", "", 1, t + 350, t + 640},
+                                   {"wait_for_buckets", "", 1, t + 650, t + 700},
+                                   {"optimizer", "", 1, t + 700, t + 800},
+                                   {"zero_grad", "", 1, t + 800, t + 810},
+                                   {step, "", 1, t + 120, t + 900},
+                                   {"make_batch", "", 2, t + 300, t + 1100}});
     RecordedOp op{"linear", "fc", {4, 2}, {{{4, 3}, DType::f32, true}, {{2, 3}, DType::f32, true}}};
     op.end_ns = t + 250;
     r.ops.push_back(op);

@@ -16,7 +16,7 @@ class Trace {
     const Timeline timeline = timeline_of(recording_);
     for (const Slice& slice : timeline.slices)
       if (slice.kind != SliceKind::update) add(slice);
-    for (const Span& span : recording_.spans)
+    for (const trace::Event& span : recording_.spans)
       if (span.thread != recording_.thread)
         complete(span.name, "user_annotation", span.thread, span.begin_ns, span.end_ns,
                  Json::object());

@@ -3,7 +3,6 @@
 #include <fstream>
 #include <utility>
 #include "core/base/file.h"
-#include "core/base/trace.h"
 #include "core/device/affinity.h"
 #include "core/device/allocator.h"
 #include "core/device/sync_guard.h"
@@ -88,13 +87,11 @@ void Recorder::stop() {
   });
 }
 
-// Copies names now: that of a step is gone with the next one.
 void Recorder::after_update(const Position& at) {
   if (at.step == last_) finish_device();  // the last update lasts until the device has run it
   if (at.step > first_ && at.step <= last_) {
     recording_.steps.push_back({at.step - 1, begin_ns_, trace::now_ns()});
-    for (trace::Event& e : trace::take_events())
-      recording_.spans.push_back({e.name, std::move(e.path), e.thread, e.begin_ns, e.end_ns});
+    std::ranges::move(trace::take_events(), std::back_inserter(recording_.spans));
   }
   if (at.step == first_) start();
   if (at.step == last_) stop();

@@ -4,19 +4,13 @@
 #include <map>
 #include <string>
 #include "core/base/allocation_log.h"
+#include "core/base/trace.h"
 #include "core/device/device.h"
 #include "ops/base/work.h"
 #include "trainer/profile/activity.h"
 #include "trainer/profile/cores.h"
 
 namespace bellows {
-
-// A trace range that has ended.
-struct Span {
-  std::string name, path;  // path: of the module
-  uint64_t thread;
-  int64_t begin_ns, end_ns;
-};
 
 struct StepTime {
   int64_t number;            // of the update, from 0
@@ -31,7 +25,7 @@ struct Held {
 
 struct Recording {
   std::vector<StepTime> steps;
-  std::vector<Span> spans;
+  std::vector<trace::Event> spans;
   std::vector<RecordedOp> ops;  // in the order of the forward passes
   uint64_t thread = 0;          // the compute thread's
   std::map<uint64_t, std::string> threads;

@@ -46,7 +46,7 @@ class Builder {
            .step = step.number});
   }
 
-  void begin(const Span& span) {
+  void begin(const trace::Event& span) {
     Slice slice{span.name, span.path, SliceKind::other, span.begin_ns, span.end_ns};
     close_until(span.begin_ns);
     if (open_.empty()) return;  // not in the window
@@ -144,7 +144,7 @@ class Builder {
     }
   }
 
-  int last_of(const Span& span) {
+  int last_of(const trace::Event& span) {
     std::vector<int>& calls = waiting_[{span.name, span.path}];
     if (calls.empty()) return -1;
     const int op = calls.back();
@@ -163,11 +163,11 @@ class Builder {
 }  // namespace
 
 Timeline timeline_of(const Recording& recording) {
-  std::vector<const Span*> spans;  // a range is recorded at its end, after those inside it
-  for (const Span& span : recording.spans)
+  std::vector<const trace::Event*> spans;  // a range is recorded at its end, after those inside it
+  for (const trace::Event& span : recording.spans)
     if (span.thread == recording.thread) spans.push_back(&span);
   std::ranges::reverse(spans);
-  std::ranges::stable_sort(spans, [](const Span* a, const Span* b) {
+  std::ranges::stable_sort(spans, [](const trace::Event* a, const trace::Event* b) {
     return std::pair(a->begin_ns, -a->end_ns) < std::pair(b->begin_ns, -b->end_ns);
   });
   Builder builder(recording);
