@@ -110,7 +110,7 @@ Plan with_proof(const Plan& plan, const Toggle& toggle) {
 }
 
 Plan switched(Plan plan, const Toggle& toggle, const std::string& value) {
-  if (value != toggle.off()) toggle.enable(plan, value);
+  if (value != toggle.off()) toggle.set ? toggle.set(plan, value) : toggle.enable(plan);
   return plan;
 }
 

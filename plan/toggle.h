@@ -39,7 +39,9 @@ struct Toggle {
   std::string proof = {};                   // YAML: options with which the mechanism runs in a test
   // Config in which `ab` can show its effect, and options that it needs; "" if there is none.
   const char* example = "configs/lenet.yaml";
-  void (*enable)(Plan&, const std::string& value);  // edits the plan; `value` is never off()
+  // One of the two edits the plan. `value` is never off().
+  void (*enable)(Plan&) = nullptr;
+  void (*set)(Plan&, const std::string& value) = nullptr;
 
   // Set by AddToggle: the source file, "toggles/memory/set_to_none.cpp", and the resource that the
   // toggle is about, which is the file's folder: "memory".

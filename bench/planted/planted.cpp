@@ -49,7 +49,7 @@ static const AddToggle toggle(
         .numbers = Bounds{.min = 1, .max = 1e6},
         .default_value = "off",
         .fast = "",
-        .enable =
+        .set =
             [](Plan& plan, const std::string& value) {
               plan.loss.loss.choose("planted");
               auto& options = plan.loss.loss.as<PlantedOptions>();

@@ -216,7 +216,7 @@ struct Planted {
     option_owners();
   }
 };
-Toggle like_fused_optimizer(void (*enable)(Plan&, const std::string&)) {
+Toggle like_fused_optimizer(void (*enable)(Plan&)) {
   Toggle toggle = *find_toggle("fused_optimizer");
   toggle.name = "planted";
   toggle.aliases = {"elsewhere"};
@@ -227,8 +227,7 @@ Toggle like_fused_optimizer(void (*enable)(Plan&, const std::string&)) {
 }  // namespace
 
 TEST(PlantedToggle, ThatTakesAnothersOptionIsFound) {
-  const Planted thief(like_fused_optimizer(
-      [](Plan& plan, const std::string&) { plan.optimizer.set_to_none = true; }));
+  const Planted thief(like_fused_optimizer([](Plan& plan) { plan.optimizer.set_to_none = true; }));
   const Refusal refusal = refused([] { option_owners(); });
   EXPECT_EQ(refusal.exit, Exit::internal);
   EXPECT_THAT(refusal.message,
@@ -236,8 +235,7 @@ TEST(PlantedToggle, ThatTakesAnothersOptionIsFound) {
 }
 
 TEST(PlantedToggle, ThatLacksWhatItNeedsSaysWhatToType) {
-  Toggle toggle =
-      like_fused_optimizer([](Plan& plan, const std::string&) { plan.train.max_nonfinite = 7; });
+  Toggle toggle = like_fused_optimizer([](Plan& plan) { plan.train.max_nonfinite = 7; });
   toggle.needs = {"caching_allocator"};
   const Planted needy(toggle);
   EXPECT_EQ(config_refusal({{"toggles", "none"}, {"toggles.planted", "on"}}),
@@ -248,8 +246,7 @@ TEST(PlantedToggle, ThatLacksWhatItNeedsSaysWhatToType) {
 // A toggle that a preset requested stays off, with the reason, if it lacks what it needs. So does a
 // toggle that needs it in turn.
 TEST(PlantedToggle, OfAPresetStaysOffWithoutWhatItNeeds) {
-  Toggle toggle =
-      like_fused_optimizer([](Plan& plan, const std::string&) { plan.train.max_nonfinite = 7; });
+  Toggle toggle = like_fused_optimizer([](Plan& plan) { plan.train.max_nonfinite = 7; });
   toggle.needs = {"preallocate"};
   const Planted needy(toggle);
   const Config config = configured({{"toggles", "all"}, {"toggles.caching_allocator", "off"}});
@@ -259,8 +256,7 @@ TEST(PlantedToggle, OfAPresetStaysOffWithoutWhatItNeeds) {
 }
 
 TEST(PlantedToggle, IsKnownByItsOtherNamesAndMissedByNone) {
-  const Planted planted(
-      like_fused_optimizer([](Plan& plan, const std::string&) { plan.train.max_nonfinite = 7; }));
+  const Planted planted(like_fused_optimizer([](Plan& plan) { plan.train.max_nonfinite = 7; }));
   EXPECT_EQ(config_refusal({{"toggles.elsewhere", "on"}}),
             "test: unknown toggle 'elsewhere', it is called 'planted' here");
   EXPECT_EQ(config_refusal({{"toggles.plantd", "on"}}),

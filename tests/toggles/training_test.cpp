@@ -70,7 +70,7 @@ TEST_P(TogglesOnDevice, KeepTheirPromiseBesideThoseThatNeedAGpu) {
 
 static constexpr DeviceChoice kCpu = DeviceChoice::cpu;
 
-static Toggle planted(void (*enable)(Plan&, const std::string&)) {
+static Toggle planted(void (*enable)(Plan&)) {
   Toggle toggle = *find_toggle("fused_optimizer");
   toggle.name = "planted";
   toggle.enable = enable;
@@ -78,7 +78,7 @@ static Toggle planted(void (*enable)(Plan&, const std::string&)) {
 }
 
 // Sets an unrelated option, so that nothing is fused.
-static const auto forgetful = [](Plan& plan, const std::string&) { plan.train.max_nonfinite = 7; };
+static const auto forgetful = [](Plan& plan) { plan.train.max_nonfinite = 7; };
 
 TEST(PlantedInTraining, AnOptionThatItsComponentIgnoresIsFound) {
   EXPECT_EQ(footprint_findings(planted(forgetful), kCpu),
@@ -93,16 +93,14 @@ TEST(PlantedInTraining, AMechanismThatRunsWhenItIsOffIsFound) {
 }
 
 TEST(PlantedInTraining, LossesThatDifferAreFound) {
-  const auto shuffles = [](Plan& plan, const std::string&) {
-    plan.data.loader.sampler.device_randperm = true;
-  };
+  const auto shuffles = [](Plan& plan) { plan.data.loader.sampler.device_randperm = true; };
   EXPECT_THAT(loss_findings(planted(shuffles), kCpu),
               HasSubstr("planted: on: update 1: the loss is "));
   Toggle close = planted(shuffles);
   close.same = Same::close;
   close.tolerance = 1e-6;
   EXPECT_THAT(loss_findings(close, kCpu), HasSubstr("close is what it promises"));
-  const auto trains_less = [](Plan& plan, const std::string&) { plan.train.max_iters = 5; };
+  const auto trains_less = [](Plan& plan) { plan.train.max_iters = 5; };
   EXPECT_EQ(loss_findings(planted(trains_less), kCpu), "planted: on: 5 updates in place of 6\n");
 }
 
@@ -114,7 +112,7 @@ TEST(PlantedInTraining, AModelThatDoesNotLearnIsFound) {
 }
 
 TEST(PlantedInTraining, APairThatSpoilsEachOtherIsFound) {
-  const Toggle spoiler = planted([](Plan& plan, const std::string&) { plan.seed = 99; });
+  const Toggle spoiler = planted([](Plan& plan) { plan.seed = 99; });
   EXPECT_THAT(pair_findings(*find_toggle("set_to_none"), spoiler, kCpu),
               StartsWith("set_to_none and planted: update 1: the loss is "));
 }

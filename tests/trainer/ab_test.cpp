@@ -36,7 +36,7 @@ const Toggle kToggle = {.name = "bellows_test",
                         .footprint = "test.ran",
                         .same = Same::bitwise,
                         .tolerance = 1e-3,
-                        .enable = [](Plan&, const std::string&) {}};
+                        .enable = [](Plan&) {}};
 
 constexpr int kRounds = 5;
 

@@ -15,5 +15,5 @@ static const bellows::AddToggle cuda_graph({
     .default_value = "off",
     .needs = {"cuda", "caching_allocator"},
     .proof = "allocator.caching: true",
-    .enable = [](bellows::Plan& plan, const std::string&) { plan.train.cuda_graph = true; },
+    .enable = [](bellows::Plan& plan) { plan.train.cuda_graph = true; },
 });

@@ -17,5 +17,5 @@ static const bellows::AddToggle early_launch({
     .default_value = "off",
     .fast = "",  // until a GPU has run it
     .needs = {"cuda"},
-    .enable = [](bellows::Plan& plan, const std::string&) { plan.kernels.early_launch = true; },
+    .enable = [](bellows::Plan& plan) { plan.kernels.early_launch = true; },
 });

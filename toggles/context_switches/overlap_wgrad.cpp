@@ -17,5 +17,5 @@ static const bellows::AddToggle overlap_wgrad({
     .fast = "",  // until a GPU has run it
     .needs = {"cuda"},
     .example = "configs/resnet18.yaml",
-    .enable = [](bellows::Plan& plan, const std::string&) { plan.kernels.overlap_wgrad = true; },
+    .enable = [](bellows::Plan& plan) { plan.kernels.overlap_wgrad = true; },
 });

@@ -10,6 +10,5 @@ static const bellows::AddToggle device_randperm({
     .sources = "S3:100",
     .footprint = "rng.device_perms",
     .same = bellows::Same::statistical,
-    .enable = [](bellows::Plan& plan,
-                 const std::string&) { plan.data.loader.sampler.device_randperm = true; },
+    .enable = [](bellows::Plan& plan) { plan.data.loader.sampler.device_randperm = true; },
 });

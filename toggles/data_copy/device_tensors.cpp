@@ -15,6 +15,5 @@ static const bellows::AddToggle device_tensors({
     .needs = {"cuda"},
     .supersedes = {"num_workers", "prefetch_factor", "persistent_workers", "ring_queues",
                    "background_loader", "pin_memory", "non_blocking"},
-    .enable = [](bellows::Plan& plan,
-                 const std::string&) { plan.data.loader.feed.device_tensors = true; },
+    .enable = [](bellows::Plan& plan) { plan.data.loader.feed.device_tensors = true; },
 });

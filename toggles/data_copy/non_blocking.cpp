@@ -13,6 +13,5 @@ static const bellows::AddToggle non_blocking({
     .same = bellows::Same::bitwise,
     .needs = {"cuda"},
     .proof = "data.pin_memory: true",
-    .enable = [](bellows::Plan& plan,
-                 const std::string&) { plan.data.loader.feed.non_blocking = true; },
+    .enable = [](bellows::Plan& plan) { plan.data.loader.feed.non_blocking = true; },
 });

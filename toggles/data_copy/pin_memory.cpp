@@ -11,6 +11,5 @@ static const bellows::AddToggle pin_memory({
     .footprint = "data.pinned_copy",
     .same = bellows::Same::bitwise,
     .needs = {"cuda"},
-    .enable = [](bellows::Plan& plan,
-                 const std::string&) { plan.data.loader.batch.pin_memory = true; },
+    .enable = [](bellows::Plan& plan) { plan.data.loader.batch.pin_memory = true; },
 });

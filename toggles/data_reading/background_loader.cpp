@@ -13,6 +13,5 @@ static const bellows::AddToggle background_loader({
     .default_value = "off",  // loaders must not starve beside other programs
     .needs = {"num_workers"},
     .proof = "data.num_workers: 1",
-    .enable = [](bellows::Plan& plan,
-                 const std::string&) { plan.data.loader.workers.background = true; },
+    .enable = [](bellows::Plan& plan) { plan.data.loader.workers.background = true; },
 });

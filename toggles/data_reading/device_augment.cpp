@@ -22,6 +22,5 @@ static const bellows::AddToggle device_augment({
     .default_value = "off",  // its gain has not been measured yet
     .needs = {"cuda"},
     .proof = kAllTransforms,
-    .enable = [](bellows::Plan& plan,
-                 const std::string&) { plan.data.loader.feed.device_augment = true; },
+    .enable = [](bellows::Plan& plan) { plan.data.loader.feed.device_augment = true; },
 });

@@ -15,7 +15,7 @@ static const bellows::AddToggle num_workers({
     .numbers = bellows::Bounds{.min = 0, .max = 256},
     .default_value = "1",
     .fast = "1",
-    .enable =
+    .set =
         [](bellows::Plan& plan, const std::string& value) {
           plan.data.loader.workers.num_workers =
               value == "auto" ? bellows::kAutoWorkers : std::stoll(value);

@@ -17,5 +17,5 @@ static const bellows::AddToggle packed_dataset({
     .same = bellows::Same::bitwise,
     .default_value = "off",
     .fast = "",  // helps only with many files
-    .enable = [](bellows::Plan& plan, const std::string&) { plan.data.packed = true; },
+    .enable = [](bellows::Plan& plan) { plan.data.packed = true; },
 });

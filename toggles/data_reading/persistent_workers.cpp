@@ -13,6 +13,5 @@ static const bellows::AddToggle persistent_workers({
     .needs = {"num_workers"},
     .proof = "{data.num_workers: 1, train.epochs: 2}",
     .example = "configs/lenet.yaml --measure epoch",
-    .enable = [](bellows::Plan& plan,
-                 const std::string&) { plan.data.loader.workers.persistent_workers = true; },
+    .enable = [](bellows::Plan& plan) { plan.data.loader.workers.persistent_workers = true; },
 });

@@ -15,7 +15,7 @@ static const bellows::AddToggle prefetch_factor({
     .fast = "2",
     .needs = {"num_workers"},
     .proof = "data.num_workers: 2",
-    .enable =
+    .set =
         [](bellows::Plan& plan, const std::string& value) {
           plan.data.loader.workers.prefetch_factor = std::stoll(value);
         },

@@ -24,6 +24,5 @@ static const bellows::AddToggle scaled_decode({
     .default_value = "off",
     .proof = kOneBatch,
     .example = "configs/plain/resnet18.yaml data=shapes_jpeg",
-    .enable = [](bellows::Plan& plan,
-                 const std::string&) { plan.data.loader.batch.scaled_decode = true; },
+    .enable = [](bellows::Plan& plan) { plan.data.loader.batch.scaled_decode = true; },
 });

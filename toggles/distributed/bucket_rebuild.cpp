@@ -16,5 +16,5 @@ static const bellows::AddToggle bucket_rebuild({
     .needs = {"ranks", "ddp", "overlap_allreduce"},
     .proof = "dist: {ddp: true, overlap: true}",
     .example = "configs/ddp/lenet.yaml",
-    .enable = [](bellows::Plan& plan, const std::string&) { plan.dist.rebuild = true; },
+    .enable = [](bellows::Plan& plan) { plan.dist.rebuild = true; },
 });

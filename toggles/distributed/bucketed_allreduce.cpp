@@ -16,5 +16,5 @@ static const bellows::AddToggle bucketed_allreduce({
     .needs = {"ranks", "ddp"},
     .proof = "dist.ddp: true",
     .example = "configs/ddp/lenet.yaml",
-    .enable = [](bellows::Plan& plan, const std::string&) { plan.dist.bucketed = true; },
+    .enable = [](bellows::Plan& plan) { plan.dist.bucketed = true; },
 });

@@ -18,5 +18,5 @@ static const bellows::AddToggle compressed_allreduce({
     .needs = {"ranks", "ddp"},
     .proof = "dist.ddp: true",
     .example = "configs/ddp/lenet.yaml",
-    .enable = [](bellows::Plan& plan, const std::string&) { plan.dist.compress = true; },
+    .enable = [](bellows::Plan& plan) { plan.dist.compress = true; },
 });

@@ -19,5 +19,5 @@ static const bellows::AddToggle ddp({
     .tolerance = 1e-5,
     .needs = {"ranks"},
     .example = "configs/ddp/lenet.yaml",
-    .enable = [](bellows::Plan& plan, const std::string&) { plan.dist.ddp = true; },
+    .enable = [](bellows::Plan& plan) { plan.dist.ddp = true; },
 });

@@ -15,6 +15,6 @@ static const bellows::AddToggle gradient_accumulation({
     .numbers = bellows::Bounds{.min = 1, .max = 4096},
     .default_value = "1",
     .fast = "",
-    .enable = [](bellows::Plan& plan,
-                 const std::string& value) { plan.train.accumulate = std::stoll(value); },
+    .set = [](bellows::Plan& plan,
+              const std::string& value) { plan.train.accumulate = std::stoll(value); },
 });

@@ -13,5 +13,5 @@ static const bellows::AddToggle gradient_as_bucket_view({
     .needs = {"ranks", "ddp", "bucketed_allreduce"},
     .proof = "dist: {ddp: true, bucketed: true}",
     .example = "configs/ddp/lenet.yaml",
-    .enable = [](bellows::Plan& plan, const std::string&) { plan.dist.views = true; },
+    .enable = [](bellows::Plan& plan) { plan.dist.views = true; },
 });

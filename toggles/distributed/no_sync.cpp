@@ -15,5 +15,5 @@ static const bellows::AddToggle no_sync({
     .needs = {"ranks", "ddp"},
     .proof = "{dist.ddp: true, train.accumulate: 2}",
     .example = "configs/ddp/lenet.yaml toggles.gradient_accumulation=2",
-    .enable = [](bellows::Plan& plan, const std::string&) { plan.dist.no_sync = true; },
+    .enable = [](bellows::Plan& plan) { plan.dist.no_sync = true; },
 });

@@ -14,5 +14,5 @@ static const bellows::AddToggle overlap_allreduce({
     .needs = {"ranks", "ddp"},
     .proof = "dist.ddp: true",
     .example = "configs/ddp/lenet.yaml",
-    .enable = [](bellows::Plan& plan, const std::string&) { plan.dist.overlap = true; },
+    .enable = [](bellows::Plan& plan) { plan.dist.overlap = true; },
 });

@@ -16,6 +16,5 @@ static const bellows::AddToggle drop_conv_bias({
     .example = "configs/resnet18.yaml 'model={name: layers, layers: [{name: conv2d, out: 16, "
                "kernel: 3}, batch_norm, relu, adaptive_avg_pool2d, flatten, {name: linear, "
                "out: 10}]}'",
-    .enable = [](bellows::Plan& plan,
-                 const std::string&) { plan.model.rewrites.values["drop_conv_bias"] = 1; },
+    .enable = [](bellows::Plan& plan) { plan.model.rewrites.values["drop_conv_bias"] = 1; },
 });

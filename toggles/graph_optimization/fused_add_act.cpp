@@ -13,6 +13,5 @@ static const bellows::AddToggle fused_add_act({
     .same = bellows::Same::bitwise,
     .proof = bellows::kResidualNet,
     .example = "configs/resnet18.yaml toggles.fused_bn_add_act=off",
-    .enable = [](bellows::Plan& plan,
-                 const std::string&) { plan.model.rewrites.values["fuse.add_act"] = 1; },
+    .enable = [](bellows::Plan& plan) { plan.model.rewrites.values["fuse.add_act"] = 1; },
 });

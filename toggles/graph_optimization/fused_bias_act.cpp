@@ -11,6 +11,5 @@ static const bellows::AddToggle fused_bias_act({
     .footprint = "fuse.bias_act",
     .same = bellows::Same::close,
     .tolerance = 1e-5,
-    .enable = [](bellows::Plan& plan,
-                 const std::string&) { plan.model.rewrites.values["fuse.bias_act"] = 1; },
+    .enable = [](bellows::Plan& plan) { plan.model.rewrites.values["fuse.bias_act"] = 1; },
 });

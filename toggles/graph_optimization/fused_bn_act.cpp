@@ -16,6 +16,5 @@ static const bellows::AddToggle fused_bn_act({
     .tolerance = 1e-5,
     .proof = bellows::kResidualNet,
     .example = "configs/resnet18.yaml",
-    .enable = [](bellows::Plan& plan,
-                 const std::string&) { plan.model.rewrites.values["fuse.bn_act"] = 1; },
+    .enable = [](bellows::Plan& plan) { plan.model.rewrites.values["fuse.bn_act"] = 1; },
 });

@@ -15,6 +15,5 @@ static const bellows::AddToggle fused_bn_add_act({
     .supersedes = {"fused_add_act"},
     .proof = bellows::kResidualNet,
     .example = "configs/resnet18.yaml",
-    .enable = [](bellows::Plan& plan,
-                 const std::string&) { plan.model.rewrites.values["fuse.bn_add_act"] = 1; },
+    .enable = [](bellows::Plan& plan) { plan.model.rewrites.values["fuse.bn_add_act"] = 1; },
 });

@@ -17,6 +17,5 @@ static const bellows::AddToggle fused_conv_bn({
     .needs = {"eval_no_grad"},
     .proof = bellows::cat(bellows::kResidualNet, "eval: {every: 1, no_grad: true}"),
     .example = "configs/resnet18.yaml --measure epoch data.train_size=1024",
-    .enable = [](bellows::Plan& plan,
-                 const std::string&) { plan.model.rewrites.values["fuse.conv_bn"] = 1; },
+    .enable = [](bellows::Plan& plan) { plan.model.rewrites.values["fuse.conv_bn"] = 1; },
 });

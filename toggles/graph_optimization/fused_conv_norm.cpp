@@ -39,6 +39,5 @@ static const bellows::AddToggle fused_conv_norm({
     .supersedes = {"fused_bn_act", "fused_bn_add_act", "fused_add_act"},
     .proof = kSmallBlock,
     .example = "configs/resnet18.yaml",
-    .enable = [](bellows::Plan& plan,
-                 const std::string&) { plan.model.rewrites.values["fuse.conv_norm"] = 1; },
+    .enable = [](bellows::Plan& plan) { plan.model.rewrites.values["fuse.conv_norm"] = 1; },
 });

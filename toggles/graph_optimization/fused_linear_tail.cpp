@@ -19,6 +19,5 @@ static const bellows::AddToggle fused_linear_tail({
     .fast = "",  // until a GPU has run it
     .needs = {"cuda"},
     .supersedes = {"fused_bias_act"},
-    .enable = [](bellows::Plan& plan,
-                 const std::string&) { plan.model.rewrites.values["fuse.linear_tail"] = 1; },
+    .enable = [](bellows::Plan& plan) { plan.model.rewrites.values["fuse.linear_tail"] = 1; },
 });

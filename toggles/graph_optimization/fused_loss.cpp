@@ -10,5 +10,5 @@ static const bellows::AddToggle fused_loss({
     .footprint = "fuse.loss",
     .same = bellows::Same::close,
     .tolerance = 1e-5,
-    .enable = [](bellows::Plan& plan, const std::string&) { plan.loss.fused = true; },
+    .enable = [](bellows::Plan& plan) { plan.loss.fused = true; },
 });

@@ -14,5 +14,5 @@ static const bellows::AddToggle fused_optimizer({
     .sources = "S1:83",
     .footprint = "optim.fused_launches",
     .same = bellows::Same::bitwise,
-    .enable = [](bellows::Plan& plan, const std::string&) { plan.optimizer.fused = true; },
+    .enable = [](bellows::Plan& plan) { plan.optimizer.fused = true; },
 });

@@ -26,6 +26,5 @@ static const bellows::AddToggle fused_pointwise({
     .default_value = "off",
     .proof = kChain,
     .example = "",
-    .enable = [](bellows::Plan& plan,
-                 const std::string&) { plan.model.rewrites.values["fuse.pointwise"] = 1; },
+    .enable = [](bellows::Plan& plan) { plan.model.rewrites.values["fuse.pointwise"] = 1; },
 });

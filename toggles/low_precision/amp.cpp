@@ -20,7 +20,7 @@ static const bellows::AddToggle amp({
     .default_value = "off",
     .fast = "bf16",
     .needs = {"bf16=bf16"},
-    .enable =
+    .set =
         [](bellows::Plan& plan, const std::string& value) {
           using Precision = bellows::AmpOptions::Precision;
           plan.amp.dtype = value == "fp16" ? Precision::fp16 : Precision::bf16;

@@ -20,5 +20,5 @@ static const bellows::AddToggle pad_channels({
     .fast = "",
     .proof = bellows::cat(bellows::kResidualNet, "amp.dtype: fp16"),
     .example = "configs/resnet18.yaml toggles.amp=fp16",
-    .enable = [](bellows::Plan& plan, const std::string&) { plan.kernels.pad_channels = true; },
+    .enable = [](bellows::Plan& plan) { plan.kernels.pad_channels = true; },
 });

@@ -15,5 +15,5 @@ static const bellows::AddToggle tf32({
     .default_value = "off",
     .needs = {"cuda", "vendor_kernels"},
     .proof = "kernels.vendor: true",
-    .enable = [](bellows::Plan& plan, const std::string&) { plan.kernels.tf32 = true; },
+    .enable = [](bellows::Plan& plan) { plan.kernels.tf32 = true; },
 });

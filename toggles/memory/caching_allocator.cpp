@@ -11,5 +11,5 @@ static const bellows::AddToggle caching_allocator({
     .sources = "S4:130",
     .footprint = "alloc.cache_hits",
     .same = bellows::Same::bitwise,
-    .enable = [](bellows::Plan& plan, const std::string&) { plan.allocator.caching = true; },
+    .enable = [](bellows::Plan& plan) { plan.allocator.caching = true; },
 });

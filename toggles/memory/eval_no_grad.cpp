@@ -11,5 +11,5 @@ static const bellows::AddToggle eval_no_grad({
     .same = bellows::Same::bitwise,
     .proof = "eval.every: 1",
     .example = "configs/lenet.yaml --measure epoch",
-    .enable = [](bellows::Plan& plan, const std::string&) { plan.eval.no_grad = true; },
+    .enable = [](bellows::Plan& plan) { plan.eval.no_grad = true; },
 });

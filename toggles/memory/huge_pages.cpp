@@ -15,5 +15,5 @@ static const bellows::AddToggle huge_pages({
     // The first convolution's output, (128, 6, 28, 28) f32, takes 2.3 MiB.
     .proof = "data: {batch_size: 128, train_size: 384}",
     .example = "configs/lenet.yaml data.batch_size=512",
-    .enable = [](bellows::Plan& plan, const std::string&) { plan.allocator.huge_pages = true; },
+    .enable = [](bellows::Plan& plan) { plan.allocator.huge_pages = true; },
 });

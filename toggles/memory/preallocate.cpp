@@ -14,5 +14,5 @@ static const bellows::AddToggle preallocate({
     .default_value = "off",
     .needs = {"caching_allocator"},
     .proof = "allocator.caching: true",
-    .enable = [](bellows::Plan& plan, const std::string&) { plan.train.dry_run = true; },
+    .enable = [](bellows::Plan& plan) { plan.train.dry_run = true; },
 });

@@ -17,7 +17,7 @@ static const bellows::AddToggle recompute({
     .fast = "",
     .proof = bellows::kResidualNet,
     .example = "configs/resnet18.yaml",
-    .enable =
+    .set =
         [](bellows::Plan& plan, const std::string& value) {
           plan.model.rewrites.values["recompute"] = value == "blocks" ? 1 : std::stoll(value);
         },

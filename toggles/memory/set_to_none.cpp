@@ -10,5 +10,5 @@ static const bellows::AddToggle set_to_none({
     .sources = "S4:120",
     .footprint = "grad.dropped",
     .same = bellows::Same::bitwise,
-    .enable = [](bellows::Plan& plan, const std::string&) { plan.optimizer.set_to_none = true; },
+    .enable = [](bellows::Plan& plan) { plan.optimizer.set_to_none = true; },
 });

@@ -15,6 +15,5 @@ static const bellows::AddToggle batch_lanes({
     .footprint = "fuse.conv_act_pool",
     .same = bellows::Same::close,
     .tolerance = 1e-5,
-    .enable = [](bellows::Plan& plan,
-                 const std::string&) { plan.model.rewrites.values["fuse.conv_act_pool"] = 1; },
+    .enable = [](bellows::Plan& plan) { plan.model.rewrites.values["fuse.conv_act_pool"] = 1; },
 });

@@ -18,7 +18,7 @@ static const bellows::AddToggle channels_last({
     .proof = bellows::kResidualNet,
     .example = "configs/resnet18.yaml",
     .enable =
-        [](bellows::Plan& plan, const std::string&) {
+        [](bellows::Plan& plan) {
           plan.data.loader.batch.channels_last = true;
           plan.model.channels_last = true;
         },

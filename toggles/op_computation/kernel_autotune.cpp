@@ -20,6 +20,5 @@ static const bellows::AddToggle kernel_autotune({
     // A GPU needs vendor kernels. Short searches, because a stand-in for a GPU is slow.
     .proof = "kernels: {vendor: true, search_seconds: 0.1}",
     .example = "configs/resnet18.yaml",
-    .enable = [](bellows::Plan& plan,
-                 const std::string&) { plan.kernels.autotune = bellows::Autotune::benchmark; },
+    .enable = [](bellows::Plan& plan) { plan.kernels.autotune = bellows::Autotune::benchmark; },
 });

@@ -12,5 +12,5 @@ static const bellows::AddToggle vectorized_ops({
     .default_value = "off",
     .proof = "model: levels_mlp",
     .example = "configs/lenet.yaml model=levels_mlp",
-    .enable = [](bellows::Plan& plan, const std::string&) { plan.model.vectorized = true; },
+    .enable = [](bellows::Plan& plan) { plan.model.vectorized = true; },
 });

@@ -12,5 +12,5 @@ static const bellows::AddToggle vendor_kernels({
     .footprint = "kernel.vendor_calls",
     .same = bellows::Same::close,
     .tolerance = 1e-5,
-    .enable = [](bellows::Plan& plan, const std::string&) { plan.kernels.vendor = true; },
+    .enable = [](bellows::Plan& plan) { plan.kernels.vendor = true; },
 });

@@ -19,7 +19,7 @@ static const bellows::AddToggle adaptive_threads({
     .values = {"off", "on", "all"},
     .default_value = "off",
     .fast = "",
-    .enable =
+    .set =
         [](bellows::Plan& plan, const std::string& value) {
           using enum bellows::Adaptive;
           plan.threads.adaptive = value == "all" ? all : on;

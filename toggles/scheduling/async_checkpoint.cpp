@@ -10,5 +10,5 @@ static const bellows::AddToggle async_checkpoint({
     .footprint = "ckpt.async_saves",
     .same = bellows::Same::bitwise,
     .proof = "ckpt.every_iters: 2",
-    .enable = [](bellows::Plan& plan, const std::string&) { plan.ckpt.async = true; },
+    .enable = [](bellows::Plan& plan) { plan.ckpt.async = true; },
 });

@@ -14,7 +14,7 @@ static const bellows::AddToggle core_pinning({
     .values = {"off", "compact", "spread", "list"},
     .default_value = "off",
     .fast = "",  // faster only on an otherwise idle machine
-    .enable =
+    .set =
         [](bellows::Plan& plan, const std::string& value) {
           using enum bellows::Pinning;
           plan.threads.pinning = value == "list" ? list : value == "spread" ? spread : compact;

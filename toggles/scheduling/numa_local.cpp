@@ -13,5 +13,5 @@ static const bellows::AddToggle numa_local({
     .default_value = "off",
     .fast = "",  // helps only with several ranks on one machine
     .needs = {"numa"},
-    .enable = [](bellows::Plan& plan, const std::string&) { plan.threads.numa_local = true; },
+    .enable = [](bellows::Plan& plan) { plan.threads.numa_local = true; },
 });

@@ -12,7 +12,5 @@ static const bellows::AddToggle ring_queues({
     .needs = {"num_workers"},
     .proof = "data.num_workers: 2",
     .enable =
-        [](bellows::Plan& plan, const std::string&) {
-          plan.data.loader.workers.queue = bellows::QueueKind::rings;
-        },
+        [](bellows::Plan& plan) { plan.data.loader.workers.queue = bellows::QueueKind::rings; },
 });

@@ -9,5 +9,5 @@ static const bellows::AddToggle sync_free_logging({
     .sources = "S1:79 S4:133",
     .footprint = "log.deferred_reads",
     .same = bellows::Same::bitwise,
-    .enable = [](bellows::Plan& plan, const std::string&) { plan.log.deferred = true; },
+    .enable = [](bellows::Plan& plan) { plan.log.deferred = true; },
 });

@@ -15,5 +15,5 @@ static const bellows::AddToggle thread_budget({
     .proof = bellows::cat("{deterministic: on, threads.threads: ", bellows::allowed_cores() + 1,
                           "}"),
     .example = "",
-    .enable = [](bellows::Plan& plan, const std::string&) { plan.threads.budget = true; },
+    .enable = [](bellows::Plan& plan) { plan.threads.budget = true; },
 });
