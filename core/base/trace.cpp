@@ -4,7 +4,6 @@
 #include <mutex>
 #include <utility>
 #include "core/base/module_path.h"
-#include "core/base/registry.h"
 
 namespace bellows::trace {
 
@@ -71,12 +70,6 @@ void mark(bool on) {
   if (on && marker.profile) marker.profile(true);
   set(Range::wants, kMark, on);
   if (!on && marker.profile) marker.profile(false);
-}
-
-bool add_marker(const Marker& tool, const char* file) {
-  note_registration(file);
-  marker = tool;
-  return true;
 }
 
 std::vector<Event> take_events() {

@@ -1,6 +1,7 @@
 // NVTX ranges, and cudaProfilerStart and Stop for the profile window, for Nsight Systems.
 #include <cuda_profiler_api.h>
 #include <nvtx3/nvToolsExt.h>
+#include "core/base/registry.h"
 #include "core/base/trace.h"
 
 namespace bellows {
@@ -13,6 +14,6 @@ static void profile(bool on) {
   if ((on ? cudaProfilerStart() : cudaProfilerStop()) != cudaSuccess) cudaGetLastError();
 }
 
-static const bool gpu = trace::add_marker({push, [] { nvtxRangePop(); }, profile});
+static const Provide gpu(trace::marker, {push, [] { nvtxRangePop(); }, profile});
 
 }  // namespace bellows

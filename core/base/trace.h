@@ -66,14 +66,13 @@ class Range {
 void collect(bool on);
 std::vector<Event> take_events();  // ranges that ended since the last call
 
-// External tool that shows ranges: NVTX, which core/base/trace.cu registers.
+// External tool that shows ranges: NVTX, which core/base/trace.cu provides.
 struct Marker {
   void (*push)(const char* name, const std::string& path) = nullptr;
   void (*pop)() = nullptr;
   void (*profile)(bool on) = nullptr;  // starts or stops the tool's profile window
 };
 inline constinit Marker marker{};
-bool add_marker(const Marker& tool, const char* file = __builtin_FILE());
 // Starts or stops sending ranges to the tool, if there is one, and its profile window.
 void mark(bool on);
 

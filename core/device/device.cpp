@@ -111,20 +111,27 @@ static size_t available_cpu() {
   return SIZE_MAX;
 }
 
-static const AddDevice cpu(Device::cpu, {.count = [] { return 1; },
-                                         .allocate = allocate_cpu,
-                                         .release = release_cpu,
-                                         .available = available_cpu,
-                                         .allocate_pinned = allocate_cpu,
-                                         .release_pinned = release_cpu,
-                                         .copy = copy_cpu,
-                                         .set = set_cpu,
-                                         .make_stream = [] { return Stream{}; },
-                                         .synchronize = [](Stream) {},
-                                         .make_event = []() -> void* { return nullptr; },
-                                         .free_event = [](void*) {},
-                                         .record = [](void*, Stream) {},
-                                         .wait = [](Stream, void*) {},
-                                         .ready = [](void*) { return true; }});
+static int64_t* time_of(void* moment) { return static_cast<int64_t*>(moment); }
+static double ms(void* begin, void* end) { return double(*time_of(end) - *time_of(begin)) * 1e-6; }
+
+static const Provide cpu(device_apis[int(Device::cpu)],
+                         {.count = [] { return 1; },
+                          .allocate = allocate_cpu,
+                          .release = release_cpu,
+                          .available = available_cpu,
+                          .allocate_pinned = allocate_cpu,
+                          .release_pinned = release_cpu,
+                          .copy = copy_cpu,
+                          .set = set_cpu,
+                          .make_stream = [] { return Stream{}; },
+                          .synchronize = [](Stream) {},
+                          .make_event = []() -> void* { return nullptr; },
+                          .free_event = [](void*) {},
+                          .record = [](void*, Stream) {},
+                          .wait = [](Stream, void*) {},
+                          .ready = [](void*) { return true; },
+                          .mark = [](Stream) -> void* { return new int64_t(trace::now_ns()); },
+                          .forget = [](void* moment) { delete time_of(moment); },
+                          .ms = ms});
 
 }  // namespace bellows

@@ -6,7 +6,6 @@
 #include "core/base/module_path.h"
 #include "core/device/cuda.h"
 #include "core/device/device_info.h"
-#include "core/device/timer.h"
 
 namespace bellows {
 
@@ -193,8 +192,20 @@ static void launch_graph(void* graph, Stream stream) {
   CUDA_CHECK(cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), native(stream)));
 }
 
-static const AddDevice gpu(
-    Device::cuda,
+static void* mark(Stream stream) {
+  cudaEvent_t event = nullptr;
+  CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventDefault));
+  CUDA_CHECK(cudaEventRecord(event, native(stream)));
+  return event;
+}
+static double ms(void* begin, void* end) {
+  float elapsed = 0;
+  CUDA_CHECK(cudaEventElapsedTime(&elapsed, event_of(begin), event_of(end)));
+  return elapsed;
+}
+
+static const Provide gpu(
+    device_apis[int(Device::cuda)],
     {.count = count,
      .allocate = allocate,
      .release = release,
@@ -215,24 +226,9 @@ static const AddDevice gpu(
      .end_capture = end_capture,
      .drop_capture = drop_capture,
      .launch_graph = launch_graph,
-     .free_graph = [](void* g) { cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(g)); }});
-
-// ---- times (core/device/timer.h)
-
-static void* mark(Stream stream) {
-  cudaEvent_t event = nullptr;
-  CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventDefault));
-  CUDA_CHECK(cudaEventRecord(event, native(stream)));
-  return event;
-}
-static double ms(void* begin, void* end) {
-  float elapsed = 0;
-  CUDA_CHECK(cudaEventElapsedTime(&elapsed, event_of(begin), event_of(end)));
-  return elapsed;
-}
-static const AddClock gpu_clock(Device::cuda,
-                                {.mark = mark,
-                                 .forget = [](void* moment) { cudaEventDestroy(event_of(moment)); },
-                                 .ms = ms});
+     .free_graph = [](void* g) { cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(g)); },
+     .mark = mark,
+     .forget = [](void* moment) { cudaEventDestroy(event_of(moment)); },
+     .ms = ms});
 
 }  // namespace bellows

@@ -49,14 +49,12 @@ struct DeviceApi {
   void (*drop_capture)(Stream stream) = nullptr;
   void (*launch_graph)(void* graph, Stream stream) = nullptr;
   void (*free_graph)(void* graph) = nullptr;
+  // Moments (core/device/timer.h).
+  void* (*mark)(Stream stream) = nullptr;
+  void (*forget)(void* moment) = nullptr;
+  double (*ms)(void* begin, void* end) = nullptr;
 };
-inline constinit DeviceApi device_apis[kDevices] = {};
-struct AddDevice {
-  AddDevice(Device device, const DeviceApi& api, const char* file = __builtin_FILE()) {
-    note_registration(file);
-    device_apis[static_cast<int>(device)] = api;
-  }
-};
+inline constinit DeviceApi device_apis[kDevices] = {};  // Provide sets an element
 
 const DeviceApi& api_of(Device device);    // throws if this build lacks the device, exit 2
 int device_count(Device device);           // 0 also if this build lacks the device

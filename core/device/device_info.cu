@@ -4,6 +4,6 @@
 
 namespace bellows {
 
-static const AddCudaCode code({CUDART_VERSION, BELLOWS_CUDA_ARCHITECTURES});
+static const Provide code(cuda_code, {CUDART_VERSION, BELLOWS_CUDA_ARCHITECTURES});
 
 }  // namespace bellows

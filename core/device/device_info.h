@@ -24,12 +24,6 @@ struct CudaCode {
   const char* architectures = "";  // as in CMake: "80-real 90-virtual", "90" for both
 };
 inline constinit CudaCode cuda_code = {};
-struct AddCudaCode {
-  explicit AddCudaCode(const CudaCode& code, const char* file = __builtin_FILE()) {
-    note_registration(file);
-    cuda_code = code;
-  }
-};
 
 struct CudaReport {
   CudaCode code;

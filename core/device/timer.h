@@ -46,17 +46,4 @@ class Moment {
   void* native_;
 };
 
-struct ClockApi {
-  void* (*mark)(Stream stream) = nullptr;
-  void (*forget)(void* moment) = nullptr;
-  double (*ms)(void* begin, void* end) = nullptr;
-};
-inline constinit ClockApi clock_apis[kDevices] = {};
-struct AddClock {
-  AddClock(Device device, const ClockApi& api, const char* file = __builtin_FILE()) {
-    note_registration(file);
-    clock_apis[static_cast<int>(device)] = api;
-  }
-};
-
 }  // namespace bellows

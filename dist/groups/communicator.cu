@@ -173,6 +173,6 @@ class NcclCommunicator : public Communicator {
 static std::unique_ptr<Communicator> make(const CommunicatorOptions& options) {
   return std::make_unique<NcclCommunicator>(options);
 }
-static const AddCommunicator entry(make);
+static const Provide entry(make_communicator, make);
 
 }  // namespace bellows

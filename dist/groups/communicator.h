@@ -34,11 +34,5 @@ class Communicator {
 // does not connect in time.
 using MakeCommunicator = std::unique_ptr<Communicator>(const CommunicatorOptions&);
 inline constinit MakeCommunicator* make_communicator = nullptr;  // null: this build has no NCCL
-struct AddCommunicator {
-  explicit AddCommunicator(MakeCommunicator* make, const char* file = __builtin_FILE()) {
-    note_registration(file);
-    make_communicator = make;
-  }
-};
 
 }  // namespace bellows

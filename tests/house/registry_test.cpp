@@ -10,7 +10,7 @@ using testing::IsSupersetOf;
 namespace fs = std::filesystem;
 using Files = std::set<std::string>;
 
-// True for a static object of a type Add..., and for an entry in a kernel's table.
+// True for a static object of a type Add... or Provide, and for an entry in a kernel's table.
 static bool registers(const std::string& line) {
   const size_t add = line.find("Add");
   const bool object = line.starts_with("static const ") && add != std::string::npos &&
@@ -19,7 +19,7 @@ static bool registers(const std::string& line) {
   return object || line.find("on(Device::") != std::string::npos ||
          line.find("vendor_on(") != std::string::npos ||
          line.find("add_kernels(Device::") != std::string::npos ||
-         line.find("add_marker({") != std::string::npos;
+         line.starts_with("static const Provide ");
 }
 
 // Files for a library that this build leaves out are not compiled, which only shows here.
@@ -54,6 +54,7 @@ TEST(Registry, SeesWhatRegisters) {
   EXPECT_TRUE(registers("static const AddOp spec({"));
   EXPECT_TRUE(registers("static const bellows::AddToggle amp({"));
   EXPECT_TRUE(registers("static const bool cpu = kernels::sum.on(Device::cpu, sum_cpu);"));
+  EXPECT_TRUE(registers("static const Provide gpu(trace::marker, {push, pop});"));
   EXPECT_TRUE(registers("    kernels::conv.vendor_on(Device::cpu, conv_onednn);"));
   EXPECT_FALSE(registers("static const int kAdditional = 3;"));
 }

@@ -144,6 +144,6 @@ static std::vector<Activity> take() {
   return activities;
 }
 
-static const AddActivities gpu({record, take});
+static const Provide gpu(activity_api, {record, take});
 
 }  // namespace bellows

@@ -25,17 +25,11 @@ bool record_activities();
 // Ends recording. Returns what has ended on the device, by begin: synchronize first.
 std::vector<Activity> take_activities();
 
-// trainer/profile/activity.cu registers them. Until the first call, nothing of CUPTI is loaded.
+// trainer/profile/activity.cu provides them. Until the first call, nothing of CUPTI is loaded.
 struct ActivityApi {
   bool (*record)() = nullptr;
   std::vector<Activity> (*take)() = nullptr;
 };
 inline constinit ActivityApi activity_api = {};
-struct AddActivities {
-  explicit AddActivities(const ActivityApi& api, const char* file = __builtin_FILE()) {
-    note_registration(file);
-    activity_api = api;
-  }
-};
 
 }  // namespace bellows
