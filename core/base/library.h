@@ -26,15 +26,20 @@ class Library {
   template <class Fn> Fn* find(const char* name) const {
     return handle_ ? reinterpret_cast<Fn*>(dlsym(handle_, name)) : nullptr;
   }
-  // Sets `function`, declared with the type from its header. Throws Error, exit 2, if missing.
-  template <class Fn> void require(const char* name, Fn*& function) const {
-    function = find<Fn>(name);
-    CHECK(function, name, ": missing in the library that was loaded: ", dlerror());
+  // The same, but throws Error, exit 2, if only the function is missing.
+  template <class Fn> Fn* require(const char* name) const {
+    Fn* const function = find<Fn>(name);
+    CHECK(function || !handle_, name, ": missing in the library that was loaded: ", dlerror());
+    return function;
   }
 
  private:
   std::string reason_;  // why handle_ is null
   void* handle_;        // never closed: such libraries do not unload cleanly
 };
+
+// Declares a member that is the function of the same name in the member `library`, a Library. Its
+// type is that in the library's header.
+#define LIBRARY_FUNCTION(name) decltype(&::name) name = library.require<decltype(::name)>(#name)
 
 }  // namespace bellows

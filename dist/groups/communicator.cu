@@ -50,10 +50,10 @@ ncclRedOp_t op_of(Reduction reduction) { return reduction == Reduction::sum ? nc
 ncclUniqueId shared_id(const CommunicatorOptions& options) {
   ncclUniqueId id{};
   if (options.ranks.rank == 0) {
-    const ncclResult_t result = nccl().get_unique_id(&id);
+    const ncclResult_t result = nccl().ncclGetUniqueId(&id);
     if (result != ncclSuccess)
-      fail(Exit::distributed, "nccl: ", nccl().error_string(result), " (",
-           nccl().last_error(nullptr), "); set NCCL_DEBUG=INFO to see why");
+      fail(Exit::distributed, "nccl: ", nccl().ncclGetErrorString(result), " (",
+           nccl().ncclGetLastError(nullptr), "); set NCCL_DEBUG=INFO to see why");
     if (options.store) options.store->set(options.prefix + "id", {id.internal, sizeof id.internal});
     return id;
   }
@@ -72,7 +72,8 @@ class NcclCommunicator : public Communicator {
     const ncclUniqueId id = shared_id(options);
     try {
       call([&] {
-        return nccl().init(&comm_, options.ranks.world, id, options.ranks.rank, &config);
+        return nccl().ncclCommInitRankConfig(&comm_, options.ranks.world, id, options.ranks.rank,
+                                             &config);
       });
     } catch (const Error& error) {
       abort();
@@ -83,8 +84,8 @@ class NcclCommunicator : public Communicator {
   ~NcclCommunicator() override {
     try {
       const auto end = Clock::now() + kFarewell;
-      if (comm_ && settled([&] { return nccl().finalize(comm_); }, end) == ncclSuccess)
-        nccl().destroy(std::exchange(comm_, nullptr));
+      if (comm_ && settled([&] { return nccl().ncclCommFinalize(comm_); }, end) == ncclSuccess)
+        nccl().ncclCommDestroy(std::exchange(comm_, nullptr));
     } catch (const Error&) {  // it was aborted meanwhile
     }
     abort();
@@ -94,19 +95,20 @@ class NcclCommunicator : public Communicator {
 
   void all_reduce(const Tensor& t, Reduction reduction) override {
     call([&] {
-      return nccl().all_reduce(t.bytes(), t.bytes(), t.numel(), type_of(t), op_of(reduction), comm_,
-                               stream_);
+      return nccl().ncclAllReduce(t.bytes(), t.bytes(), t.numel(), type_of(t), op_of(reduction),
+                                  comm_, stream_);
     });
   }
   void broadcast(const Tensor& t, int root) override {
     call([&] {
-      return nccl().broadcast(t.bytes(), t.bytes(), t.numel(), type_of(t), root, comm_, stream_);
+      return nccl().ncclBroadcast(t.bytes(), t.bytes(), t.numel(), type_of(t), root, comm_,
+                                  stream_);
     });
   }
   void all_gather(const Tensor& mine, const Tensor& all) override {
     call([&] {
-      return nccl().all_gather(mine.bytes(), all.bytes(), mine.numel(), type_of(mine), comm_,
-                               stream_);
+      return nccl().ncclAllGather(mine.bytes(), all.bytes(), mine.numel(), type_of(mine), comm_,
+                                  stream_);
     });
   }
 
@@ -114,20 +116,20 @@ class NcclCommunicator : public Communicator {
     const std::lock_guard lock(mutex_);
     if (!comm_) return "";
     ncclResult_t state = ncclSuccess;
-    const ncclResult_t result = nccl().async_error(comm_, &state);
+    const ncclResult_t result = nccl().ncclCommGetAsyncError(comm_, &state);
     if (result != ncclSuccess) state = result;
     return state == ncclSuccess || state == ncclInProgress ? "" : text_of(state);
   }
 
   void abort() noexcept override {
     const std::lock_guard lock(mutex_);
-    if (comm_) nccl().abort(std::exchange(comm_, nullptr));
+    if (comm_) nccl().ncclCommAbort(std::exchange(comm_, nullptr));
   }
 
  private:
   std::string text_of(ncclResult_t result) const {
-    const std::string more = nccl().last_error(comm_);
-    return cat(nccl().error_string(result), more.empty() ? "" : " (" + more + ")");
+    const std::string more = nccl().ncclGetLastError(comm_);
+    return cat(nccl().ncclGetErrorString(result), more.empty() ? "" : " (" + more + ")");
   }
 
   // A non-blocking communicator returns "in progress" for the host's part of a call, and accepts no
@@ -140,7 +142,7 @@ class NcclCommunicator : public Communicator {
       std::this_thread::sleep_for(kPoll);
       lock.lock();
       refuse_if_aborted();
-      nccl().async_error(comm_, &result);
+      nccl().ncclCommGetAsyncError(comm_, &result);
     }
     return result;
   }

@@ -1,21 +1,23 @@
 // The functions of NCCL that we call, for .cu files.
 #pragma once
 #include <nccl.h>
+#include "core/base/library.h"
 
 namespace bellows {
 
 struct NcclLibrary {
-  decltype(&::ncclGetUniqueId) get_unique_id;
-  decltype(&::ncclCommInitRankConfig) init;
-  decltype(&::ncclCommGetAsyncError) async_error;
-  decltype(&::ncclCommFinalize) finalize;
-  decltype(&::ncclCommDestroy) destroy;
-  decltype(&::ncclCommAbort) abort;
-  decltype(&::ncclGetErrorString) error_string;
-  decltype(&::ncclGetLastError) last_error;
-  decltype(&::ncclAllReduce) all_reduce;
-  decltype(&::ncclBroadcast) broadcast;
-  decltype(&::ncclAllGather) all_gather;
+  Library library{"libnccl.so.2"};
+  LIBRARY_FUNCTION(ncclGetUniqueId);
+  LIBRARY_FUNCTION(ncclCommInitRankConfig);
+  LIBRARY_FUNCTION(ncclCommGetAsyncError);
+  LIBRARY_FUNCTION(ncclCommFinalize);
+  LIBRARY_FUNCTION(ncclCommDestroy);
+  LIBRARY_FUNCTION(ncclCommAbort);
+  LIBRARY_FUNCTION(ncclGetErrorString);
+  LIBRARY_FUNCTION(ncclGetLastError);
+  LIBRARY_FUNCTION(ncclAllReduce);
+  LIBRARY_FUNCTION(ncclBroadcast);
+  LIBRARY_FUNCTION(ncclAllGather);
 };
 // Opens libnccl.so.2 on first use. Throws Error, exit 2, if it is missing.
 const NcclLibrary& nccl();

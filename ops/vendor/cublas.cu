@@ -10,41 +10,22 @@ namespace bellows::cublas {
 namespace {
 
 struct Api {
-  Api() {
-    if (!loaded) return;
-    loaded.require("cublasLtCreate", create);
-    loaded.require("cublasLtGetVersion", version);
-    loaded.require("cublasLtGetStatusString", text);
-    loaded.require("cublasLtMatmulDescCreate", create_operation);
-    loaded.require("cublasLtMatmulDescDestroy", destroy_operation);
-    loaded.require("cublasLtMatmulDescSetAttribute", set_operation);
-    loaded.require("cublasLtMatrixLayoutCreate", create_layout);
-    loaded.require("cublasLtMatrixLayoutDestroy", destroy_layout);
-    loaded.require("cublasLtMatrixLayoutSetAttribute", set_layout);
-    loaded.require("cublasLtMatmulPreferenceCreate", create_preference);
-    loaded.require("cublasLtMatmulPreferenceDestroy", destroy_preference);
-    loaded.require("cublasLtMatmulPreferenceSetAttribute", set_preference);
-    loaded.require("cublasLtMatmulAlgoGetHeuristic", choose);
-    loaded.require("cublasLtMatmulAlgoConfigGetAttribute", get_setting);
-    loaded.require("cublasLtMatmul", matmul);
-  }
-
-  Library loaded{"libcublasLt.so.13", "products run on plain kernels"};
-  decltype(&cublasLtCreate) create;
-  decltype(&cublasLtGetVersion) version;
-  decltype(&cublasLtGetStatusString) text;
-  decltype(&cublasLtMatmulDescCreate) create_operation;
-  decltype(&cublasLtMatmulDescDestroy) destroy_operation;
-  decltype(&cublasLtMatmulDescSetAttribute) set_operation;
-  decltype(&cublasLtMatrixLayoutCreate) create_layout;
-  decltype(&cublasLtMatrixLayoutDestroy) destroy_layout;
-  decltype(&cublasLtMatrixLayoutSetAttribute) set_layout;
-  decltype(&cublasLtMatmulPreferenceCreate) create_preference;
-  decltype(&cublasLtMatmulPreferenceDestroy) destroy_preference;
-  decltype(&cublasLtMatmulPreferenceSetAttribute) set_preference;
-  decltype(&cublasLtMatmulAlgoGetHeuristic) choose;
-  decltype(&cublasLtMatmulAlgoConfigGetAttribute) get_setting;
-  decltype(&cublasLtMatmul) matmul;
+  Library library{"libcublasLt.so.13", "products run on plain kernels"};
+  LIBRARY_FUNCTION(cublasLtCreate);
+  LIBRARY_FUNCTION(cublasLtGetVersion);
+  LIBRARY_FUNCTION(cublasLtGetStatusString);
+  LIBRARY_FUNCTION(cublasLtMatmulDescCreate);
+  LIBRARY_FUNCTION(cublasLtMatmulDescDestroy);
+  LIBRARY_FUNCTION(cublasLtMatmulDescSetAttribute);
+  LIBRARY_FUNCTION(cublasLtMatrixLayoutCreate);
+  LIBRARY_FUNCTION(cublasLtMatrixLayoutDestroy);
+  LIBRARY_FUNCTION(cublasLtMatrixLayoutSetAttribute);
+  LIBRARY_FUNCTION(cublasLtMatmulPreferenceCreate);
+  LIBRARY_FUNCTION(cublasLtMatmulPreferenceDestroy);
+  LIBRARY_FUNCTION(cublasLtMatmulPreferenceSetAttribute);
+  LIBRARY_FUNCTION(cublasLtMatmulAlgoGetHeuristic);
+  LIBRARY_FUNCTION(cublasLtMatmulAlgoConfigGetAttribute);
+  LIBRARY_FUNCTION(cublasLtMatmul);
 };
 
 const Api& api() {
@@ -55,14 +36,14 @@ const Api& api() {
 void check(cublasStatus_t status, const char* what) {
   if (status != CUBLAS_STATUS_SUCCESS) [[unlikely]]
     fail(Exit::internal, running_kernel() ? running_kernel() : "cublas", ": ", what, ": ",
-         api().text(status));
+         api().cublasLtGetStatusString(status));
 }
 
 // One handle for the process, never destroyed.
 cublasLtHandle_t handle() {
   static const cublasLtHandle_t made = [] {
     cublasLtHandle_t fresh = nullptr;
-    check(api().create(&fresh), "cublasLtCreate");
+    check(api().cublasLtCreate(&fresh), "cublasLtCreate");
     return fresh;
   }();
   return made;
@@ -70,15 +51,17 @@ cublasLtHandle_t handle() {
 
 template <class T>
 void set(cublasLtMatmulDesc_t to, cublasLtMatmulDescAttributes_t which, T value) {
-  check(api().set_operation(to, which, &value, sizeof(value)), "cublasLtMatmulDescSetAttribute");
+  check(api().cublasLtMatmulDescSetAttribute(to, which, &value, sizeof(value)),
+        "cublasLtMatmulDescSetAttribute");
 }
 template <class T>
 void set(cublasLtMatrixLayout_t to, cublasLtMatrixLayoutAttribute_t which, T value) {
-  check(api().set_layout(to, which, &value, sizeof(value)), "cublasLtMatrixLayoutSetAttribute");
+  check(api().cublasLtMatrixLayoutSetAttribute(to, which, &value, sizeof(value)),
+        "cublasLtMatrixLayoutSetAttribute");
 }
 template <class T>
 void set(cublasLtMatmulPreference_t to, cublasLtMatmulPreferenceAttributes_t which, T value) {
-  check(api().set_preference(to, which, &value, sizeof(value)),
+  check(api().cublasLtMatmulPreferenceSetAttribute(to, which, &value, sizeof(value)),
         "cublasLtMatmulPreferenceSetAttribute");
 }
 
@@ -124,8 +107,10 @@ cublasOperation_t turned(const Operand& operand) {
 
 }  // namespace
 
-bool available() { return bool(api().loaded); }
-std::string loaded() { return available() ? cat("cuBLASLt ", api().version()) : "no cuBLASLt"; }
+bool available() { return bool(api().library); }
+std::string loaded() {
+  return available() ? cat("cuBLASLt ", api().cublasLtGetVersion()) : "no cuBLASLt";
+}
 
 // ---- plans
 
@@ -133,11 +118,13 @@ namespace {
 
 struct Destroy {
   void operator()(cublasLtMatmulDescOpaque_t* operation) const {
-    api().destroy_operation(operation);
+    api().cublasLtMatmulDescDestroy(operation);
   }
-  void operator()(cublasLtMatrixLayoutOpaque_t* layout) const { api().destroy_layout(layout); }
+  void operator()(cublasLtMatrixLayoutOpaque_t* layout) const {
+    api().cublasLtMatrixLayoutDestroy(layout);
+  }
   void operator()(cublasLtMatmulPreferenceOpaque_t* preference) const {
-    api().destroy_preference(preference);
+    api().cublasLtMatmulPreferenceDestroy(preference);
   }
 };
 template <class T> using Owned = std::unique_ptr<T, Destroy>;
@@ -147,7 +134,8 @@ Layout layout(const Operand& operand, const Problem& problem) {
   const auto [rows, columns] = operand.layout.transposed ? std::pair(operand.rows, operand.columns)
                                                          : std::pair(operand.columns, operand.rows);
   cublasLtMatrixLayout_t made = nullptr;
-  check(api().create_layout(&made, type_of(problem.dtype), rows, columns, operand.layout.stride),
+  check(api().cublasLtMatrixLayoutCreate(&made, type_of(problem.dtype), rows, columns,
+                                         operand.layout.stride),
         "cublasLtMatrixLayoutCreate");
   Layout owned(made);
   set(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, int32_t(problem.batch));
@@ -179,7 +167,7 @@ Product::Product(const Problem& problem)
       scales(problem.scales),
       tf32(problem.tf32) {
   cublasLtMatmulDesc_t made = nullptr;
-  check(api().create_operation(&made, compute_of(problem), wide ? CUDA_R_64F : CUDA_R_32F),
+  check(api().cublasLtMatmulDescCreate(&made, compute_of(problem), wide ? CUDA_R_64F : CUDA_R_32F),
         "cublasLtMatmulDescCreate");
   operation.reset(made);
   set(made, CUBLASLT_MATMUL_DESC_TRANSA, turned(problem.b));
@@ -194,7 +182,7 @@ Product::Product(const Problem& problem)
 std::vector<Heuristic> Product::algorithms(const Problem& problem) const {
   constexpr int kMost = 8;
   cublasLtMatmulPreference_t preference = nullptr;
-  check(api().create_preference(&preference), "cublasLtMatmulPreferenceCreate");
+  check(api().cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate");
   const Owned<cublasLtMatmulPreferenceOpaque_t> owned(preference);
   set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t(problem.workspace_bytes));
   // Split-K partial sums are added in the compute type, never in 16 bits.
@@ -207,8 +195,9 @@ std::vector<Heuristic> Product::algorithms(const Problem& problem) const {
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, problem.y.alignment);
   std::vector<Heuristic> found(kMost);
   int count = 0;
-  const cublasStatus_t status = api().choose(handle(), operation.get(), a.get(), b.get(), y.get(),
-                                             y.get(), preference, kMost, found.data(), &count);
+  const cublasStatus_t status =
+      api().cublasLtMatmulAlgoGetHeuristic(handle(), operation.get(), a.get(), b.get(), y.get(),
+                                           y.get(), preference, kMost, found.data(), &count);
   found.resize(status == CUBLAS_STATUS_SUCCESS ? count : 0);
   std::erase_if(found, [](const auto& one) { return one.state != CUBLAS_STATUS_SUCCESS; });
   return found;
@@ -228,11 +217,11 @@ void Product::run(Bindings bindings, const Heuristic& chosen) const {
   const void* const base = address[kBase] ? address[kBase] : out;  // not read if its scale is 0
   const CudaCall call(int64_t(chosen.workspaceSize), tf32);
   const cublasStatus_t status =
-      api().matmul(handle(), operation.get(), scalar(0), address[kB], a.get(), address[kA], b.get(),
-                   scalar(1), base, y.get(), out, y.get(), &chosen.algo, call.workspace(),
-                   chosen.workspaceSize, cuda::stream());
+      api().cublasLtMatmul(handle(), operation.get(), scalar(0), address[kB], a.get(), address[kA],
+                           b.get(), scalar(1), base, y.get(), out, y.get(), &chosen.algo,
+                           call.workspace(), chosen.workspaceSize, cuda::stream());
   if (status != CUBLAS_STATUS_SUCCESS) [[unlikely]]
-    throw PlanFailure(cat("cublasLtMatmul: ", api().text(status)));
+    throw PlanFailure(cat("cublasLtMatmul: ", api().cublasLtGetStatusString(status)));
 }
 
 struct Algorithm : VendorPlan {
@@ -261,7 +250,8 @@ std::string name_of(const cublasLtMatmulAlgo_t& algorithm) {
     const bool is_short = setting >= CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID;
     uint32_t value = 0;
     size_t written = 0;
-    api().get_setting(&algorithm, setting, &value, is_short ? 2 : 4, &written);
+    api().cublasLtMatmulAlgoConfigGetAttribute(&algorithm, setting, &value, is_short ? 2 : 4,
+                                               &written);
     name += cat(label, value);
   }
   return name;

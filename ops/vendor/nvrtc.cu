@@ -11,33 +11,20 @@ namespace {
 // ---- the library
 
 struct Api {
-  Api() {
-    if (!loaded) return;
-    loaded.require("nvrtcVersion", version);
-    loaded.require("nvrtcGetNumSupportedArchs", arch_count);
-    loaded.require("nvrtcGetSupportedArchs", archs);
-    loaded.require("nvrtcCreateProgram", create);
-    loaded.require("nvrtcDestroyProgram", destroy);
-    loaded.require("nvrtcCompileProgram", compile);
-    loaded.require("nvrtcGetProgramLogSize", log_size);
-    loaded.require("nvrtcGetProgramLog", log);
-    loaded.require("nvrtcGetCUBINSize", cubin_size);
-    loaded.require("nvrtcGetCUBIN", cubin);
-    loaded.require("nvrtcGetPTXSize", ptx_size);
-    loaded.require("nvrtcGetPTX", ptx);
-    loaded.require("nvrtcGetErrorString", error);
-  }
-
-  Library loaded{"libnvrtc.so.13", "chains of elementwise functions are interpreted"};
-  decltype(&nvrtcVersion) version;
-  decltype(&nvrtcGetNumSupportedArchs) arch_count;
-  decltype(&nvrtcGetSupportedArchs) archs;
-  decltype(&nvrtcCreateProgram) create;
-  decltype(&nvrtcDestroyProgram) destroy;
-  decltype(&nvrtcCompileProgram) compile;
-  decltype(&nvrtcGetProgramLogSize) log_size, cubin_size, ptx_size;
-  decltype(&nvrtcGetProgramLog) log, cubin, ptx;
-  decltype(&nvrtcGetErrorString) error;
+  Library library{"libnvrtc.so.13", "chains of elementwise functions are interpreted"};
+  LIBRARY_FUNCTION(nvrtcVersion);
+  LIBRARY_FUNCTION(nvrtcGetNumSupportedArchs);
+  LIBRARY_FUNCTION(nvrtcGetSupportedArchs);
+  LIBRARY_FUNCTION(nvrtcCreateProgram);
+  LIBRARY_FUNCTION(nvrtcDestroyProgram);
+  LIBRARY_FUNCTION(nvrtcCompileProgram);
+  LIBRARY_FUNCTION(nvrtcGetProgramLogSize);
+  LIBRARY_FUNCTION(nvrtcGetProgramLog);
+  LIBRARY_FUNCTION(nvrtcGetCUBINSize);
+  LIBRARY_FUNCTION(nvrtcGetCUBIN);
+  LIBRARY_FUNCTION(nvrtcGetPTXSize);
+  LIBRARY_FUNCTION(nvrtcGetPTX);
+  LIBRARY_FUNCTION(nvrtcGetErrorString);
 };
 
 Api& api() {
@@ -46,7 +33,7 @@ Api& api() {
 }
 
 void check(nvrtcResult status, const char* call) {
-  INVARIANT(status == NVRTC_SUCCESS, call, " failed: ", api().error(status));
+  INVARIANT(status == NVRTC_SUCCESS, call, " failed: ", api().nvrtcGetErrorString(status));
 }
 #define NVRTC_CHECK(call) check(api().call, #call)
 
@@ -88,25 +75,27 @@ class Program {
   explicit Program(const std::string& source) {
     std::vector<const char*> names, texts;
     for (const Text& header : kHeaders) names.push_back(header.name), texts.push_back(header.text);
-    NVRTC_CHECK(create(&program_, source.c_str(), "chain.cu", int(names.size()), texts.data(),
-                       names.data()));
+    NVRTC_CHECK(nvrtcCreateProgram(&program_, source.c_str(), "chain.cu", int(names.size()),
+                                   texts.data(), names.data()));
   }
-  ~Program() { api().destroy(&program_); }
+  ~Program() { api().nvrtcDestroyProgram(&program_); }
   Program(Program&&) = delete;
 
   void compile(const std::string& target) {
     const std::string architecture = "--gpu-architecture=" + target;
     std::vector<const char*> options(std::begin(kOptions), std::end(kOptions));
     options.push_back(architecture.c_str());
-    const nvrtcResult status = api().compile(program_, int(options.size()), options.data());
-    INVARIANT(status == NVRTC_SUCCESS, "nvrtc: ", api().error(status), "\n",
-              read(api().log_size, api().log));
+    const nvrtcResult status =
+        api().nvrtcCompileProgram(program_, int(options.size()), options.data());
+    INVARIANT(status == NVRTC_SUCCESS, "nvrtc: ", api().nvrtcGetErrorString(status), "\n",
+              read(api().nvrtcGetProgramLogSize, api().nvrtcGetProgramLog));
   }
-  std::string machine_code() const { return read(api().cubin_size, api().cubin); }
-  std::string ptx() const { return read(api().ptx_size, api().ptx); }
+  std::string machine_code() const { return read(api().nvrtcGetCUBINSize, api().nvrtcGetCUBIN); }
+  std::string ptx() const { return read(api().nvrtcGetPTXSize, api().nvrtcGetPTX); }
 
  private:
-  std::string read(decltype(Api::log_size) size_of, decltype(Api::log) text_of) const {
+  std::string read(decltype(Api::nvrtcGetProgramLogSize) size_of,
+                   decltype(Api::nvrtcGetProgramLog) text_of) const {
     size_t size = 0;
     check(size_of(program_, &size), "reading what it wrote");
     std::string text(size, 0);
@@ -119,13 +108,13 @@ class Program {
 
 }  // namespace
 
-bool available() { return bool(api().loaded); }
+bool available() { return bool(api().library); }
 
 std::string target_for(int capability) {
   int count = 0;
-  NVRTC_CHECK(arch_count(&count));
+  NVRTC_CHECK(nvrtcGetNumSupportedArchs(&count));
   std::vector<int> known(count);
-  NVRTC_CHECK(archs(known.data()));
+  NVRTC_CHECK(nvrtcGetSupportedArchs(known.data()));
   std::erase_if(known, [&](int arch) { return arch > capability; });
   if (known.empty()) return "";
   const int latest = *std::ranges::max_element(known);
@@ -140,7 +129,7 @@ std::string compile(const std::string& source, const std::string& target) {
 
 std::string fingerprint() {
   int major = 0, minor = 0;
-  NVRTC_CHECK(version(&major, &minor));
+  NVRTC_CHECK(nvrtcVersion(&major, &minor));
   std::string text = cat("nvrtc ", major, ".", minor, "\n");
   for (const char* option : kOptions) text += cat(option, "\n");
   for (const Text& header : kHeaders) text += cat(header.name, "\n", header.text, "\n");

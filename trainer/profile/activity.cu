@@ -94,30 +94,30 @@ static void give_buffer(uint8_t** buffer, size_t* bytes, size_t* most_records) {
 static void take_buffer(CUcontext, uint32_t, uint8_t* buffer, size_t, size_t bytes) {
   const std::lock_guard lock(records().mutex);
   CUpti_Activity* record = nullptr;
-  while (cupti()->next_record(buffer, bytes, &record) == CUPTI_SUCCESS) add(record);
+  while (cupti()->cuptiActivityGetNextRecord(buffer, bytes, &record) == CUPTI_SUCCESS) add(record);
   std::free(buffer);
 }
 
 static uint64_t clock_ns() { return uint64_t(trace::now_ns()); }
 
 static void disable_all() {
-  for (const CUpti_ActivityKind kind : kKinds) cupti()->disable(kind);
+  for (const CUpti_ActivityKind kind : kKinds) cupti()->cuptiActivityDisable(kind);
 }
 
 static bool record() {
   const CuptiLibrary* const library = cupti();
   if (!library) return false;
-  CUptiResult result = library->set_clock(clock_ns);
+  CUptiResult result = library->cuptiActivityRegisterTimestampCallback(clock_ns);
   const auto then = [&](auto call, auto... args) {
     if (result == CUPTI_SUCCESS) result = call(args...);
   };
-  then(library->set_thread_ids, CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
-  then(library->set_buffers, give_buffer, take_buffer);
-  for (const CUpti_ActivityKind kind : kKinds) then(library->enable, kind);
+  then(library->cuptiSetThreadIdType, CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
+  then(library->cuptiActivityRegisterCallbacks, give_buffer, take_buffer);
+  for (const CUpti_ActivityKind kind : kKinds) then(library->cuptiActivityEnable, kind);
   if (result == CUPTI_SUCCESS) return true;
   disable_all();
   const char* reason = "unknown";
-  library->error_string(result, &reason);
+  library->cuptiGetResultString(result, &reason);
   warn(cat("CUPTI: ", reason, "; times of the device are absent"));
   return false;
 }
@@ -125,9 +125,9 @@ static bool record() {
 static std::vector<Activity> take() {
   disable_all();
   // Unless forced, a buffer with unfinished work stays behind: another stream may copy a batch.
-  cupti()->flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+  cupti()->cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
   size_t lost = 0;
-  cupti()->dropped(nullptr, 0, &lost);
+  cupti()->cuptiActivityGetNumDroppedRecords(nullptr, 0, &lost);
   if (lost) warn(cat("CUPTI: ", lost, " records were lost, so the device's times are too small"));
   const std::lock_guard lock(records().mutex);
   std::vector<Activity> activities;

@@ -1,19 +1,21 @@
 // The functions of CUPTI that we call, for .cu files.
 #pragma once
 #include <cupti.h>
+#include "core/base/library.h"
 
 namespace bellows {
 
 struct CuptiLibrary {
-  decltype(&::cuptiActivityRegisterTimestampCallback) set_clock;
-  decltype(&::cuptiSetThreadIdType) set_thread_ids;
-  decltype(&::cuptiActivityRegisterCallbacks) set_buffers;
-  decltype(&::cuptiActivityEnable) enable;
-  decltype(&::cuptiActivityDisable) disable;
-  decltype(&::cuptiActivityFlushAll) flush;
-  decltype(&::cuptiActivityGetNextRecord) next_record;
-  decltype(&::cuptiActivityGetNumDroppedRecords) dropped;
-  decltype(&::cuptiGetResultString) error_string;
+  Library library{"libcupti.so.13", "times of the device are absent"};
+  LIBRARY_FUNCTION(cuptiActivityRegisterTimestampCallback);
+  LIBRARY_FUNCTION(cuptiSetThreadIdType);
+  LIBRARY_FUNCTION(cuptiActivityRegisterCallbacks);
+  LIBRARY_FUNCTION(cuptiActivityEnable);
+  LIBRARY_FUNCTION(cuptiActivityDisable);
+  LIBRARY_FUNCTION(cuptiActivityFlushAll);
+  LIBRARY_FUNCTION(cuptiActivityGetNextRecord);
+  LIBRARY_FUNCTION(cuptiActivityGetNumDroppedRecords);
+  LIBRARY_FUNCTION(cuptiGetResultString);
 };
 // Opens libcupti.so.13 on first use. Returns null, and warns once, if it is missing.
 const CuptiLibrary* cupti();

@@ -134,18 +134,23 @@ namespace bellows {
 
 const CuptiLibrary* cupti() {
   static const CuptiLibrary functions = {
-      .set_clock = [](CUpti_TimestampCallbackFunc f) { return run([=] { clock_of_client = f; }); },
-      .set_thread_ids = [](CUpti_ActivityThreadIdType) { return run([] {}); },
-      .set_buffers =
+      .library = Library("stand-in"),
+      .cuptiActivityRegisterTimestampCallback =
+          [](CUpti_TimestampCallbackFunc f) { return run([=] { clock_of_client = f; }); },
+      .cuptiSetThreadIdType = [](CUpti_ActivityThreadIdType) { return run([] {}); },
+      .cuptiActivityRegisterCallbacks =
           [](CUpti_BuffersCallbackRequestFunc ask, CUpti_BuffersCallbackCompleteFunc give) {
             return run([=] { request = ask, complete = give; });
           },
-      .enable = [](CUpti_ActivityKind kind) { return run([=] { kinds.insert(kind); }); },
-      .disable = [](CUpti_ActivityKind kind) { return run([=] { kinds.erase(kind); }); },
-      .flush = flush,
-      .next_record = next_record,
-      .dropped = [](CUcontext, uint32_t, size_t* lost) { return run([=] { *lost = 0; }); },
-      .error_string =
+      .cuptiActivityEnable =
+          [](CUpti_ActivityKind kind) { return run([=] { kinds.insert(kind); }); },
+      .cuptiActivityDisable =
+          [](CUpti_ActivityKind kind) { return run([=] { kinds.erase(kind); }); },
+      .cuptiActivityFlushAll = flush,
+      .cuptiActivityGetNextRecord = next_record,
+      .cuptiActivityGetNumDroppedRecords = [](CUcontext, uint32_t,
+                                              size_t* lost) { return run([=] { *lost = 0; }); },
+      .cuptiGetResultString =
           [](CUptiResult, const char** text) {
             *text = "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED";
             return CUPTI_SUCCESS;

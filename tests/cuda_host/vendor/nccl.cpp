@@ -270,17 +270,18 @@ namespace bellows {
 
 const NcclLibrary& nccl() {
   static const NcclLibrary functions = {
-      .get_unique_id = ::get_unique_id,
-      .init = ::init,
-      .async_error = ::async_error,
-      .finalize = [](ncclComm_t) { return ncclSuccess; },
-      .destroy = ::destroy,
-      .abort = abort_communicator,
-      .error_string = ::error_string,
-      .last_error = [](ncclComm_t) { return ""; },
-      .all_reduce = ::all_reduce,
-      .broadcast = ::broadcast,
-      .all_gather = ::all_gather,
+      .library = Library("stand-in"),
+      .ncclGetUniqueId = ::get_unique_id,
+      .ncclCommInitRankConfig = ::init,
+      .ncclCommGetAsyncError = ::async_error,
+      .ncclCommFinalize = [](ncclComm_t) { return ncclSuccess; },
+      .ncclCommDestroy = ::destroy,
+      .ncclCommAbort = abort_communicator,
+      .ncclGetErrorString = ::error_string,
+      .ncclGetLastError = [](ncclComm_t) { return ""; },
+      .ncclAllReduce = ::all_reduce,
+      .ncclBroadcast = ::broadcast,
+      .ncclAllGather = ::all_gather,
   };
   return functions;
 }
