@@ -49,21 +49,30 @@ cublasLtHandle_t handle() {
   return made;
 }
 
-template <class T>
-void set(cublasLtMatmulDesc_t to, cublasLtMatmulDescAttributes_t which, T value) {
-  check(api().cublasLtMatmulDescSetAttribute(to, which, &value, sizeof(value)),
-        "cublasLtMatmulDescSetAttribute");
-}
-template <class T>
-void set(cublasLtMatrixLayout_t to, cublasLtMatrixLayoutAttribute_t which, T value) {
-  check(api().cublasLtMatrixLayoutSetAttribute(to, which, &value, sizeof(value)),
-        "cublasLtMatrixLayoutSetAttribute");
-}
-template <class T>
-void set(cublasLtMatmulPreference_t to, cublasLtMatmulPreferenceAttributes_t which, T value) {
-  check(api().cublasLtMatmulPreferenceSetAttribute(to, which, &value, sizeof(value)),
-        "cublasLtMatmulPreferenceSetAttribute");
-}
+// Owner of a descriptor: the library's functions create it, destroy it and set an attribute.
+template <class T, auto create, auto destroy, auto set_attribute> class Owned {
+ public:
+  template <class... Args> explicit Owned(Args... args) {
+    check((api().*create)(&native_, args...), "cuBLASLt does not make a descriptor");
+  }
+  ~Owned() { (api().*destroy)(native_); }
+  Owned(Owned&&) = delete;
+  operator T() const { return native_; }
+  template <class Value> void set(auto attribute, Value value) const {
+    check((api().*set_attribute)(native_, attribute, &value, sizeof value),
+          "cuBLASLt does not take an attribute");
+  }
+
+ private:
+  T native_ = nullptr;
+};
+using Operation = Owned<cublasLtMatmulDesc_t, &Api::cublasLtMatmulDescCreate,
+                        &Api::cublasLtMatmulDescDestroy, &Api::cublasLtMatmulDescSetAttribute>;
+using Layout = Owned<cublasLtMatrixLayout_t, &Api::cublasLtMatrixLayoutCreate,
+                     &Api::cublasLtMatrixLayoutDestroy, &Api::cublasLtMatrixLayoutSetAttribute>;
+using Preference =
+    Owned<cublasLtMatmulPreference_t, &Api::cublasLtMatmulPreferenceCreate,
+          &Api::cublasLtMatmulPreferenceDestroy, &Api::cublasLtMatmulPreferenceSetAttribute>;
 
 // ---- translation of a Problem
 
@@ -116,32 +125,14 @@ std::string loaded() {
 
 namespace {
 
-struct Destroy {
-  void operator()(cublasLtMatmulDescOpaque_t* operation) const {
-    api().cublasLtMatmulDescDestroy(operation);
-  }
-  void operator()(cublasLtMatrixLayoutOpaque_t* layout) const {
-    api().cublasLtMatrixLayoutDestroy(layout);
-  }
-  void operator()(cublasLtMatmulPreferenceOpaque_t* preference) const {
-    api().cublasLtMatmulPreferenceDestroy(preference);
+struct OperandLayout : Layout {
+  OperandLayout(const Operand& t, const Problem& problem)
+      : Layout(type_of(problem.dtype), t.layout.transposed ? t.rows : t.columns,
+               t.layout.transposed ? t.columns : t.rows, t.layout.stride) {
+    set(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, int32_t(problem.batch));
+    set(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, t.batch_stride);
   }
 };
-template <class T> using Owned = std::unique_ptr<T, Destroy>;
-using Layout = Owned<cublasLtMatrixLayoutOpaque_t>;
-
-Layout layout(const Operand& operand, const Problem& problem) {
-  const auto [rows, columns] = operand.layout.transposed ? std::pair(operand.rows, operand.columns)
-                                                         : std::pair(operand.columns, operand.rows);
-  cublasLtMatrixLayout_t made = nullptr;
-  check(api().cublasLtMatrixLayoutCreate(&made, type_of(problem.dtype), rows, columns,
-                                         operand.layout.stride),
-        "cublasLtMatrixLayoutCreate");
-  Layout owned(made);
-  set(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, int32_t(problem.batch));
-  set(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, operand.batch_stride);
-  return owned;
-}
 
 // Has a name of its own, because nvcc 13.0 fails on a vector of a struct without one.
 struct Heuristic : cublasLtMatmulHeuristicResult_t {};
@@ -152,52 +143,46 @@ struct Product {
   std::vector<Heuristic> algorithms(const Problem& problem) const;
   void run(Bindings bindings, const Heuristic& chosen) const;
 
-  Owned<cublasLtMatmulDescOpaque_t> operation;
-  Layout a, b, y;  // cuBLAS is column-major and computes y^T = b^T a^T: `a` describes our b
-  bool wide;       // alpha and beta are doubles
+  bool wide;  // alpha and beta are doubles
+  Operation operation;
+  OperandLayout a, b, y;  // cuBLAS is column-major and computes y^T = b^T a^T: `a` describes our b
   Scales scales;
   bool tf32;
 };
 
 Product::Product(const Problem& problem)
-    : a(layout(problem.b, problem)),
-      b(layout(problem.a, problem)),
-      y(layout(problem.y, problem)),
-      wide(problem.dtype == DType::f64),
+    : wide(problem.dtype == DType::f64),
+      operation(compute_of(problem), wide ? CUDA_R_64F : CUDA_R_32F),
+      a(problem.b, problem),
+      b(problem.a, problem),
+      y(problem.y, problem),
       scales(problem.scales),
       tf32(problem.tf32) {
-  cublasLtMatmulDesc_t made = nullptr;
-  check(api().cublasLtMatmulDescCreate(&made, compute_of(problem), wide ? CUDA_R_64F : CUDA_R_32F),
-        "cublasLtMatmulDescCreate");
-  operation.reset(made);
-  set(made, CUBLASLT_MATMUL_DESC_TRANSA, turned(problem.b));
-  set(made, CUBLASLT_MATMUL_DESC_TRANSB, turned(problem.a));
-  set(made, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(problem.epilogue));
+  operation.set(CUBLASLT_MATMUL_DESC_TRANSA, turned(problem.b));
+  operation.set(CUBLASLT_MATMUL_DESC_TRANSB, turned(problem.a));
+  operation.set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(problem.epilogue));
   // The heuristic needs the pointer's alignment; run() sets the address.
   if (problem.epilogue > Epilogue::relu)
-    set(made, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
-        reinterpret_cast<void*>(uintptr_t(problem.extra_alignment)));
+    operation.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+                  reinterpret_cast<void*>(uintptr_t(problem.extra_alignment)));
 }
 
 std::vector<Heuristic> Product::algorithms(const Problem& problem) const {
   constexpr int kMost = 8;
-  cublasLtMatmulPreference_t preference = nullptr;
-  check(api().cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate");
-  const Owned<cublasLtMatmulPreferenceOpaque_t> owned(preference);
-  set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t(problem.workspace_bytes));
+  const Preference preference;
+  preference.set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t(problem.workspace_bytes));
   // Split-K partial sums are added in the compute type, never in 16 bits.
-  set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-      uint32_t(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
-  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, problem.b.alignment);
-  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, problem.a.alignment);
-  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
-      std::min(problem.y.alignment, problem.base_alignment));
-  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, problem.y.alignment);
+  preference.set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+                 uint32_t(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+  preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, problem.b.alignment);
+  preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, problem.a.alignment);
+  preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+                 std::min(problem.y.alignment, problem.base_alignment));
+  preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, problem.y.alignment);
   std::vector<Heuristic> found(kMost);
   int count = 0;
-  const cublasStatus_t status =
-      api().cublasLtMatmulAlgoGetHeuristic(handle(), operation.get(), a.get(), b.get(), y.get(),
-                                           y.get(), preference, kMost, found.data(), &count);
+  const cublasStatus_t status = api().cublasLtMatmulAlgoGetHeuristic(
+      handle(), operation, a, b, y, y, preference, kMost, found.data(), &count);
   found.resize(status == CUBLAS_STATUS_SUCCESS ? count : 0);
   std::erase_if(found, [](const auto& one) { return one.state != CUBLAS_STATUS_SUCCESS; });
   return found;
@@ -207,7 +192,7 @@ void Product::run(Bindings bindings, const Heuristic& chosen) const {
   const void* address[5] = {};
   for (const auto& [tensor, at] : bindings) address[tensor] = at;
   if (address[kExtra])
-    set(operation.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, const_cast<void*>(address[kExtra]));
+    operation.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, const_cast<void*>(address[kExtra]));
   const float narrow[] = {float(scales.product), float(scales.base)};
   const double doubles[] = {scales.product, scales.base};
   const auto scalar = [&](int i) -> const void* {
@@ -216,10 +201,9 @@ void Product::run(Bindings bindings, const Heuristic& chosen) const {
   void* const out = const_cast<void*>(address[kY]);
   const void* const base = address[kBase] ? address[kBase] : out;  // not read if its scale is 0
   const CudaCall call(int64_t(chosen.workspaceSize), tf32);
-  const cublasStatus_t status =
-      api().cublasLtMatmul(handle(), operation.get(), scalar(0), address[kB], a.get(), address[kA],
-                           b.get(), scalar(1), base, y.get(), out, y.get(), &chosen.algo,
-                           call.workspace(), chosen.workspaceSize, cuda::stream());
+  const cublasStatus_t status = api().cublasLtMatmul(
+      handle(), operation, scalar(0), address[kB], a, address[kA], b, scalar(1), base, y, out, y,
+      &chosen.algo, call.workspace(), chosen.workspaceSize, cuda::stream());
   if (status != CUBLAS_STATUS_SUCCESS) [[unlikely]]
     throw PlanFailure(cat("cublasLtMatmul: ", api().cublasLtGetStatusString(status)));
 }
