@@ -32,6 +32,12 @@ class Library {
     CHECK(function || !handle_, name, ": missing in the library that was loaded: ", dlerror());
     return function;
   }
+  // Calls the function called `name`, which takes exactly these types and returns an int. Returns
+  // -1 if it is missing.
+  template <class... Args> int call(const char* name, Args... args) const {
+    const auto function = find<int(Args...)>(name);
+    return function ? function(args...) : -1;
+  }
 
  private:
   std::string reason_;  // why handle_ is null

@@ -69,8 +69,7 @@ static std::string dotted(size_t version) {
 
 static std::string nccl_version(const Library& nccl) {
   int version = 0;
-  const auto ask = nccl.find<int(int*)>("ncclGetVersion");
-  return ask && ask(&version) == 0 ? dotted(version) : "";
+  return nccl.call("ncclGetVersion", &version) == 0 ? dotted(version) : "";
 }
 
 static std::string version_by(const Library& library, const char* function) {
@@ -88,27 +87,16 @@ Versions cuda_libraries() {
   return found;
 }
 
-// ---- the driver
+// ---- the driver: functions of libcuda return 0 or an error code
 
-namespace {
-// The few functions of libcuda that are needed; all return 0 or an error code.
-struct Driver {
-  Library loaded{"libcuda.so.1"};
-  template <class... Args> int call(const char* name, Args... args) const {
-    const auto function = loaded.find<int(Args...)>(name);
-    return function ? function(args...) : -1;
-  }
-};
-enum Attribute { multiprocessors = 16, major_number = 75, minor_number = 76 };
-}  // namespace
-
-static std::string error_text(const Driver& driver, int error) {
+static std::string error_text(const Library& driver, int error) {
   const char* text = nullptr;
   driver.call("cuGetErrorString", error, &text);
   return text ? text : cat("error ", error);
 }
 
-static Gpu read_gpu(const Driver& driver, int ordinal) {
+static Gpu read_gpu(const Library& driver, int ordinal) {
+  enum Attribute { multiprocessors = 16, major_number = 75, minor_number = 76 };
   int device = ordinal;
   driver.call("cuDeviceGet", &device, ordinal);
   const auto attribute = [&](Attribute which) {
@@ -128,15 +116,15 @@ static Gpu read_gpu(const Driver& driver, int ordinal) {
 }
 
 // Returns why there is no GPU to use.
-static std::string refusal_of(const Driver& driver, int error) {
+static std::string refusal_of(const Library& driver, int error) {
   const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
   const std::string hint = visible ? cat(" (CUDA_VISIBLE_DEVICES is '", visible, "')") : "";
   return (error ? error_text(driver, error) : "the driver finds none") + hint;
 }
 
 static void read_driver(CudaReport& report) {
-  const Driver driver;
-  if (!driver.loaded) return;
+  const Library driver("libcuda.so.1");
+  if (!driver) return;
   driver.call("cuDriverGetVersion", &report.driver);
   std::ifstream("/sys/module/nvidia/version") >> report.driver_release;
   const int error = driver.call("cuInit", 0U);

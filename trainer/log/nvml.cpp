@@ -7,7 +7,7 @@
 namespace bellows {
 
 // Declarations from nvml.h, which our toolkits lack. All functions return 0 on success.
-struct Nvml::Api {
+struct Nvml::Api : Library {
   using Device = struct OpaqueDevice*;
   struct Utilization {
     unsigned gpu, memory;  // percent
@@ -17,27 +17,20 @@ struct Nvml::Api {
   };
   enum Clock : int { graphics, sm };
 
-  explicit Api(const char* name) : loaded(name) {}
+  using Library::Library;
   ~Api() {
-    if (running) call<int()>("nvmlShutdown");
-  }
-  // Returns the function's result, or -1 if the library lacks it.
-  template <class Signature, class... Args> int call(const char* name, Args... args) const {
-    const auto function = loaded.find<Signature>(name);
-    return function ? function(args...) : -1;
+    if (running) call("nvmlShutdown");
   }
 
-  const Library loaded;
   Device device = nullptr;
   bool running = false;
 };
 
 Nvml::Nvml(const std::string& pci, const char* library) : api_(std::make_unique<Api>(library)) {
   Api& nvml = *api_;
-  nvml.running = nvml.call<int()>("nvmlInit_v2") == 0;
+  nvml.running = nvml.call("nvmlInit_v2") == 0;
   if (!nvml.running) return;
-  if (nvml.call<int(const char*, Api::Device*)>("nvmlDeviceGetHandleByPciBusId_v2", pci.c_str(),
-                                                &nvml.device) != 0)
+  if (nvml.call("nvmlDeviceGetHandleByPciBusId_v2", pci.c_str(), &nvml.device) != 0)
     nvml.device = nullptr;
 }
 Nvml::~Nvml() = default;
@@ -53,21 +46,19 @@ std::optional<GpuLoad> Nvml::read() const {
   const Api& nvml = *api_;
   const auto device = nvml.device;
   if (!device) return {};
-  using Device = Api::Device;
   Api::Utilization use{};
   Api::Memory memory{};
   unsigned milliwatts = 0, celsius = 0, sm = 0, processes = 0;
   unsigned long long reasons = 0;
-  nvml.call<int(Device, Api::Utilization*)>("nvmlDeviceGetUtilizationRates", device, &use);
-  nvml.call<int(Device, Api::Memory*)>("nvmlDeviceGetMemoryInfo", device, &memory);
-  nvml.call<int(Device, unsigned*)>("nvmlDeviceGetPowerUsage", device, &milliwatts);
-  nvml.call<int(Device, int, unsigned*)>("nvmlDeviceGetTemperature", device, 0, &celsius);
-  nvml.call<int(Device, int, unsigned*)>("nvmlDeviceGetClockInfo", device, Api::sm, &sm);
-  nvml.call<int(Device, unsigned long long*)>("nvmlDeviceGetCurrentClocksEventReasons", device,
-                                              &reasons);
+  nvml.call("nvmlDeviceGetUtilizationRates", device, &use);
+  nvml.call("nvmlDeviceGetMemoryInfo", device, &memory);
+  nvml.call("nvmlDeviceGetPowerUsage", device, &milliwatts);
+  nvml.call("nvmlDeviceGetTemperature", device, 0, &celsius);
+  nvml.call("nvmlDeviceGetClockInfo", device, Api::sm, &sm);
+  nvml.call("nvmlDeviceGetCurrentClocksEventReasons", device, &reasons);
   // Returns only the number of processes, because no room is given for a list of them.
-  nvml.call<int(Device, unsigned*, void*)>("nvmlDeviceGetComputeRunningProcesses_v3", device,
-                                           &processes, nullptr);
+  nvml.call("nvmlDeviceGetComputeRunningProcesses_v3", device, &processes,
+            static_cast<void*>(nullptr));
   return GpuLoad{.utilization = use.gpu / 100.0,
                  .memory_bytes = double(memory.used),
                  .power_w = milliwatts / 1000.0,
@@ -79,8 +70,8 @@ std::optional<GpuLoad> Nvml::read() const {
 
 std::optional<double> Nvml::energy_j() const {
   unsigned long long millijoules = 0;
-  if (!api_->device || api_->call<int(Api::Device, unsigned long long*)>(
-                           "nvmlDeviceGetTotalEnergyConsumption", api_->device, &millijoules) != 0)
+  if (!api_->device ||
+      api_->call("nvmlDeviceGetTotalEnergyConsumption", api_->device, &millijoules) != 0)
     return {};
   return 1e-3 * double(millijoules);
 }
