@@ -23,11 +23,12 @@ inline cudaStream_t stream() {
 }
 inline cudaStream_t native(Stream stream) { return static_cast<cudaStream_t>(stream.native); }
 
-// Limits of the GPU, which grids follow: 132, 2048 and 227 KiB on an H200.
+// Limits of the GPU, which grids follow: 132, 2048 and 227 KiB on an H200, and what code it runs.
 struct Limits {
   int multiprocessors;
   int threads;        // resident at once on one multiprocessor
   int shared_bytes;   // shared memory of a block whose kernel opts in
+  int arch;           // compute capability: 90 for 9.0
   bool early_launch;  // can launch a kernel while its predecessor runs
 };
 const Limits& limits();  // read once

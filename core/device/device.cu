@@ -50,7 +50,7 @@ const Limits& limits() {
     // PTX for older GPUs lacks the instruction that waits for the predecessor.
     return Limits{attribute(cudaDevAttrMultiProcessorCount),
                   attribute(cudaDevAttrMaxThreadsPerMultiProcessor),
-                  attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin),
+                  attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin), arch,
                   arch >= 90 && runs_on(cuda_code.architectures, arch, 90)};
   }();
   return read;

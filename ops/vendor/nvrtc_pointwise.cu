@@ -86,19 +86,11 @@ std::string nvrtc::pointwise_image(const std::string& source, const std::string&
   return image;
 }
 
-static std::string target_of_device() {
-  int device = 0, major = 0, minor = 0;
-  CUDA_CHECK(cudaGetDevice(&device));
-  CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
-  CUDA_CHECK(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
-  return nvrtc::target_for(10 * major + minor);
-}
-
 // Returns null if the compiler supports no target that this GPU can run. The library is never
 // unloaded, because at exit the driver may already be shut down.
 static cudaKernel_t load(const std::string& source) {
   static DiskCache cache;
-  static const std::string target = target_of_device();
+  static const std::string target = nvrtc::target_for(cuda::limits().arch);
   if (target.empty()) return nullptr;
   const std::string image = nvrtc::pointwise_image(source, target, cache);
   cudaLibrary_t library = nullptr;
