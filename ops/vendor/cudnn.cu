@@ -94,8 +94,9 @@ struct Graph::Description {
     return tensors.back()->get_uid();
   }
   const TensorRef& at(Id id) const { return tensors.at(id - 1); }
-  template <class... Inputs> Id pointwise(fe::PointwiseMode_t mode, const Inputs&... inputs) {
-    return keep(engines->pointwise(inputs..., fe::graph::Pointwise_attributes().set_mode(mode)));
+  template <class... Ids> Id pointwise(fe::PointwiseMode_t mode, Ids... inputs) {
+    return keep(
+        engines->pointwise(at(inputs)..., fe::graph::Pointwise_attributes().set_mode(mode)));
   }
 
   template <class Attributes> Attributes window(const Conv2dOptions& o) {
@@ -153,35 +154,23 @@ Id Graph::conv2d_backward_w(Id dy, Id x, const Conv2dOptions& options) {
                                       d.window<fe::graph::Conv_wgrad_attributes>(options)));
 }
 
-Id Graph::add(Id a, Id b) {
-  Description& d = *description_;
-  return d.pointwise(fe::PointwiseMode_t::ADD, d.at(a), d.at(b));
-}
-Id Graph::subtract(Id a, Id b) {
-  Description& d = *description_;
-  return d.pointwise(fe::PointwiseMode_t::SUB, d.at(a), d.at(b));
-}
-Id Graph::multiply(Id a, Id b) {
-  Description& d = *description_;
-  return d.pointwise(fe::PointwiseMode_t::MUL, d.at(a), d.at(b));
-}
-Id Graph::relu(Id x) {
-  Description& d = *description_;
-  return d.pointwise(fe::PointwiseMode_t::RELU_FWD, d.at(x));
-}
+Id Graph::add(Id a, Id b) { return description_->pointwise(fe::PointwiseMode_t::ADD, a, b); }
+Id Graph::subtract(Id a, Id b) { return description_->pointwise(fe::PointwiseMode_t::SUB, a, b); }
+Id Graph::multiply(Id a, Id b) { return description_->pointwise(fe::PointwiseMode_t::MUL, a, b); }
+Id Graph::relu(Id x) { return description_->pointwise(fe::PointwiseMode_t::RELU_FWD, x); }
 Id Graph::positive(Id x) {
   Description& d = *description_;
-  return d.pointwise(fe::PointwiseMode_t::CMP_GT, d.at(x), d.engines->tensor(0.0f));
+  return d.keep(d.engines->pointwise(
+      d.at(x), d.engines->tensor(0.0f),
+      fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::CMP_GT)));
 }
 Id Graph::where(Id bits, Id dy) {
-  Description& d = *description_;
   const Id masked = multiply(dy, bits);
-  d.at(masked)->set_data_type(type_of(d.dtype));
+  description_->at(masked)->set_data_type(type_of(description_->dtype));
   return masked;
 }
 Id Graph::relu_backward(Id dy, Id x) {
-  Description& d = *description_;
-  return d.pointwise(fe::PointwiseMode_t::RELU_BWD, d.at(dy), d.at(x));
+  return description_->pointwise(fe::PointwiseMode_t::RELU_BWD, dy, x);
 }
 
 Graph::Normalized Graph::batch_norm(Id x, Id weight, Id bias, double eps) {
