@@ -48,6 +48,8 @@ std::ostream& operator<<(std::ostream& out, const Problem& problem);
 
 bool available();
 std::string loaded();  // "cuBLASLt 130200" or "no cuBLASLt"
+// Partial sums are added in a fixed order.
+inline constexpr Vendor kVendor{.thread_invariant = true, .version = loaded};
 
 // Tensors of a plan. It must run with tensors that match the Problem in shape, strides, dtype and
 // alignment; kBase is bound if there is a base, and kExtra if the epilogue needs it.

@@ -37,9 +37,7 @@ static void linear_backward_w(const Tensor& dy, const Tensor& x, const Tensor& d
 }
 
 static const bool gpu =
-    kernels::linear.vendor_on(Device::cuda, linear,
-                              {.thread_invariant = true, .version = cublas::loaded}) &&
-    kernels::linear_backward_w.vendor_on(Device::cuda, linear_backward_w,
-                                         {.thread_invariant = true, .version = cublas::loaded});
+    kernels::linear.vendor_on(Device::cuda, linear, cublas::kVendor) &&
+    kernels::linear_backward_w.vendor_on(Device::cuda, linear_backward_w, cublas::kVendor);
 
 }  // namespace bellows

@@ -99,11 +99,8 @@ static void scaled_product(const Tensor& y, const Tensor& base, const Tensor& a,
     kernels::scaled_product.plain(y, base, a, b, scales, slot);
 }
 
-// cuBLASLt adds partial sums in a fixed order.
 static const bool gpu =
-    kernels::matmul.vendor_on(Device::cuda, multiply,
-                              {.thread_invariant = true, .version = cublas::loaded}) &&
-    kernels::scaled_product.vendor_on(Device::cuda, scaled_product,
-                                      {.thread_invariant = true, .version = cublas::loaded});
+    kernels::matmul.vendor_on(Device::cuda, multiply, cublas::kVendor) &&
+    kernels::scaled_product.vendor_on(Device::cuda, scaled_product, cublas::kVendor);
 
 }  // namespace bellows

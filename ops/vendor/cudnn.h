@@ -20,6 +20,8 @@ namespace bellows::cudnn {
 bool available();
 std::string version();  // "9.19.0", or "" without cuDNN
 std::string loaded();   // "cuDNN 9.19.0" or "no cuDNN"
+// With `deterministic` on, a Filter admits only engines that give the same bits every time.
+inline constexpr Vendor kVendor{.thread_invariant = true, .version = loaded};
 
 // Shape, strides and dtype of a tensor in a graph. u8 means one bit per element.
 struct Layout {

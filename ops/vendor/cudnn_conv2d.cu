@@ -55,14 +55,15 @@ bool run(const cudnn::Convolution& key, const Operands& o, Slot& slot, const Pla
   // A copy, because the plain kernel in a trial may evict the slot's.
   const Planned planned = slot.get<Planned>(key, [&] { return Planned(key, cudnn::describe); });
   const cudnn::ConvolutionTensors& t = planned.tensors;
+  const Bindings bindings = {
+      {t.first, o.first}, {t.second, o.second}, {t.bias, o.bias}, {t.result, o.result}};
   const auto once = [&](const VendorPlan& plan) {
-    plan.run({{t.first, o.first}, {t.second, o.second}, {t.bias, o.bias}, {t.result, o.result}});
+    plan.run(bindings);
     return PlannedCall::Tensors{o.result};
   };
-  return planned.call->run(
-      {{t.first, o.first}, {t.second, o.second}, {t.bias, o.bias}, {t.result, o.result}}, [&] {
-        return PlannedCall::Trial{once, [&] { return PlannedCall::Tensors{plain()}; }};
-      });
+  return planned.call->run(bindings, [&] {
+    return PlannedCall::Trial{once, [&] { return PlannedCall::Tensors{plain()}; }};
+  });
 }
 
 }  // namespace
@@ -110,13 +111,9 @@ static void backward_w(const Tensor& dy_, const Tensor& x, const Tensor& dw, con
   if (db.defined()) copy_into(db, kernels::sum(dy, {1, dw.dim(0), 1, 1}, 1).view_as(db.shape()));
 }
 
-// With `deterministic` on, the filter admits only engines that give the same bits every time.
 static const bool gpu =
-    kernels::conv2d.vendor_on(Device::cuda, forward,
-                              {.thread_invariant = true, .version = cudnn::loaded}) &&
-    kernels::conv2d_backward_x.vendor_on(Device::cuda, backward_x,
-                                         {.thread_invariant = true, .version = cudnn::loaded}) &&
-    kernels::conv2d_backward_w.vendor_on(Device::cuda, backward_w,
-                                         {.thread_invariant = true, .version = cudnn::loaded});
+    kernels::conv2d.vendor_on(Device::cuda, forward, cudnn::kVendor) &&
+    kernels::conv2d_backward_x.vendor_on(Device::cuda, backward_x, cudnn::kVendor) &&
+    kernels::conv2d_backward_w.vendor_on(Device::cuda, backward_w, cudnn::kVendor);
 
 }  // namespace bellows

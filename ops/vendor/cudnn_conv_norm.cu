@@ -221,9 +221,7 @@ static Tensor backward(const Tensor& dy_, const Tensor& x_, const Tensor& statis
 }
 
 static const bool gpu =
-    kernels::conv_norm.vendor_on(Device::cuda, forward,
-                                 {.thread_invariant = true, .version = cudnn::loaded}) &&
-    kernels::conv_norm_backward.vendor_on(Device::cuda, backward,
-                                          {.thread_invariant = true, .version = cudnn::loaded});
+    kernels::conv_norm.vendor_on(Device::cuda, forward, cudnn::kVendor) &&
+    kernels::conv_norm_backward.vendor_on(Device::cuda, backward, cudnn::kVendor);
 
 }  // namespace bellows
