@@ -113,20 +113,15 @@ struct BackwardW {
 }  // namespace
 
 // Weights in neither NCHW nor NHWC are copied to NCHW.
-static const MemoryFormat& weight_format(const Tensor& w) {
-  return format_of(w) == kNHWC ? kNHWC : kNCHW;
+static Key key_of(const Shape& x, const Tensor& w, bool bias, const Conv2dOptions& options,
+                  DType dtype, const MemoryFormat& images) {
+  return {x, w.shape(), bias, options, dtype, images, format_of(w) == kNHWC ? kNHWC : kNCHW};
 }
 
 static Tensor forward(const Tensor& x_, const Tensor& w_, const Tensor& b_,
                       const Conv2dOptions& options, Slot& slot) {
   if (!onednn::computes(x_.dtype())) return kernels::conv2d.plain(x_, w_, b_, options, slot);
-  const Key key{.x = x_.shape(),
-                .w = w_.shape(),
-                .bias = b_.defined(),
-                .options = options,
-                .dtype = x_.dtype(),
-                .images = conv2d_format(x_, w_),
-                .weights = weight_format(w_)};
+  const Key key = key_of(x_.shape(), w_, b_.defined(), options, x_.dtype(), conv2d_format(x_, w_));
   Forward& conv = onednn::plan_for<Forward>(slot, key);
   const Tensor y(key.y(), key.dtype, Device::cpu, key.images), out = conv.y.room(y);
   const Tensor x = conv.x(contiguous(x_, key.images)), w = contiguous(w_, key.weights);
@@ -143,13 +138,7 @@ static Tensor backward_x(const Tensor& dy_, const Tensor& w_, const Shape& x,
                          const Conv2dOptions& options, Slot& slot) {
   if (!onednn::computes(dy_.dtype()))
     return kernels::conv2d_backward_x.plain(dy_, w_, x, options, slot);
-  const Key key{.x = x,
-                .w = w_.shape(),
-                .bias = false,
-                .options = options,
-                .dtype = dy_.dtype(),
-                .images = conv2d_format(dy_, w_),
-                .weights = weight_format(w_)};
+  const Key key = key_of(x, w_, false, options, dy_.dtype(), conv2d_format(dy_, w_));
   BackwardX& conv = onednn::plan_for<BackwardX>(slot, key);
   const Tensor dx(x, key.dtype, Device::cpu, key.images), out = conv.dx.room(dx);
   const Tensor dy = conv.dy(contiguous(dy_, key.images)), w = contiguous(w_, key.weights);
@@ -171,13 +160,8 @@ static void backward_w(const Tensor& dy_, const Tensor& x_, const Tensor& dw_, c
                        const Conv2dOptions& options, Slot& slot) {
   if (!onednn::computes(dy_.dtype()))
     return kernels::conv2d_backward_w.plain(dy_, x_, dw_, db, options, slot);
-  const Key key{.x = x_.shape(),
-                .w = dw_.shape(),
-                .bias = db.defined(),
-                .options = options,
-                .dtype = x_.dtype(),
-                .images = conv2d_format(dy_, x_),
-                .weights = weight_format(dw_)};
+  const Key key =
+      key_of(x_.shape(), dw_, db.defined(), options, x_.dtype(), conv2d_format(dy_, x_));
   if (unfit_for_backward_w(key))
     return conv2d_cpu::product_fits(dy_, x_, dw_, db, options, slot)
                ? conv2d_cpu::backward_w_by_product(dy_, x_, dw_, db, options, slot)
