@@ -8,11 +8,8 @@ std::string differences_of(const Collective& c, Store& store, const std::string&
   const auto key = [&](int64_t sequence, int rank) { return cat(prefix, sequence, "/", rank); };
   store.set(key(c.sequence, ranks.rank), description_of(c));
   Names started;
-  for (int r = 0; r < ranks.world; ++r) {
-    const auto left = end - std::chrono::steady_clock::now();
-    started.push_back(store.get(key(c.sequence, r),
-                                std::max(Timeout(1), std::chrono::duration_cast<Timeout>(left))));
-  }
+  for (int r = 0; r < ranks.world; ++r)
+    started.push_back(store.get(key(c.sequence, r), until(end)));
   // All ranks have started this collective, so they have read the keys of earlier ones.
   if (c.sequence > 2) store.remove(key(c.sequence - 2, ranks.rank));
   for (int r = 1; r < ranks.world; ++r)

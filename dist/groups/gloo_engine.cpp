@@ -25,7 +25,7 @@ static void begin_thread(const char* name) {
 GlooEngine::GlooEngine(const GroupContext& group, bool share)
     : ranks_(group.ranks),
       timeout_s_(group.options.timeout_s),
-      timeout_(int64_t(timeout_s_ * 1000)),
+      timeout_(timeout_of(timeout_s_)),
       check_(group.options.check_collectives),
       share_(share),
       store_(group.store),
@@ -173,14 +173,11 @@ bool GlooEngine::run(const GlooOperation& operation) {
         return false;
       }
     }
-    const auto left = [&] {
-      return std::max(Timeout(1), std::chrono::duration_cast<Timeout>(due - Clock::now()));
-    };
-    if (operation.copies) operation.copies->wait(left());
+    if (operation.copies) operation.copies->wait(until(due));
     if (operation.message.bytes)
-      shared_->finish(operation.message, left());
+      shared_->finish(operation.message, until(due));
     else
-      operation.run({mesh_->context(), uint32_t(c.sequence), left()});
+      operation.run({mesh_->context(), uint32_t(c.sequence), until(due)});
     if (operation.copies) operation.copies->copy_back();
     recorder_.finish(c.sequence);
     return true;

@@ -29,8 +29,7 @@ class Rendezvous : public gloo::rendezvous::Store {
   void wait(const std::vector<std::string>& keys) override {
     for (const std::string& key : keys) {
       rank_ = key.substr(key.find_first_of("0123456789"));
-      const auto left = std::chrono::duration_cast<Timeout>(end_ - Clock::now());
-      if (!store_.wait(prefix_ + key, std::max(Timeout(1), left))) fail_late();
+      if (!store_.wait(prefix_ + key, until(end_))) fail_late();
     }
   }
   void wait(const std::vector<std::string>& keys, const Timeout&) override { wait(keys); }

@@ -136,7 +136,7 @@ static std::unique_ptr<ProcessGroup> nccl_group(const NcclOptions& options,
   CommunicatorOptions c;
   c.ranks = context.ranks;
   c.store = context.store.get();
-  c.timeout = Timeout(int64_t(context.options.timeout_s * 1000));
+  c.timeout = timeout_of(context.options.timeout_s);
   c.max_ctas = options.max_ctas;
   // Equal on all ranks, because they make the same groups in the same order.
   if (c.store) c.prefix = cat("nccl/", c.store->add(cat("nccl/groups/", c.ranks.rank), 1), "/");

@@ -62,7 +62,7 @@ void NcclWatch::run(const Collective& collective, const std::function<void()>& q
 void NcclWatch::watch(const Collective& collective, std::shared_ptr<Event> done) {
   if (!done) return recorder_.finish(collective.sequence);
   const std::lock_guard lock(mutex_);
-  if (flights_.empty()) due_ = Clock::now() + Timeout(int64_t(timeout_s_ * 1000));
+  if (flights_.empty()) due_ = Clock::now() + timeout_of(timeout_s_);
   flights_.push_back({collective, std::move(done)});
   changed_.notify_all();
 }
@@ -141,7 +141,7 @@ void NcclWatch::run_thread() {
     if (!ended) continue;
     done_ = flights[ended - 1].collective.sequence;
     flights_.erase(flights_.begin(), flights_.begin() + std::ptrdiff_t(ended));
-    due_ = Clock::now() + Timeout(int64_t(timeout_s_ * 1000));
+    due_ = Clock::now() + timeout_of(timeout_s_);
     changed_.notify_all();
   }
 }

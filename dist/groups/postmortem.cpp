@@ -9,9 +9,6 @@ static constexpr Timeout kPatience(900);      // how long to wait for the report
 // How long rank 0 waits for finish() of the others, and how long publishing a cause may take.
 static constexpr Timeout kFarewell(500);
 
-static Timeout until(Clock::time_point end) {
-  return std::max(Timeout(0), std::chrono::duration_cast<Timeout>(end - Clock::now()));
-}
 static std::string named(const Names& ranks) {
   return (ranks.size() == 1 ? "rank " : "ranks ") + joined(ranks);
 }
@@ -70,7 +67,7 @@ std::string Postmortem::find(const Collective& c, bool timed_out, double timeout
   for (int r = 0; r < ranks_.world; ++r) {
     if (r == ranks_.rank) continue;
     if (const std::string left = cause(); !left.empty()) return left;
-    if (!store_->wait(key("started", r), until(end))) {
+    if (!store_->wait(key("started", r), until(end, Timeout(0)))) {
       silent.push_back(std::to_string(r));
       silent_.insert(r);
       continue;
@@ -107,7 +104,7 @@ void Postmortem::finish() {
     if (ranks_.rank) return;
     const auto end = Clock::now() + kFarewell;
     for (int r = 1; r < ranks_.world; ++r)
-      if (!silent_.contains(r)) store_->wait(key("finished", r), until(end));
+      if (!silent_.contains(r)) store_->wait(key("finished", r), until(end, Timeout(0)));
   } catch (const Error&) {
   }
 }

@@ -59,7 +59,7 @@ static std::string gpu_backend(const GroupContext& context) {
   if (store.add(cat(prefix, "/", gpu_identity()), 1) == 2) store.set(prefix + "/shared", "");
   if (store.add(prefix + "/ranks", 1) == context.ranks.world)
     store.set(prefix + "/backend", store.wait(prefix + "/shared", Timeout(0)) ? "gloo" : "nccl");
-  return store.get(prefix + "/backend", Timeout(int64_t(context.options.timeout_s * 1000)));
+  return store.get(prefix + "/backend", timeout_of(context.options.timeout_s));
 }
 
 // auto: single in a world of one; nccl for tensors on GPUs if each rank has its own; else gloo.

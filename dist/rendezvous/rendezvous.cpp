@@ -66,8 +66,7 @@ static std::string arrive(Store& store, const Ranks& ranks, Clock::time_point de
   const char* const result_key = "rendezvous/result";
   store.set(key_of(ranks.rank), "");
   if (store.add("rendezvous/arrived", 1) == ranks.world) store.set(result_key, "");
-  const auto left = std::chrono::ceil<Timeout>(deadline - Clock::now());
-  const bool late = !store.wait(result_key, std::max(left, Timeout(1)));
+  const bool late = !store.wait(result_key, until(deadline));
   const std::string absent = late ? missing(store, ranks.world) : "";
   if (!absent.empty()) {
     std::string reason = cat(absent, " did not arrive within ", timeout_s, " s");
@@ -82,8 +81,7 @@ static std::string arrive(Store& store, const Ranks& ranks, Clock::time_point de
 
 std::shared_ptr<Store> meet(const Ranks& ranks, const DistOptions& options) {
   if (ranks.world == 1) return nullptr;
-  const auto timeout =
-      std::chrono::duration_cast<Timeout>(std::chrono::duration<double>(options.timeout_s));
+  const Timeout timeout = timeout_of(options.timeout_s);
   const auto deadline = deadline_after(timeout);
   const std::shared_ptr<Store> store = connect(ranks, timeout);
   std::string result;

@@ -1,5 +1,6 @@
 // Store: small values that the ranks of a run share by name, for rendezvous and for errors.
 #pragma once
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -8,6 +9,11 @@
 namespace bellows {
 
 using Timeout = std::chrono::milliseconds;
+inline Timeout timeout_of(double seconds) { return Timeout(int64_t(seconds * 1000)); }
+// Returns the time until `end`, at least `least`: with a timeout of 0, calls do not wait.
+inline Timeout until(std::chrono::steady_clock::time_point end, Timeout least = Timeout(1)) {
+  return std::max(least, std::chrono::ceil<Timeout>(end - std::chrono::steady_clock::now()));
+}
 
 // Thread-safe; a get() that waits does not block other calls. Keys have at most 256 bytes, values
 // at most 1 MiB. Throws Error, exit 7, naming the key, if the store is gone or does not answer

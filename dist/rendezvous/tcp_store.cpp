@@ -100,8 +100,7 @@ std::optional<StoreFrame> TcpStore::ask(Word word, const std::string& key, const
 
 // Returns `timeout`, or the time until the deadline if that is shorter.
 Timeout TcpStore::limited(Timeout timeout) const {
-  const auto left = std::chrono::ceil<Timeout>(deadline_.load() - Clock::now());
-  return std::clamp(left, Timeout(0), timeout);
+  return std::min(timeout, until(deadline_, Timeout(0)));
 }
 
 StoreFrame TcpStore::ask_now(Word word, const std::string& key, const std::string& value) {

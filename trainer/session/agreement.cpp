@@ -61,8 +61,7 @@ static std::string verdict(Store& store, const Ranks& ranks, const std::string& 
 void agree(Store& store, const Ranks& ranks, const std::string& topic, const Facts& facts,
            double timeout_s) {
   const std::string mine = text_of(facts);
-  const auto timeout =
-      std::chrono::duration_cast<Timeout>(std::chrono::duration<double>(timeout_s));
+  const Timeout timeout = timeout_of(timeout_s);
   std::string why;
   if (ranks.rank == 0) {
     why = verdict(store, ranks, topic, mine, timeout);
