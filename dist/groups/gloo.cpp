@@ -255,19 +255,13 @@ class Gloo : public ProcessGroup {
     engine_->wait(engine_->start({{.op = "barrier", .what = what, .step = step}, run}));
   }
 
-  void abort(const std::string& why) noexcept override {
-    try {
-      engine_->abort(step ? cat("rank ", rank(), " left in step ", step, ": ", why)
-                          : cat("rank ", rank(), " left: ", why));
-    } catch (...) {  // out of memory: the others see that the connections close
-    }
-  }
-
   std::string flight_report() const override { return engine_->report(); }
 
  private:
   using Run = std::function<void(const GlooCall&, const Tensors& host)>;
   using Share = std::function<SharedMemory::Message(const Tensors& host)>;
+
+  void leave(const std::string& cause) override { engine_->abort(cause); }
 
   // The part of this rank, if each has `bytes` of the message.
   Read own_part(size_t bytes, const Read& read) const {

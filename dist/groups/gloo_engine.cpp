@@ -1,6 +1,4 @@
 #include "dist/groups/gloo_engine.h"
-#include <csignal>
-#include "core/device/threads.h"
 #include "dist/groups/collective_check.h"
 
 namespace bellows {
@@ -13,14 +11,6 @@ static constexpr Timeout kGrace(300);
 // Times after an operation's timeout: kLate until its connections are closed, kSearch until the
 // search for the cause must have ended.
 static constexpr Timeout kLate(100), kSearch(1400);
-
-// Blocks all signals in the calling thread, including SIGPIPE of a closed connection.
-static void begin_thread(const char* name) {
-  sigset_t all;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, nullptr);
-  name_thread(name);
-}
 
 GlooEngine::GlooEngine(const GroupContext& group, bool share)
     : ranks_(group.ranks),

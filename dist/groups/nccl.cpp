@@ -78,17 +78,12 @@ class Nccl : public ProcessGroup {
     done->record(current_stream(Device::cuda));
     watch_->watch(collective, done);
   }
-  void abort(const std::string& why) noexcept override {
-    try {
-      watch_->abort(step ? cat("rank ", rank(), " left in step ", step, ": ", why)
-                         : cat("rank ", rank(), " left: ", why));
-    } catch (...) {  // out of memory: the others run into their timeouts
-    }
-  }
   std::string flight_report() const override { return watch_->report(); }
 
  private:
   using Queue = std::function<void(Communicator&)>;
+
+  void leave(const std::string& cause) override { watch_->abort(cause); }
 
   WorkPtr start(const std::string& op, const Tensor& t, const std::string& what,
                 const Queue& queue) {

@@ -1,6 +1,4 @@
 #include "dist/groups/nccl_watch.h"
-#include <csignal>
-#include "core/device/threads.h"
 
 namespace bellows {
 
@@ -15,13 +13,7 @@ NcclWatch::NcclWatch(const GroupContext& group, const std::string& prefix,
       communicator_(communicator),
       recorder_(group.options.flight_recorder) {
   if (group.store) postmortem_.emplace(group.store, group.ranks, prefix + "end/");
-  thread_ = std::thread([this] {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, nullptr);
-    name_thread("nccl watch");
-    run_thread();
-  });
+  thread_ = std::thread([this] { run_thread(); });
 }
 
 NcclWatch::~NcclWatch() {
@@ -103,6 +95,7 @@ void NcclWatch::diagnose(const Collective& c, bool timed_out, const std::string&
 }
 
 void NcclWatch::run_thread() {
+  begin_thread("nccl watch");
   auto ask_at = Clock::now() + kAsk;
   bool others_failed = false;
   std::unique_lock lock(mutex_);

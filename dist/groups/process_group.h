@@ -55,7 +55,7 @@ class ProcessGroup {
   virtual void barrier(const std::string& what) = 0;
   // Sends the other ranks the reason why this one leaves, so that they report it. Their pending and
   // later collectives throw. For a rank that ends with an error of its own.
-  virtual void abort(const std::string& why) noexcept = 0;
+  void abort(const std::string& why) noexcept;
   // Returns the last dist.flight_recorder collectives of this rank, one line each, to be kept if
   // the run fails; "" in a world of one.
   virtual std::string flight_report() const { return ""; }
@@ -64,6 +64,9 @@ class ProcessGroup {
   virtual void graph_launched() {}
 
   int64_t step = 0;  // update in progress, counted from 1, for errors; set by the loop
+
+ private:
+  virtual void leave(const std::string& cause) = 0;  // abort(), with a cause that names the rank
 };
 
 // Returns "sum" or "mean".
@@ -74,6 +77,10 @@ void check_collective(const ProcessGroup& group, Device device, const Tensor& t,
 // The same if one rank has `mine` and the result or the root has `all`: world * `mine` elements.
 void check_collective(const ProcessGroup& group, Device device, const Tensor& mine,
                       const Tensor& all, const std::string& what);
+
+// Call it first in each thread of a group. Names the thread and blocks all signals in it, including
+// SIGPIPE of a closed connection.
+void begin_thread(const std::string& name);
 
 struct GroupContext {
   Ranks ranks;

@@ -22,9 +22,9 @@ class Single : public ProcessGroup {
     return done();
   }
   void barrier(const std::string&) override {}
-  void abort(const std::string&) noexcept override {}
 
  private:
+  void leave(const std::string&) override {}
   static WorkPtr done() { return std::make_unique<Done>(); }
 };
 }  // namespace

@@ -99,7 +99,6 @@ class ThreadGroup : public ProcessGroup {
   void barrier(const std::string& what) override {
     start("barrier", what, {zeros({1}), {}}, [](const Meeting::Parts&) {})->wait();
   }
-  void abort(const std::string& why) noexcept override { meeting_->abort(why); }
 
   std::vector<std::string> started;  // by this rank: "bucket 0 (w)"
   int64_t bytes = 0;                 // that it passed to collectives
@@ -115,6 +114,7 @@ class ThreadGroup : public ProcessGroup {
     const int64_t number_;
   };
 
+  void leave(const std::string& cause) override { meeting_->abort(cause); }
   WorkPtr start(const char* op, const std::string& what, Meeting::Part part,
                 const Meeting::Exchange& exchange) {
     const int64_t number = std::ssize(started);
@@ -169,7 +169,7 @@ inline void on_ranks(int world, const std::function<void(ThreadGroup&)>& body) {
             const std::lock_guard lock(mutex);
             if (!first) first = std::current_exception();
           }
-          group.abort(cat("rank ", rank, " left"));
+          group.abort("an exception");
         }
       });
   }
