@@ -17,11 +17,9 @@ inline void check(cudaError_t status, const char* call) {
     refuse(call, status);
 }
 
-// Stream that the ops of this thread run on.
-inline cudaStream_t stream() {
-  return static_cast<cudaStream_t>(current_stream(Device::cuda).native);
-}
 inline cudaStream_t native(Stream stream) { return static_cast<cudaStream_t>(stream.native); }
+// Stream that the ops of this thread run on.
+inline cudaStream_t stream() { return native(current_stream(Device::cuda)); }
 
 // Limits of the GPU, which grids follow: 132, 2048 and 227 KiB on an H200, and what code it runs.
 struct Limits {

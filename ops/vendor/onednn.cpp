@@ -22,11 +22,6 @@ const dnnl::engine& engine() {
   return cpu;
 }
 
-dnnl::stream& stream() {
-  static dnnl::stream in_order(engine());
-  return in_order;
-}
-
 static std::string implementation_of(const dnnl::primitive& primitive) {
   const char* name = nullptr;
   dnnl_primitive_desc_query(primitive.get_primitive_desc(), dnnl_query_impl_info_str, 0, &name);
@@ -47,7 +42,8 @@ void Plan::run(Bindings bindings) {
   trace::count<"kernel.vendor_calls">();
   runs_->add();
   rest_workers();
-  checked([&] { primitive_.execute(stream(), args_); });
+  static const dnnl::stream in_order(engine());
+  checked([&] { primitive_.execute(in_order, args_); });
 }
 
 // oneDNN encodes an instruction set as bits; a later set includes the bits of earlier ones.

@@ -1,5 +1,5 @@
-// Wrapper of oneDNN: engine and stream, tensors as its memory, errors as bellows::Error. Compute
-// thread only.
+// Wrapper of oneDNN: engine and primitives, tensors as its memory, errors as bellows::Error.
+// Compute thread only.
 #pragma once
 #include <dnnl.hpp>
 #include <optional>
@@ -23,7 +23,6 @@ template <class Fn> decltype(auto) checked(const Fn& fn) {
 }
 
 const dnnl::engine& engine();
-dnnl::stream& stream();
 
 // A primitive with its arguments: created once, run with new addresses each time.
 class Plan {
