@@ -201,7 +201,7 @@ static const AddEntry<LossFunction> planted("planted_slow", "sleeps", planted_lo
 // Runs a benchmark in this process, which knows the planted loss.
 static std::string in_this_process(const std::string& name, const Arguments& args) {
   testing::internal::CaptureStdout();
-  const int code = benches().at(name).run(args);
+  const int code = run_verb(benches().at(name), args, "trainer bench");
   const std::string out = testing::internal::GetCapturedStdout();
   EXPECT_EQ(code, 0) << out;
   return out;

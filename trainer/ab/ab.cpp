@@ -111,8 +111,7 @@ AbResult compare_arms(const AbOptions& options, const Toggle* toggle) {
   return result;
 }
 
-static int run_ab(const Arguments& args) {
-  CommandLine line = verb_line("ab");
+static int run_ab(CommandLine& line, const Arguments& args) {
   AbLine given;
   declare(line, given);
   if (!line.read(args)) return 0;

@@ -154,8 +154,7 @@ LadderResult ladder_arms(const ArmOptions& options, const LadderPlan& plan) {
 
 // ---- the verb
 
-static int run_ladder(const Arguments& args) {
-  CommandLine line = verb_line("ladder");
+static int run_ladder(CommandLine& line, const Arguments& args) {
   ArmOptions options = {.verb = "ladder", .processes = 5, .blocks = 4};
   std::string budget, wanted;
   declare_config(line, options);

@@ -125,8 +125,7 @@ static void record_work(SweepResult& result) {
 
 // ---- the verb
 
-static int run_sweep(const Arguments& args) {
-  CommandLine line = verb_line("sweep");
+static int run_sweep(CommandLine& line, const Arguments& args) {
   ArmOptions options = {.verb = "sweep", .processes = 5, .blocks = 4};
   std::string budget;
   Names keys;

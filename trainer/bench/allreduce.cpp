@@ -140,8 +140,7 @@ static void print(const std::vector<Measured>& all, int world, int64_t rounds, d
                   link["latency_us"].get<double>(), link["gbps"].get<double>()));
 }
 
-static int run_allreduce(const Arguments& args) {
-  CommandLine line = bench_line("allreduce");
+static int run_allreduce(CommandLine& line, const Arguments& args) {
   double max_mb = 32;
   int64_t rounds = 5;
   bool json = false;
@@ -158,7 +157,7 @@ static int run_allreduce(const Arguments& args) {
   if (ranks.launcher.empty()) {
     Arguments two = {"--ranks", "2", "--", "bench", "allreduce"};
     two.insert(two.end(), args.begin(), args.end());
-    return verbs().at("launch").run(two);
+    return run_verb(verbs().at("launch"), two);
   }
   CHECK(ranks.world > 1, "bench allreduce: needs at least two ranks; start more");
   Bench bench(ranks);

@@ -63,7 +63,7 @@ static void print_benches() {
       "\nExample:\n  trainer bench matmul --seed-table\n");
 }
 
-static int run_bench(const Arguments& args) {
+static int run_bench(CommandLine&, const Arguments& args) {
   if (args.empty() || args[0] == "--help" || args[0] == "-h") {
     print_benches();
     return args.empty() ? static_cast<int>(Exit::usage) : 0;
@@ -74,7 +74,7 @@ static int run_bench(const Arguments& args) {
   CHECK(found != benches().end(), "bench: unknown benchmark ", on_one_line(args[0]),
         ", the nearest one is '", nearest(args[0], names),
         "'; trainer bench --help  lists them all");
-  return found->second.run({args.begin() + 1, args.end()});
+  return run_verb(found->second, {args.begin() + 1, args.end()}, "trainer bench");
 }
 
 static const AddVerb bench_verb({"bench",

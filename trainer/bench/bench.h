@@ -1,7 +1,6 @@
 // The benchmarks of `trainer bench NAME`. Each one is a file that registers itself, as verbs do:
 //
-//   static int run_copies(const Arguments& args) {
-//     CommandLine line = bench_line("h2d");
+//   static int run_copies(CommandLine& line, const Arguments& args) {
 //     std::string device = "auto";
 //     add_device_option(line, device);
 //     if (!line.read(args)) return 0;  // --help
@@ -15,11 +14,6 @@
 #include "trainer/verbs/verbs.h"
 
 namespace bellows {
-
-inline CommandLine bench_line(const std::string& name) {
-  const Verb& bench = benches().at(name);
-  return CommandLine("trainer bench " + name, bench.help, bench.example);
-}
 
 void add_device_option(CommandLine& line, std::string& device);  // --device auto|cpu|cuda
 

@@ -47,8 +47,7 @@ static double add_in_a_chain() {
   return kAdds;
 }
 
-static int run_busy(const Arguments& args) {
-  CommandLine line = bench_line("busy");
+static int run_busy(CommandLine& line, const Arguments& args) {
   double seconds = 1;
   line.add_option("--seconds", seconds, "time of each row").positive().shows_default();
   line.add_note(

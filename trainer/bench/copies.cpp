@@ -145,8 +145,7 @@ std::vector<CopyRate> device_rates(int64_t bytes) {
 
 // ---- trainer bench h2d: bytes per second to a GPU and back, from pinned and pageable memory
 
-static int run_copies(const Arguments& args) {
-  CommandLine line = bench_line("h2d");
+static int run_copies(CommandLine& line, const Arguments& args) {
   if (!line.read(args)) return 0;
   const Device device = start_bench("cuda");
   std::vector<TableRow> rows;

@@ -71,8 +71,7 @@ static void measure_losses(Rounds& rounds, Device device) {
   }
 }
 
-static int run_dispatch(const Arguments& args) {
-  CommandLine line = bench_line("dispatch");
+static int run_dispatch(CommandLine& line, const Arguments& args) {
   std::string wanted = "auto";
   add_device_option(line, wanted);
   if (!line.read(args)) return 0;

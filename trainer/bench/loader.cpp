@@ -122,8 +122,7 @@ static void print(const std::vector<std::string>& names, const std::vector<Timin
   say(fmt::format("{:.0f} samples/s on one core", 1 / whole));
 }
 
-static int run_loader(const Arguments& args) {
-  CommandLine line = bench_line("loader");
+static int run_loader(CommandLine& line, const Arguments& args) {
   std::string config;
   int64_t least = 64;
   Arguments overrides;

@@ -43,8 +43,7 @@ static void print(const std::vector<Passes>& parts) {
                                   percent(slowest.seconds(), losses), " of the loss")));
 }
 
-static int run_loss(const Arguments& args) {
-  CommandLine line = bench_line("loss");
+static int run_loss(CommandLine& line, const Arguments& args) {
   std::string config;
   Arguments overrides;
   line.add_config(config, overrides);

@@ -144,8 +144,7 @@ static void declare(CommandLine& line, Wanted& wanted) {
   add_device_option(line, wanted.device);
 }
 
-static int run_matmul(const Arguments& args) {
-  CommandLine line = bench_line("matmul");
+static int run_matmul(CommandLine& line, const Arguments& args) {
   Wanted wanted;
   declare(line, wanted);
   if (!line.read(args)) return 0;

@@ -181,8 +181,7 @@ static std::vector<const OpSpec*> specs_of(const Options& o) {
   return specs;
 }
 
-static int run_op(const Arguments& args) {
-  CommandLine line = bench_line("op");
+static int run_op(CommandLine& line, const Arguments& args) {
   Options o;
   line.add_option("name", o.words,
                   "name of an op (default: all that have shapes to time); with --repeat, key=value "

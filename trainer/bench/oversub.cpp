@@ -133,8 +133,7 @@ static void print(const std::vector<Cell>& cells, int64_t cores) {
                     least, most));
 }
 
-static int run_oversub(const Arguments& args) {
-  CommandLine line = bench_line("oversub");
+static int run_oversub(CommandLine& line, const Arguments& args) {
   OversubOptions o;
   line.add_option("--seconds", o.seconds, "time of each row in a round").positive().shows_default();
   line.add_option("--rounds", o.rounds, "whose median counts").range(1, 1000).shows_default();

@@ -8,8 +8,7 @@
 
 namespace bellows {
 
-static int run_randperm(const Arguments& args) {
-  CommandLine line = bench_line("randperm");
+static int run_randperm(CommandLine& line, const Arguments& args) {
   std::string wanted = "auto";
   int64_t elements = 10'000'000;
   add_device_option(line, wanted);

@@ -74,8 +74,7 @@ static int apply(const DiagnoseLine& given, const Diagnosis& d, double budget_s)
   return result.signal ? 128 + result.signal : 0;
 }
 
-static int run_diagnose(const Arguments& args) {
-  CommandLine line = verb_line("diagnose");
+static int run_diagnose(CommandLine& line, const Arguments& args) {
   DiagnoseLine given;
   declare(line, given);
   if (!line.read(args)) return 0;

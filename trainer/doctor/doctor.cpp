@@ -121,8 +121,7 @@ static void declare(CommandLine& line, Wanted& wanted) {
   add_device_option(line, wanted.device);
 }
 
-static int run_doctor(const Arguments& args) {
-  CommandLine line = verb_line("doctor");
+static int run_doctor(CommandLine& line, const Arguments& args) {
   Wanted wanted;
   declare(line, wanted);
   if (!line.read(args)) return 0;

@@ -56,8 +56,7 @@ static Plan profiled(Plan plan, const std::vector<int64_t>& window) {
   return plan;
 }
 
-static int run_profile(const Arguments& args) {
-  CommandLine line = verb_line("profile");
+static int run_profile(CommandLine& line, const Arguments& args) {
   ProfileLine given;
   declare(line, given);
   if (!line.read(args)) return 0;

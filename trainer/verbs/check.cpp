@@ -24,8 +24,7 @@ static std::set<std::string> ops_of(Plan plan) {
   return names;
 }
 
-static int run_check(const Arguments& args) {
-  CommandLine line = verb_line("check");
+static int run_check(CommandLine& line, const Arguments& args) {
   std::string config;
   Names overrides;
   line.add_config(config, overrides, "check only the ops that training with this config uses");

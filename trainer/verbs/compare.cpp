@@ -193,8 +193,7 @@ static void print_results(const Json& a, const Json& b) {
 
 // ---- the verb
 
-static int run_compare(const Arguments& args) {
-  CommandLine line = verb_line("compare");
+static int run_compare(CommandLine& line, const Arguments& args) {
   std::string first, second;
   line.add_option("a", first, "run folder").required();
   line.add_option("b", second, "another one").required();

@@ -9,8 +9,7 @@
 
 namespace bellows {
 
-static int run_eval(const Arguments& args) {
-  CommandLine line = verb_line("eval");
+static int run_eval(CommandLine& line, const Arguments& args) {
   std::string from, data;
   Names overrides;
   bool json = false;

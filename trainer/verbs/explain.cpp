@@ -231,8 +231,7 @@ static std::string known_name(const std::string& name) {
   return *ours;
 }
 
-static int run_explain(const Arguments& args) {
-  CommandLine line = verb_line("explain");
+static int run_explain(CommandLine& line, const Arguments& args) {
   std::string name, expression;
   line.add_option("name", name, "name of a toggle, an op, an option, a model and so on").required();
   line.add_option("expression", expression, "an expression of einsum, whose loops are printed");

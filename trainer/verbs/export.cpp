@@ -93,8 +93,7 @@ static Metadata metadata_of(const SafeTensors& saved) {
   return metadata;
 }
 
-static int run_export(const Arguments& args) {
-  CommandLine line = verb_line("export");
+static int run_export(CommandLine& line, const Arguments& args) {
   std::string from, to;
   bool overwrite = false, fold_bn = false;
   line.add_option("run,--checkpoint", from, "run folder or checkpoint file").required();

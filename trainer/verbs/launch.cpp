@@ -84,8 +84,7 @@ static Command command_of(int64_t local_rank, const LaunchLine& given, const Arg
   return command;
 }
 
-static int run_launch(const Arguments& args) {
-  CommandLine line = verb_line("launch");
+static int run_launch(CommandLine& line, const Arguments& args) {
   LaunchLine given;
   declare(line, given);
   const auto dashes = std::ranges::find(args, "--");

@@ -8,8 +8,7 @@
 
 namespace bellows {
 
-static int run_list(const Arguments& args) {
-  CommandLine line = verb_line("list");
+static int run_list(CommandLine& line, const Arguments& args) {
   std::string name;
   bool markdown = false;
   Names names;

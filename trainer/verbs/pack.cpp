@@ -56,8 +56,7 @@ static void pack_split(const Plan& plan, const PackLine& given, Split split) {
   say(cat(split == Split::train ? "train: " : "test: ", text_of(made)));
 }
 
-static int run_pack(const Arguments& args) {
-  CommandLine line = verb_line("pack");
+static int run_pack(CommandLine& line, const Arguments& args) {
   PackLine given;
   declare(line, given);
   if (!line.read(args)) return 0;

@@ -202,8 +202,7 @@ static Plan on_gpu(const Config& config) {
   return switched(config.plan, *find_toggle("amp"), amp->second.text);
 }
 
-static int run_plan(const Arguments& args) {
-  CommandLine line = verb_line("plan");
+static int run_plan(CommandLine& line, const Arguments& args) {
   PlanLine given;
   declare(line, given);
   if (!line.read(args)) return 0;

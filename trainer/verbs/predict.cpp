@@ -152,8 +152,7 @@ static void predict_all(const Predictor& predict, const std::vector<std::string>
   if (unread) fail(Exit::data, unread, " of ", paths.size(), " images could not be used");
 }
 
-static int run_predict(const Arguments& args) {
-  CommandLine line = verb_line("predict");
+static int run_predict(CommandLine& line, const Arguments& args) {
   PredictLine given;
   declare(line, given);
   if (!line.read(args)) return 0;

@@ -17,8 +17,7 @@ static Json read_report(const Path& path) {
   return report;
 }
 
-static int run_report(const Arguments& args) {
-  CommandLine line = verb_line("report");
+static int run_report(CommandLine& line, const Arguments& args) {
   std::string from, to;
   line.add_option("path", from, "run folder, or a report in JSON, such as one of trainer ab")
       .required();

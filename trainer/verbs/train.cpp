@@ -55,8 +55,7 @@ static std::string defaults_note(const Plan& plan) {
              count_of(plan.train.epochs, "epoch"), "; name one with --config FILE");
 }
 
-static int run_train(const Arguments& args) {
-  CommandLine line = verb_line("train");
+static int run_train(CommandLine& line, const Arguments& args) {
   TrainLine given;
   declare(line, given);
   if (!line.read(args)) return 0;

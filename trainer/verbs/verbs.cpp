@@ -16,9 +16,9 @@
 
 namespace bellows {
 
-CommandLine verb_line(const std::string& name) {
-  const Verb& verb = verbs().at(name);
-  return CommandLine("trainer " + name, verb.help, verb.example);
+int run_verb(const Verb& verb, const Arguments& args, const std::string& program) {
+  CommandLine line(cat(program, " ", verb.name), verb.help, verb.example);
+  return verb.run(line, args);
 }
 
 static void print_help() {
@@ -31,7 +31,7 @@ static void print_help() {
   for (const auto& [name, verb] : verbs()) say(fmt::format("  {:9} {}", name, verb.help));
 }
 
-static int run_verb(const Arguments& args) {
+static int run_named(const Arguments& args) {
   if (args.empty() || args[0] == "--help" || args[0] == "-h") {
     print_help();
     return args.empty() ? static_cast<int>(Exit::usage) : 0;
@@ -42,7 +42,7 @@ static int run_verb(const Arguments& args) {
     return 0;
   }
   if (first.starts_with("-") || first.find('=') != std::string::npos)
-    return verbs().at("train").run(args);
+    return run_verb(verbs().at("train"), args);
   const auto found = verbs().find(first);
   if (found == verbs().end()) {
     CHECK(!first.ends_with(".yaml"), "a config needs its option; write  trainer --config ", first);
@@ -51,7 +51,7 @@ static int run_verb(const Arguments& args) {
     fail(Exit::usage, "unknown verb '", first, "', the nearest one is '", nearest(first, names),
          "'; trainer --help  lists all verbs");
   }
-  return found->second.run({args.begin() + 1, args.end()});
+  return run_verb(found->second, {args.begin() + 1, args.end()});
 }
 
 static int report(Exit exit, std::string_view text) {
@@ -60,7 +60,7 @@ static int report(Exit exit, std::string_view text) {
 }
 
 static int run_guarded(const Arguments& args) try {
-  return run_verb(args);
+  return run_named(args);
 } catch (const Error& error) {
   return report(error.exit, error.what());
 } catch (const std::bad_alloc&) {

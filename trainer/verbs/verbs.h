@@ -1,7 +1,6 @@
 // The verbs of the program, `trainer <verb> ...`. A verb is a file that registers itself:
 //
-//   static int run_eval(const Arguments& args) {
-//     CommandLine line = verb_line("eval");
+//   static int run_eval(CommandLine& line, const Arguments& args) {
 //     std::string from;
 //     line.add_option("run", from, "run folder or checkpoint").required();
 //     if (!line.read(args)) return 0;  // --help
@@ -19,9 +18,11 @@ namespace bellows {
 
 struct Verb {
   const char* name;
-  const char* help;                   // one line
-  const char* example;                // a command that works
-  int (*run)(const Arguments& args);  // returns the exit code or throws Error
+  const char* help;     // one line
+  const char* example;  // a command that works
+  // Declares its options in `line`, which has help and example already, and reads `args`. Returns
+  // the exit code or throws Error.
+  int (*run)(CommandLine& line, const Arguments& args);
 };
 inline std::map<std::string, Verb>& verbs() {
   static std::map<std::string, Verb> all;
@@ -41,8 +42,8 @@ struct AddVerb {
   }
 };
 
-// Returns the empty command line of a verb; its help text and example come from the registry.
-CommandLine verb_line(const std::string& name);
+// Runs a verb. `program` stands before its name in messages.
+int run_verb(const Verb& verb, const Arguments& args, const std::string& program = "trainer");
 
 // Runs the verb that the first argument names, or `train` if that is an option or key=value.
 // Returns the exit code. Reports each failure as one line on stderr.
