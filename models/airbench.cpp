@@ -52,10 +52,7 @@ static ModulePtr airbench(const AirbenchOptions& o, const ModelContext& context)
     layers.add("0", "gelu");
     for (size_t i = 0; i < o.widths.size(); ++i)
       layers.add(std::to_string(i + 1), [&](LayerContext& c) { return group(c, o.widths[i]); });
-    layers.add(std::to_string(o.widths.size() + 1), [](LayerContext& c) {
-      return std::make_unique<PoolLayer>("max_pool2d", max_pool2d, PoolLayerOptions{.kernel = 3},
-                                         c);
-    });
+    layers.add<MaxPoolLayer>(std::to_string(o.widths.size() + 1), PoolLayerOptions{.kernel = 3});
     inside.shape = layers.shape();
     return layers.take();
   });

@@ -26,11 +26,8 @@ static ModulePtr mlp(const MlpOptions& options, const ModelContext& context) {
     const std::string n = std::to_string(i + 1);
     layers.add<LinearLayer>("fc" + n, LinearLayerOptions{.out = options.hidden[i]});
     layers.add("act" + n, options.activation);
-    if (options.dropout > 0) {
-      Choice<MakeLayer> dropout("dropout");
-      dropout.as<DropoutLayerOptions>().p = options.dropout;
-      layers.add("dropout" + n, dropout);
-    }
+    if (options.dropout > 0)
+      layers.add<DropoutLayer>("dropout" + n, DropoutLayerOptions{.p = options.dropout});
   }
   const std::string last = "fc" + std::to_string(options.hidden.size() + 1);
   return layers.add<LinearLayer>(last, LinearLayerOptions{.out = context.classes})

@@ -74,10 +74,7 @@ class Builder {
     conv_bn(net, "1", options_.width, cifar ? 3 : 7, cifar ? 1 : 2);
     net.add("relu", "relu");
     if (cifar) return;
-    net.add("maxpool", [](LayerContext& c) {
-      return std::make_unique<PoolLayer>(
-          "max_pool2d", max_pool2d, PoolLayerOptions{.kernel = 3, .stride = 2, .padding = 1}, c);
-    });
+    net.add<MaxPoolLayer>("maxpool", PoolLayerOptions{.kernel = 3, .stride = 2, .padding = 1});
   }
 
   ModulePtr block(LayerContext& context, int64_t width, int64_t stride) const {

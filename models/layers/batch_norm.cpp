@@ -44,11 +44,8 @@ Tensor BatchNormLayer::with_gelu(const Tensor& x) {
   return batch_norm_gelu(x, weight_, bias_, running_, options(), Impl::fused, &slot_);
 }
 
-static ModulePtr make_batch_norm(const BatchNormLayerOptions& options, LayerContext& context) {
-  return std::make_unique<BatchNormLayer>(options, context);
-}
-static const AddEntry<MakeLayer> batch_norm_entry("batch_norm",
-                                                  "each channel with mean 0 and variance 1",
-                                                  make_batch_norm);
+static const AddEntry<MakeLayer> batch_norm_entry(
+    "batch_norm", "each channel with mean 0 and variance 1",
+    make_layer<BatchNormLayer, BatchNormLayerOptions>);
 
 }  // namespace bellows

@@ -59,9 +59,7 @@ Tensor Conv2dLayer::forward(const Tensor& x) {
                 &slot_);
 }
 
-static ModulePtr make_conv2d(const Conv2dLayerOptions& options, LayerContext& context) {
-  return std::make_unique<Conv2dLayer>(options, context);
-}
-static const AddEntry<MakeLayer> conv2d_entry("conv2d", "convolution", make_conv2d);
+static const AddEntry<MakeLayer> conv2d_entry("conv2d", "convolution",
+                                              make_layer<Conv2dLayer, Conv2dLayerOptions>);
 
 }  // namespace bellows

@@ -22,9 +22,7 @@ LinearLayer::LinearLayer(const LinearLayerOptions& o, LayerContext& context) {
   context.shape = {o.out};
 }
 
-static ModulePtr make_linear(const LinearLayerOptions& options, LayerContext& context) {
-  return std::make_unique<LinearLayer>(options, context);
-}
-static const AddEntry<MakeLayer> linear_entry("linear", "fully connected", make_linear);
+static const AddEntry<MakeLayer> linear_entry("linear", "fully connected",
+                                              make_layer<LinearLayer, LinearLayerOptions>);
 
 }  // namespace bellows

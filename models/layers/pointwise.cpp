@@ -31,11 +31,8 @@ Tensor PointwiseLayer::run(const Tensor& x, Impl impl) const {
   return pointwise(chain_, inputs, impl);
 }
 
-static ModulePtr make_pointwise(const PointwiseLayerOptions& options, LayerContext& context) {
-  return std::make_unique<PointwiseLayer>(options, context);
-}
 static const AddEntry<MakeLayer> pointwise_entry("pointwise",
                                                  "a chain of elementwise functions, as text",
-                                                 make_pointwise);
+                                                 make_layer<PointwiseLayer, PointwiseLayerOptions>);
 
 }  // namespace bellows

@@ -26,15 +26,10 @@ PoolLayer::PoolLayer(const char* kind, Function function, const PoolLayerOptions
   }
 }
 
-template <Tensor (*kFunction)(const Tensor&, const Pool2dOptions&)>
-static ModulePtr make_pool(const PoolLayerOptions& options, LayerContext& context) {
-  const char* const kind = kFunction == max_pool2d ? "max_pool2d" : "avg_pool2d";
-  return std::make_unique<PoolLayer>(kind, kFunction, options, context);
-}
 static const AddEntry<MakeLayer> max_entry("max_pool2d", "largest of each window",
-                                           make_pool<max_pool2d>);
+                                           make_layer<MaxPoolLayer, PoolLayerOptions>);
 static const AddEntry<MakeLayer> avg_entry("avg_pool2d", "mean of each window",
-                                           make_pool<avg_pool2d>);
+                                           make_layer<AvgPoolLayer, PoolLayerOptions>);
 
 // ---- adaptive pooling: the image is divided into size x size windows
 
@@ -48,7 +43,11 @@ void visit(Visitor& v, AdaptiveOptions& o) {
 
 class AdaptiveLayer : public Module {
  public:
-  explicit AdaptiveLayer(int64_t size) : size_(size) {}
+  AdaptiveLayer(const AdaptiveOptions& o, LayerContext& context) : size_(o.size) {
+    Shape& shape = context.shape;
+    CHECK(shape.rank() == 3, "adaptive_avg_pool2d: needs samples of (C, H, W), got ", shape);
+    shape = {shape[0], size_, size_};
+  }
   const char* kind() const override { return "adaptive_avg_pool2d"; }
 
  protected:
@@ -59,13 +58,7 @@ class AdaptiveLayer : public Module {
 };
 }  // namespace
 
-static ModulePtr make_adaptive(const AdaptiveOptions& options, LayerContext& context) {
-  CHECK(context.shape.rank() == 3, "adaptive_avg_pool2d: needs samples of (C, H, W), got ",
-        context.shape);
-  context.shape = {context.shape[0], options.size, options.size};
-  return std::make_unique<AdaptiveLayer>(options.size);
-}
 static const AddEntry<MakeLayer> adaptive_entry("adaptive_avg_pool2d", "means over an even grid",
-                                                make_adaptive);
+                                                make_layer<AdaptiveLayer, AdaptiveOptions>);
 
 }  // namespace bellows

@@ -28,4 +28,13 @@ class PoolLayer : public Module {
   Pool2dOptions options_;
 };
 
+struct MaxPoolLayer : PoolLayer {
+  MaxPoolLayer(const PoolLayerOptions& options, LayerContext& context)
+      : PoolLayer("max_pool2d", max_pool2d, options, context) {}
+};
+struct AvgPoolLayer : PoolLayer {
+  AvgPoolLayer(const PoolLayerOptions& options, LayerContext& context)
+      : PoolLayer("avg_pool2d", avg_pool2d, options, context) {}
+};
+
 }  // namespace bellows

@@ -20,6 +20,7 @@ class LevelsLayer : public Module {
  public:
   LevelsLayer(const LevelsOptions& o, const LayerContext& context)
       : impl_(context.vectorized ? Impl::fused : Impl::composed) {
+    CHECK(o.low < o.high, "quantile_levels: low ", o.low, " is not below high ", o.high);
     std::vector<float> boundaries(o.levels - 1);
     const double step = o.levels > 2 ? (o.high - o.low) / double(o.levels - 2) : 0;
     for (size_t i = 0; i < boundaries.size(); ++i) boundaries[i] = float(o.low + step * double(i));
@@ -36,13 +37,8 @@ class LevelsLayer : public Module {
 };
 }  // namespace
 
-static ModulePtr make_quantile_levels(const LevelsOptions& options, LayerContext& context) {
-  CHECK(options.low < options.high, "quantile_levels: low ", options.low, " is not below high ",
-        options.high);
-  return std::make_unique<LevelsLayer>(options, context);
-}
 static const AddEntry<MakeLayer> quantile_levels_entry("quantile_levels",
                                                        "values to levels (a lesson)",
-                                                       make_quantile_levels);
+                                                       make_layer<LevelsLayer, LevelsOptions>);
 
 }  // namespace bellows

@@ -100,11 +100,8 @@ class Whitening : public Module {
 
 }  // namespace
 
-static ModulePtr make_whitening(const WhiteningOptions& options, LayerContext& context) {
-  return std::make_unique<Whitening>(options, context);
-}
 static const AddEntry<MakeLayer> whitening_entry("whitening",
                                                  "fixed filters that decorrelate the images",
-                                                 make_whitening);
+                                                 make_layer<Whitening, WhiteningOptions>);
 
 }  // namespace bellows

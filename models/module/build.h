@@ -13,7 +13,7 @@ class Layers {
 
   template <class Layer, class Options>
   Layers& add(const std::string& name, const Options& options) {
-    return add(name, [&](LayerContext& c) { return std::make_unique<Layer>(options, c); });
+    return add(name, [&](LayerContext& c) { return make_layer<Layer>(options, c); });
   }
   // Adds a registered layer. By name alone it has its default options.
   Layers& add(const std::string& name, const Choice<MakeLayer>& layer) {

@@ -95,6 +95,13 @@ struct LayerContext {
   ProcessGroup* group = nullptr;  // ranks whose batch norms share statistics; null: none do
 };
 using MakeLayer = ModulePtr(LayerContext& context);
+// The entry of a layer that is constructed from its options and a LayerContext:
+//   static const AddEntry<MakeLayer> linear_entry("linear", "fully connected",
+//                                                 make_layer<LinearLayer, LinearLayerOptions>);
+template <class Layer, class Options>
+ModulePtr make_layer(const Options& options, LayerContext& context) {
+  return std::make_unique<Layer>(options, context);
+}
 
 // Argument of model builders; `shape` is that of the data set's samples. Each model is a file that
 // registers itself:

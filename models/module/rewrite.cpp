@@ -39,17 +39,24 @@ static std::string names_of(std::span<const Child> window) {
   return names;
 }
 
+static bool fits(const Rewrite& fusion, std::span<Child> window) {
+  for (size_t i = 0; i < window.size(); ++i)
+    if (!fusion.kinds[i].empty() && !is_kind(window[i], fusion.kinds[i])) return false;
+  return !fusion.matches || fusion.matches(window);
+}
+
 static void fuse_in(std::vector<Child>& children, const std::vector<Rewrite>& fusions,
                     std::vector<std::string>& report) {
   for (size_t at = 0; at < children.size(); ++at) {
     for (const Rewrite& fusion : fusions) {
-      if (at + fusion.length > children.size()) continue;
-      const std::span window(children.data() + at, fusion.length);
-      if (!fusion.matches(window)) continue;
+      const size_t length = fusion.kinds.size();
+      if (at + length > children.size()) continue;
+      const std::span window(children.data() + at, length);
+      if (!fits(fusion, window)) continue;
       const std::string name = fusion.name;
       report.push_back(cat("fused: ", name.substr(name.find('.') + 1), ": ", names_of(window)));
       children[at] = {"", fusion.fused(window)};
-      children.erase(children.begin() + at + 1, children.begin() + at + fusion.length);
+      children.erase(children.begin() + at + 1, children.begin() + at + length);
       break;
     }
   }
@@ -74,7 +81,8 @@ std::vector<std::string> rewrite(Module& root, const RewriteOptions& options) {
       else
         fusions.push_back(rewrite);
     }
-    std::ranges::stable_sort(fusions, std::greater<>(), &Rewrite::length);
+    std::ranges::stable_sort(fusions, std::greater<>(),
+                             [](const Rewrite& fusion) { return fusion.kinds.size(); });
     if (!fusions.empty()) fuse_tree(root, fusions, report);
   }
   return report;

@@ -40,8 +40,8 @@ struct Rewrite {
   // Edits the tree and returns one line per change. `value`: of the option, not 0.
   std::vector<std::string> (*apply)(Module& root, int64_t value) = nullptr;
   // A fusion has these instead:
-  size_t length = 0;  // number of modules it replaces: size of `window`
-  bool (*matches)(std::span<Child> window) = nullptr;
+  std::vector<std::string_view> kinds = {};            // of the modules that it replaces; "": any
+  bool (*matches)(std::span<Child> window) = nullptr;  // null: modules of these kinds always match
   ModulePtr (*fused)(std::span<Child> window) = nullptr;  // takes ownership of the modules
 };
 std::vector<Rewrite>& rewrites();

@@ -22,11 +22,7 @@ class AddRelu : public Fused {
 static const AddRewrite add_act_rewrite({
     .name = "fuse.add_act",
     .help = "shortcut + relu in one pass over memory",
-    .length = 2,
-    .matches =
-        [](std::span<Child> window) {
-          return is<Shortcut>(window[0]) && is_kind(window[1], "relu");
-        },
+    .kinds = {"shortcut", "relu"},
     .fused = make_fused<AddRelu>,
 });
 

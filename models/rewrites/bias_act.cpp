@@ -21,11 +21,7 @@ class LinearRelu : public Fused {
 static const AddRewrite bias_act_rewrite({
     .name = "fuse.bias_act",
     .help = "linear + relu: bias and activation in the product's epilogue",
-    .length = 2,
-    .matches =
-        [](std::span<Child> window) {
-          return is<LinearLayer>(window[0]) && is_kind(window[1], "relu");
-        },
+    .kinds = {"linear", "relu"},
     .fused = make_fused<LinearRelu>,
 });
 

@@ -25,11 +25,10 @@ class BatchNormAct : public Fused {
 static const AddRewrite bn_act_rewrite({
     .name = "fuse.bn_act",
     .help = "batch_norm + relu or gelu in one pass; for backward, relu saves a bit an element",
-    .length = 2,
+    .kinds = {"batch_norm", ""},
     .matches =
         [](std::span<Child> window) {
-          return is<BatchNormLayer>(window[0]) &&
-                 (is_kind(window[1], "relu") || is_kind(window[1], "gelu"));
+          return is_kind(window[1], "relu") || is_kind(window[1], "gelu");
         },
     .fused = make_fused<BatchNormAct>,
 });

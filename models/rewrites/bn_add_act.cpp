@@ -37,12 +37,7 @@ class BatchNormAddRelu : public Fused {
 static const AddRewrite bn_add_act_rewrite({
     .name = "fuse.bn_add_act",
     .help = "batch_norm + shortcut + relu in one pass, a bit an element for backward",
-    .length = 3,
-    .matches =
-        [](std::span<Child> window) {
-          return is<BatchNormLayer>(window[0]) && is<Shortcut>(window[1]) &&
-                 is_kind(window[2], "relu");
-        },
+    .kinds = {"batch_norm", "shortcut", "relu"},
     .fused = make_fused<BatchNormAddRelu>,
 });
 

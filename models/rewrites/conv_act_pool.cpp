@@ -26,17 +26,15 @@ class ConvActPool : public Fused {
 }  // namespace
 
 static bool matches_conv_act_pool(std::span<Child> window) {
-  const auto* const conv = dynamic_cast<Conv2dLayer*>(window[0].module.get());
-  const auto* const pool = dynamic_cast<PoolLayer*>(window[2].module.get());
-  if (!conv || !pool || !is_kind(window[1], "relu")) return false;
-  return conv->options().stride == 1 && conv->options().bias && is_kind(window[2], "max_pool2d") &&
-         pool->options().kernel == 2 && pool->options().stride == 2 && pool->options().padding == 0;
+  const auto& conv = dynamic_cast<Conv2dLayer&>(*window[0].module).options();
+  const auto& pool = dynamic_cast<MaxPoolLayer&>(*window[2].module).options();
+  return conv.stride == 1 && conv.bias && pool.kernel == 2 && pool.stride == 2 && pool.padding == 0;
 }
 
 static const AddRewrite conv_act_pool_rewrite({
     .name = "fuse.conv_act_pool",
     .help = "conv2d + relu + max_pool2d in one kernel; on a CPU the batch is in the vector lanes",
-    .length = 3,
+    .kinds = {"conv2d", "relu", "max_pool2d"},
     .matches = matches_conv_act_pool,
     .fused = make_fused<ConvActPool>,
 });

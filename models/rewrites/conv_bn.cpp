@@ -111,11 +111,8 @@ static const AddRewrite conv_bn_rewrite({
     .name = "fuse.conv_bn",
     .help = "conv2d + batch_norm, without a gradient: one convolution",
     .stage = Rewrite::fuse_rest,
-    .length = 2,
-    .matches =
-        [](std::span<Child> window) {
-          return is<Conv2dLayer>(window[0]) && behind(*window[1].module).norm;
-        },
+    .kinds = {"conv2d", ""},
+    .matches = [](std::span<Child> window) { return behind(*window[1].module).norm != nullptr; },
     .fused = make_fused<ConvBatchNorm>,
 });
 

@@ -10,9 +10,6 @@ namespace bellows {
 
 namespace {
 
-// Number of modules: conv, bn, relu, .. conv, bn, shortcut, relu.
-constexpr size_t length_of(size_t convs) { return 3 * convs + 1; }
-
 bool is_conv_norm(const Child& conv, const Child& norm) {
   const auto* const layer = dynamic_cast<Conv2dLayer*>(conv.module.get());
   const auto* const after = dynamic_cast<BatchNormLayer*>(norm.module.get());
@@ -60,26 +57,27 @@ class ConvNorm : public Fused {
   Shortcut& shortcut_;
 };
 
-template <size_t convs> bool matches(std::span<Child> window) {
-  for (size_t i = 0; i < convs; ++i)
-    if (!is_conv_norm(window[3 * i], window[3 * i + 1])) return false;
-  for (size_t i = 0; i + 1 < convs; ++i)
-    if (!is_kind(window[3 * i + 2], "relu")) return false;
-  const Child &shortcut = window[3 * convs - 1], &relu = window[3 * convs];
-  return is<Shortcut>(shortcut) && is_identity_or_conv_norm(shortcut) && is_kind(relu, "relu");
+bool matches_block(std::span<Child> window) {
+  for (size_t i = 0; i + 1 < window.size(); i += 3)
+    if (!is_conv_norm(window[i], window[i + 1])) return false;
+  return is_identity_or_conv_norm(window[window.size() - 2]);
 }
 
-template <size_t convs> AddRewrite block_of() {
+AddRewrite block_of(const std::vector<std::string_view>& kinds) {
   return AddRewrite({.name = "fuse.conv_norm",
                      .help = "a residual block as one op: backward recomputes the outputs of its "
                              "batch_norms; on a GPU in f16 they are never written",
-                     .length = length_of(convs),
-                     .matches = matches<convs>,
+                     .kinds = kinds,
+                     .matches = matches_block,
                      .fused = make_fused<ConvNorm>});
 }
 
 }  // namespace
 
-static const AddRewrite basic = block_of<2>(), bottleneck = block_of<3>();
+static const AddRewrite basic =
+    block_of({"conv2d", "batch_norm", "relu", "conv2d", "batch_norm", "shortcut", "relu"});
+static const AddRewrite bottleneck =
+    block_of({"conv2d", "batch_norm", "relu", "conv2d", "batch_norm", "relu", "conv2d",
+              "batch_norm", "shortcut", "relu"});
 
 }  // namespace bellows

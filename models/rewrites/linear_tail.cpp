@@ -23,19 +23,12 @@ class LinearTail : public Fused {
 };
 }  // namespace
 
-static bool matches_linear_tail(std::span<Child> window) {
-  for (size_t i = 0; i < window.size(); ++i)
-    if (i % 2 ? !is_kind(window[i], "relu") : !is<LinearLayer>(window[i])) return false;
-  return true;
-}
-
 static const AddRewrite linear_tail_rewrite({
     .name = "fuse.linear_tail",
     .help =
         "three small linear layers with relu between them, and cross-entropy after them, in one "
         "kernel, on a GPU",
-    .length = 5,
-    .matches = matches_linear_tail,
+    .kinds = {"linear", "relu", "linear", "relu", "linear"},
     .fused = make_fused<LinearTail>,
 });
 

@@ -19,15 +19,10 @@ class FusedPointwise : public Fused {
 };
 }  // namespace
 
-static bool matches_pointwise(std::span<Child> window) {
-  return dynamic_cast<PointwiseLayer*>(window[0].module.get());
-}
-
 static const AddRewrite pointwise_rewrite({
     .name = "fuse.pointwise",
     .help = "each pointwise layer in one kernel, which is compiled for it on a GPU",
-    .length = 1,
-    .matches = matches_pointwise,
+    .kinds = {"pointwise"},
     .fused = make_fused<FusedPointwise>,
 });
 
