@@ -12,19 +12,11 @@ Tensor Module::operator()(const Tensor& x) {
   return forward(x);
 }
 
-static std::string join(const std::string& path, const std::string& name) {
-  return path.empty() || name.empty() ? path + name : path + "." + name;
-}
-
-template <class Fn> void Module::each(const std::string& path, const Fn& fn) const {
-  fn(path, *this);
-  for (const Child& child : children_) child.module->each(join(path, child.name), fn);
-}
-
 NamedTensors Module::parameters() const {
   NamedTensors all;
   each("", [&](const std::string& path, const Module& module) {
-    for (const Parameter& p : module.parameters_) all.push_back({join(path, p.name), p.tensor});
+    for (const Parameter& p : module.parameters_)
+      all.push_back({path_below(path, p.name), p.tensor});
   });
   return all;
 }
@@ -32,7 +24,8 @@ NamedTensors Module::parameters() const {
 NamedTensors Module::buffers() const {
   NamedTensors all;
   each("", [&](const std::string& path, const Module& module) {
-    for (const NamedTensor& b : module.buffers_) all.push_back({join(path, b.name), b.tensor});
+    for (const NamedTensor& b : module.buffers_)
+      all.push_back({path_below(path, b.name), b.tensor});
   });
   return all;
 }
@@ -45,7 +38,7 @@ void Module::train(bool on) {
 void Module::name_all(const std::string& path) {
   site_ = &site_of(path);
   for (const Child& child : children_) {
-    child.module->name_all(join(path, child.name));
+    child.module->name_all(path_below(path, child.name));
     // A fused module has no name; messages use the path of the first module it replaces.
     if (child.name.empty()) child.module->site_ = child.module->children_.front().module->site_;
   }
@@ -69,7 +62,7 @@ void Module::initialize(uint64_t seed) {
   each("", [&](const std::string& path, const Module& module) {
     for (const auto& [name, tensor, init] : module.parameters_) {
       const RngKey key{
-          .seed = seed, .purpose = Purpose::init, .site = site_of(join(path, name)).hash};
+          .seed = seed, .purpose = Purpose::init, .site = site_of(path_below(path, name)).hash};
       // Random values are indexed in row-major order, so the memory format does not change them.
       write_in(kNCHW, tensor, [&, init = init](const Tensor& t) {
         if (init.kind == Init::uniform) fill_uniform(t, -init.value, init.value, key);

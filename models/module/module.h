@@ -29,6 +29,11 @@ struct Child {
   ModulePtr module;
 };
 
+// The path of a child; one without a name has its parent's.
+inline std::string path_below(const std::string& path, const std::string& name) {
+  return path.empty() || name.empty() ? path + name : path + "." + name;
+}
+
 class Module {
  public:
   virtual ~Module() = default;
@@ -44,6 +49,11 @@ class Module {
   // Trainable leaves and other state (running statistics) of the subtree, by path: "conv1.weight".
   NamedTensors parameters() const;
   NamedTensors buffers() const;
+  // Calls fn(path, module) for this module, whose path is `path`, then for those below it.
+  template <class Fn> void each(const std::string& path, const Fn& fn) const {
+    fn(path, *this);
+    for (const Child& child : children_) child.module->each(path_below(path, child.name), fn);
+  }
   bool training() const { return training_; }
   void train(bool on);  // switches the subtree to training or, if false, to evaluation
 
@@ -69,7 +79,6 @@ class Module {
     Tensor tensor;
     Init init;
   };
-  template <class Fn> void each(const std::string& path, const Fn& fn) const;
 
   std::vector<Child> children_;
   std::vector<Parameter> parameters_;

@@ -19,18 +19,12 @@ FoldedConv fold(const Conv2dLayer& conv, const BatchNormLayer& norm) {
   return {mul(conv.weight(), reshape(s, {s.numel(), 1, 1, 1})), add(norm.bias(), mul(moved, s))};
 }
 
-// Modules without children, in the order in which they run, with their paths. Fused modules have no
-// name, so their parts keep the paths they had.
-static void add_leaves(const Module& module, const std::string& path,
-                       std::vector<std::pair<std::string, const Module*>>& leaves) {
-  if (module.children().empty()) leaves.emplace_back(path, &module);
-  for (const auto& [name, child] : module.children())
-    add_leaves(*child, path.empty() || name.empty() ? path + name : cat(path, ".", name), leaves);
-}
-
 std::vector<FoldedPair> fold_all(const Module& root) {
+  // Modules without children, in the order in which they run.
   std::vector<std::pair<std::string, const Module*>> leaves;
-  add_leaves(root, "", leaves);
+  root.each("", [&](const std::string& path, const Module& module) {
+    if (module.children().empty()) leaves.emplace_back(path, &module);
+  });
   std::vector<FoldedPair> all;
   const auto parent = [](const std::string& path) { return path.substr(0, path.rfind('.') + 1); };
   for (size_t i = 1; i < leaves.size(); ++i) {
