@@ -11,10 +11,9 @@ void count_root_bytes(const ProcessGroup& group, size_t bytes) {
   if (group.rank() == 0) trace::count<"dist.root_bytes">(int64_t(bytes) * (group.world() - 1));
 }
 
-// Calls fn(), which waits for the other ranks, and counts its time as the reducer does.
-template <class Fn> static void count_wait(const Fn& fn) {
+void count_wait(const std::function<void()>& wait) {
   const int64_t begin = trace::now_ns();
-  fn();
+  wait();
   trace::count<"dist.exposed_wait_ns">(trace::now_ns() - begin);
 }
 

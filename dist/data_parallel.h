@@ -1,6 +1,7 @@
 // DataParallel: rank 0 holds the model, and the other ranks compute for it, as the devices of
 // PyTorch's DataParallel do for the first one. This is dp, which the toggle ddp replaces.
 #pragma once
+#include <functional>
 #include "core/tensor/step_state.h"
 #include "core/tensor/tensor.h"
 #include "dist/groups/process_group.h"
@@ -10,6 +11,8 @@ namespace bellows {
 // Adds bytes that rank 0 sends to or receives from each of the other ranks to the counter
 // dist.root_bytes. Call on every rank; rank 0 counts.
 void count_root_bytes(const ProcessGroup& group, size_t bytes);
+// Calls wait(), which waits for the other ranks, and adds its time to dist.exposed_wait_ns.
+void count_wait(const std::function<void()>& wait);
 
 // All ranks pass the same parameters in the same order; the group must outlive this object. Members
 // wait for the other ranks, and throw as the group does (exit 7). dist.exposed_wait_ns counts the

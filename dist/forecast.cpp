@@ -50,10 +50,15 @@ Forecast forecast(const ComputeProfile& profile, const DistOptions& options, int
   return all;
 }
 
-std::vector<double> bucket_ladder(const ComputeProfile& profile) {
+double ComputeProfile::bytes() const {
   double bytes = 0;
-  for (const auto& [size, ready_s] : profile.gradients)
+  for (const auto& [size, ready_s] : gradients)
     bytes += double(size.numel) * double(size_of(size.dtype));
+  return bytes;
+}
+
+std::vector<double> bucket_ladder(const ComputeProfile& profile) {
+  const double bytes = profile.bytes();
   std::vector<double> ladder = {1.0 / 64};
   while (ladder.back() * (1 << 20) < bytes) ladder.push_back(2 * ladder.back());
   return ladder;

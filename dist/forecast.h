@@ -35,6 +35,7 @@ struct GradientTime {
 struct ComputeProfile {
   std::vector<GradientTime> gradients;  // ascending ready_s; backward ends with the last one
   double step_s = 0;
+  double bytes() const;  // of all gradients
 };
 
 struct BucketTime {

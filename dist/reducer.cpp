@@ -17,7 +17,8 @@ Reducer::Reducer(ProcessGroup& group, const DistOptions& options, const NamedTen
     parameters_.push_back({name, leaf});
   }
   if (alone()) return;
-  start_from_rank_zero(parameters, buffers);
+  broadcast_from_root(group, parameters);
+  broadcast_from_root(group, buffers);
   if (!options.ddp && group.world() > 1) {
     dp_.emplace(group, parameters);
     return;
@@ -32,16 +33,6 @@ Reducer::~Reducer() {
     on_grad_ready(p.leaf, nullptr);
     place_grad(p.leaf, {});
   }
-}
-
-void Reducer::start_from_rank_zero(const NamedTensors& parameters, const NamedTensors& buffers) {
-  std::vector<WorkPtr> works;
-  for (const NamedTensors* list : {&parameters, &buffers})
-    for (const auto& [name, t] : *list) {
-      works.push_back(group_.broadcast(flat(t), 0, name));
-      t.raise_version();
-    }
-  for (const WorkPtr& work : works) work->wait();
 }
 
 // Allocates buckets outside the memory pool of captured updates, because they outlive those.
@@ -136,9 +127,7 @@ void Reducer::send(Bucket& bucket) {
 }
 
 void Reducer::receive(Bucket& bucket) {
-  const int64_t begin = trace::now_ns();
-  std::exchange(bucket.work, {})->wait();
-  trace::count<"dist.exposed_wait_ns">(trace::now_ns() - begin);
+  count_wait([&] { std::exchange(bucket.work, {})->wait(); });
   if (bucket.wire.defined()) copy_into(bucket.values, bucket.wire);
   for (const size_t i : bucket.members) {
     Parameter& p = parameters_[i];

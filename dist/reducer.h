@@ -95,7 +95,6 @@ class Reducer {
     WorkPtr work = {};            // on its way
   };
 
-  void start_from_rank_zero(const NamedTensors& parameters, const NamedTensors& buffers);
   void make_buckets();
   void ready(size_t parameter);
   void send(Bucket& bucket);

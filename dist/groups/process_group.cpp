@@ -7,6 +7,15 @@
 
 namespace bellows {
 
+void broadcast_from_root(ProcessGroup& group, const NamedTensors& tensors) {
+  std::vector<WorkPtr> works;
+  for (const auto& [name, t] : tensors) {
+    works.push_back(group.broadcast(flat(t.detach()), 0, name));
+    t.raise_version();
+  }
+  for (const WorkPtr& work : works) work->wait();
+}
+
 const char* name_of(Reduction reduction) { return reduction == Reduction::sum ? "sum" : "mean"; }
 
 void check_collective(const ProcessGroup& group, Device device, const Tensor& t,

@@ -69,6 +69,9 @@ class ProcessGroup {
   virtual void leave(const std::string& cause) = 0;  // abort(), with a cause that names the rank
 };
 
+// Gives all ranks the values of rank 0.
+void broadcast_from_root(ProcessGroup& group, const NamedTensors& tensors);
+
 // Returns "sum" or "mean".
 const char* name_of(Reduction reduction);
 // Throws Error, exit 2, unless `t` fits a group whose tensors are on `device`; `what` as above.

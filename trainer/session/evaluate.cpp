@@ -165,16 +165,8 @@ Tensor sum_of(const Tensor& so_far, const Tensor& logits, double weight) {
 // the average of the parameters.
 void share_buffers(const Session& session) {
   if (session.ranks.world == 1) return;
-  std::vector<WorkPtr> sent;
-  const auto send = [&](const NamedTensors& list) {
-    for (const auto& [name, tensor] : list) {
-      tensor.raise_version();
-      sent.push_back(session.group->broadcast(flat(tensor.detach()), 0, name));
-    }
-  };
-  send(session.model->buffers());
-  if (session.by_root()) send(session.parameters);
-  for (const WorkPtr& work : sent) work->wait();
+  broadcast_from_root(*session.group, session.model->buffers());
+  if (session.by_root()) broadcast_from_root(*session.group, session.parameters);
 }
 
 }  // namespace

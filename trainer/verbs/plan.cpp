@@ -114,13 +114,6 @@ static Network network_of(const PlanLine& given) {
           given.ranks_per_node, algorithm_of(given.algorithm)};
 }
 
-static double bytes_of(const ComputeProfile& profile) {
-  double bytes = 0;
-  for (const auto& [size, ready_s] : profile.gradients)
-    bytes += double(size.numel) * double(size_of(size.dtype));
-  return bytes;
-}
-
 static RankRow row_of(int64_t ranks, const ComputeProfile& profile, const DistOptions& options,
                       const Network& network) {
   const auto of = [&](const DistOptions& changed) {
@@ -144,7 +137,7 @@ static void print(const std::vector<RankRow>& rows, const ComputeProfile& profil
   const double step = profile.step_s, backward_end = profile.gradients.back().ready_s;
   say(cat("one rank here: ", ms(step), " ms an update"));
   say(cat(count_of(std::ssize(profile.gradients), "gradient"),
-          fmt::format(", {:.2f} MiB, ready from ", bytes_of(profile) / (1 << 20)),
+          fmt::format(", {:.2f} MiB, ready from ", profile.bytes() / (1 << 20)),
           ms(profile.gradients.front().ready_s), " to ", ms(backward_end), " ms"));
   say(fmt::format("network: {} us, {} Gbit/s between machines of {}; algorithm: {}",
                   given.latency_us, given.gbps, count_of(given.ranks_per_node, "rank"),
@@ -226,13 +219,13 @@ static int run_plan(CommandLine& line, const Arguments& args) {
   const int64_t ends = overlap_ends(profile, options, ranks.back(), network);
   if (!given.svg.empty()) {
     const std::string svg = chart_of(config.plan.name, ranks, rows, profile.step_s);
-    write_file(given.svg, bellows::bytes_of(svg));
+    write_file(given.svg, bytes_of(svg));
   }
   if (!given.json) return print(rows, profile, given, options, ends), 0;
   Json object = {{"step_s", profile.step_s},
                  {"first_ready_s", profile.gradients.front().ready_s},
                  {"backward_end_s", profile.gradients.back().ready_s},
-                 {"bytes", bytes_of(profile)},
+                 {"bytes", profile.bytes()},
                  {"overlap_ends", ends ? Json(ends) : Json()},
                  {"rows", Json::array()}};
   for (const RankRow& r : rows) object["rows"].push_back(json_of(r, profile, options, network));
