@@ -208,8 +208,8 @@ class ReadToggles {
 
 // Returns the advice to set the toggle to `value`, in the form that the source of `given` takes.
 static std::string setting(const Value& given, const Toggle& toggle, const std::string& value) {
-  return given.origin == "command line" ? cat("toggles.", toggle.name, "=", value)
-                                        : cat("toggles: {", toggle.name, ": ", value, "}");
+  return given.origin == kCommandLine ? cat("toggles.", toggle.name, "=", value)
+                                      : cat("toggles: {", toggle.name, ": ", value, "}");
 }
 
 // Returns the advice to set the toggle so that option `key` is as `given`. If no value does that,

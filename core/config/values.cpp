@@ -22,7 +22,7 @@ static std::string at(const Value& value) {
 
 // Returns "key: text" as the source of `given` takes it: on a command line, as one word.
 static std::string advice(const Value& given, const std::string& key, const std::string& text) {
-  return given.origin == "command line" ? quoted(cat(key, "=", text)) : cat(key, ": ", text);
+  return given.origin == kCommandLine ? quoted(cat(key, "=", text)) : cat(key, ": ", text);
 }
 
 // Returns whether only some YAML readers take the text as a number: `010`, `+5`, `.5`, `0x10`,

@@ -9,9 +9,10 @@
 
 namespace bellows {
 
+inline constexpr const char* kCommandLine = "command line";  // origin of key=value
 struct Value {
   std::string text;
-  std::string origin = "default";  // or "configs/lenet.yaml:12:3", "command line", ...
+  std::string origin = "default";  // or "configs/lenet.yaml:12:3", kCommandLine, ...
   auto operator<=>(const Value&) const = default;
 };
 using Values = std::map<std::string, Value>;

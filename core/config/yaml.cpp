@@ -145,7 +145,7 @@ class Flatten : public YAML::EventHandler {
   void store(const std::string& path, const std::string& text, const YAML::Mark& mark) {
     const auto key = keys_.find(path);
     const YAML::Mark& at = key == keys_.end() ? mark : key->second;
-    values[path] = {text, root_.empty() ? place(name_, at) : "command line"};
+    values[path] = {text, root_.empty() ? place(name_, at) : kCommandLine};
   }
 
   std::string name_, root_;

@@ -3,11 +3,17 @@
 #pragma once
 #include <limits>
 #include "core/tensor/tensor.h"
-#include "data/loader/uneven.h"
 
 namespace bellows {
 
 class Visitor;
+
+// Treatment of the last samples of an epoch if they do not fill a batch on each rank.
+enum class Uneven {
+  drop,  // the last, incomplete round of batches is left out
+  pad,   // adds samples from the beginning of the epoch, so all ranks have the same number
+  join,  // ranks may have fewer samples or none; means count existing samples only
+};
 
 // Part of the samples that a rank takes. Round b of an epoch is a batch of every rank: samples
 // [b * world * batch, (b + 1) * world * batch) of the order, of which each rank takes a block. So

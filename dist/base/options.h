@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include "core/config/choice.h"
-#include "data/loader/uneven.h"
+#include "data/loader/sampler.h"
 
 namespace bellows {
 

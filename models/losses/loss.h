@@ -33,6 +33,14 @@ inline Tensor criterion(const ModelOutput& output, const Tensor& labels,
   return criterion({.output = output, .labels = labels}, options);
 }
 
+struct LossTerm {
+  std::string name;  // "loss.l1", as in the log; a second l1 is "loss.l1_2"
+  Choice<LossFunction> loss;
+  double weight = 1;
+};
+// Returns the terms of a sum in their order. Any other loss is its own only term.
+std::vector<LossTerm> terms_of(const LossOptions& options);
+
 // Returns output - one_hot(labels), (N, C), in f32 under amp. `loss` begins the messages of errors.
 Tensor one_hot_error(const char* loss, const LossInput& in);
 

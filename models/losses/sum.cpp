@@ -1,7 +1,7 @@
 // A weighted sum of losses. The log shows each term without its weight, as "loss.<name>":
 //   loss: {name: sum, terms: [{name: cross_entropy}, {name: l1, weight: 0.1}]}
 #include "core/config/visitor.h"
-#include "models/losses/terms.h"
+#include "models/losses/loss.h"
 #include "ops/elementwise.h"
 
 namespace bellows {

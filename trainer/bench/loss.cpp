@@ -1,10 +1,10 @@
 // trainer bench loss: forward and backward time of each term of the loss, beside the model's own.
+#include "models/losses/loss.h"
 #include <fmt/format.h>
 #include <algorithm>
 #include "autograd/backward.h"
 #include "core/base/output.h"
 #include "core/config/config.h"
-#include "models/losses/terms.h"
 #include "ops/elementwise.h"
 #include "plan/toggle.h"
 #include "trainer/bench/bench.h"

@@ -35,8 +35,7 @@ using Chain = std::vector<Child*>;
 static void collect(Module& module, const std::string& path, Chain chain,
                     std::map<std::string, Chain>& all) {
   for (Child& child : module.children()) {
-    const bool joined = path.empty() || child.name.empty();
-    const std::string name = joined ? path + child.name : path + "." + child.name;
+    const std::string name = path_below(path, child.name);
     chain.push_back(&child);
     if (!child.name.empty()) all[name] = chain;
     collect(*child.module, name, chain, all);
