@@ -47,8 +47,10 @@ struct Curve {
   double min_lr = 0;        // reactions lower no rate below it
 };
 
+using MakeCurve = Curve(const Horizon&);
+
 struct ScheduleOptions {
-  Choice<Curve(const Horizon&)> curve{"constant"};
+  Choice<MakeCurve> curve{"constant"};
   int64_t warmup_updates = 0;
   double warmup_epochs = 0;  // added to warmup_updates
   double warmup_from = 0.01;

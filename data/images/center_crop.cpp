@@ -15,8 +15,7 @@ void visit(Visitor& v, CenterCropOptions& o) {
 
 }  // namespace
 
-static std::shared_ptr<const Transform> make_center_crop(const CenterCropOptions& o,
-                                                         const DatasetInfo&) {
+static TransformPtr make_center_crop(const CenterCropOptions& o, const DatasetInfo&) {
   const Edit edit{.kind = Edit::Kind::center, .size = o.size};
   return std::make_shared<EditTransform>(edit, edit);
 }

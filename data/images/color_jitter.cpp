@@ -62,8 +62,7 @@ class ColorJitter : public RandomTransform {
 
 }  // namespace
 
-static std::shared_ptr<const Transform> make_color_jitter(const ColorJitterOptions& o,
-                                                          const DatasetInfo& info) {
+static TransformPtr make_color_jitter(const ColorJitterOptions& o, const DatasetInfo& info) {
   CHECK(info.sample[0] == 3 && info.mean.size() == 3,
         "color_jitter takes red, green and blue; the data set's images are ", info.sample);
   float gray = 0;

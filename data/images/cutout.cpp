@@ -16,7 +16,7 @@ void visit(Visitor& v, CutoutOptions& o) {
 
 }  // namespace
 
-static std::shared_ptr<const Transform> make_cutout(const CutoutOptions& o, const DatasetInfo&) {
+static TransformPtr make_cutout(const CutoutOptions& o, const DatasetInfo&) {
   return std::make_shared<EditTransform>(Edit{.kind = Edit::Kind::cutout, .size = o.size});
 }
 

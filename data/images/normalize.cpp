@@ -57,8 +57,7 @@ std::vector<TransformChoice> with_statistics(std::vector<TransformChoice> list,
   return list;
 }
 
-static std::shared_ptr<const Transform> make_normalize(const NormalizeOptions& o,
-                                                       const DatasetInfo& info) {
+static TransformPtr make_normalize(const NormalizeOptions& o, const DatasetInfo& info) {
   const std::vector<float> mean = or_else(o.mean, info.mean), std = or_else(o.std, info.std);
   const size_t channels = info.sample[0];
   CHECK(mean.size() == channels && std.size() == channels, "normalize: ", mean.size(),

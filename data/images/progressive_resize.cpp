@@ -64,8 +64,7 @@ class ProgressiveResize : public Transform {
 
 }  // namespace
 
-static std::shared_ptr<const Transform> make_progressive_resize(const ProgressiveResizeOptions& o,
-                                                                const DatasetInfo&) {
+static TransformPtr make_progressive_resize(const ProgressiveResizeOptions& o, const DatasetInfo&) {
   CHECK(o.first_epoch <= o.last_epoch, "progressive_resize: the last epoch, ", o.last_epoch,
         ", comes before the first, ", o.first_epoch);
   return std::make_shared<ProgressiveResize>(o);

@@ -18,8 +18,7 @@ void visit(Visitor& v, RandomCropOptions& o) {
 
 }  // namespace
 
-static std::shared_ptr<const Transform> make_random_crop(const RandomCropOptions& o,
-                                                         const DatasetInfo&) {
+static TransformPtr make_random_crop(const RandomCropOptions& o, const DatasetInfo&) {
   return std::make_shared<EditTransform>(Edit{.kind = Edit::Kind::crop,
                                               .size = o.size,
                                               .padding = o.padding,

@@ -21,8 +21,7 @@ void visit(Visitor& v, RandomFlipOptions& o) {
 
 }  // namespace
 
-static std::shared_ptr<const Transform> make_random_flip(const RandomFlipOptions& o,
-                                                         const DatasetInfo&) {
+static TransformPtr make_random_flip(const RandomFlipOptions& o, const DatasetInfo&) {
   return std::make_shared<EditTransform>(
       Edit{.kind = Edit::Kind::flip, .probability = o.probability, .alternate = o.alternate});
 }

@@ -67,8 +67,8 @@ class RandomResizedCrop : public RandomTransform {
 
 }  // namespace
 
-static std::shared_ptr<const Transform> make_random_resized_crop(const RandomResizedCropOptions& o,
-                                                                 const DatasetInfo&) {
+static TransformPtr make_random_resized_crop(const RandomResizedCropOptions& o,
+                                             const DatasetInfo&) {
   CHECK(o.min_scale <= o.max_scale && o.min_ratio <= o.max_ratio,
         "random_resized_crop: scales from ", o.min_scale, " to ", o.max_scale, ", ratios from ",
         o.min_ratio, " to ", o.max_ratio, "; the smaller comes first");

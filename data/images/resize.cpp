@@ -38,7 +38,7 @@ class Resize : public Transform {
 
 }  // namespace
 
-static std::shared_ptr<const Transform> make_resize(const ResizeOptions& o, const DatasetInfo&) {
+static TransformPtr make_resize(const ResizeOptions& o, const DatasetInfo&) {
   return std::make_shared<Resize>(o);
 }
 

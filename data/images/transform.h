@@ -53,7 +53,8 @@ class EditTransform final : public Transform {
   Edit training_, evaluation_;
 };
 
-using MakeTransform = std::shared_ptr<const Transform>(const DatasetInfo&);
+using TransformPtr = std::shared_ptr<const Transform>;
+using MakeTransform = TransformPtr(const DatasetInfo&);
 using TransformChoice = Choice<MakeTransform>;
 
 // Returns the list with the data set's mean and std filled into each normalize that has none, so
@@ -98,7 +99,7 @@ class Transforms {
  private:
   struct Item {
     std::string name;
-    std::shared_ptr<const Transform> transform;
+    TransformPtr transform;
     bool any_size = false;  // images before it differ in size
     bool left = false;      // to the device
   };

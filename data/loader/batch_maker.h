@@ -31,7 +31,7 @@ struct MakingTime {
 
 // Inputs that all makers of a loader share.
 struct BatchSource {
-  std::shared_ptr<const Dataset> dataset;
+  DatasetPtr dataset;
   Transforms transforms;
   uint64_t seed;
   int64_t batch_size;

@@ -30,9 +30,8 @@ static Transforms transforms_of(const DatasetInfo& info, const std::vector<Trans
           o.feed.device_augment ? DoneBy::device : DoneBy::host, o.batch.tta};
 }
 
-Loader::Loader(const std::shared_ptr<const Dataset>& dataset,
-               const std::vector<TransformChoice>& transforms, const LoaderOptions& options,
-               uint64_t seed, RankShare share)
+Loader::Loader(const DatasetPtr& dataset, const std::vector<TransformChoice>& transforms,
+               const LoaderOptions& options, uint64_t seed, RankShare share)
     : options_(options),
       source_(
           new BatchSource{.dataset = dataset,

@@ -20,9 +20,8 @@ void visit(Visitor& v, LoaderOptions& o);
 class Loader : public Feed {
  public:
   // An empty list of transforms means normalize, with the data set's own mean and std.
-  Loader(const std::shared_ptr<const Dataset>& dataset,
-         const std::vector<TransformChoice>& transforms, const LoaderOptions& options,
-         uint64_t seed, RankShare share = {});
+  Loader(const DatasetPtr& dataset, const std::vector<TransformChoice>& transforms,
+         const LoaderOptions& options, uint64_t seed, RankShare share = {});
   // Allowed in the middle of an epoch. Waits for workers that are making a batch, up to timeout_s.
   ~Loader() override;
   Loader(Loader&&) = delete;

@@ -114,7 +114,7 @@ std::optional<EncodedSample> Packed::encoded(int64_t index) const {
   return sample;
 }
 
-static std::shared_ptr<const Dataset> make_packed(const PackedOptions& o, const DatasetContext& c) {
+static DatasetPtr make_packed(const PackedOptions& o, const DatasetContext& c) {
   return std::make_shared<Packed>(o, c.split, "; pack the data set again");
 }
 

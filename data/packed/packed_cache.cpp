@@ -136,7 +136,7 @@ class CachedCopy : public Packed {
   Split split_;
   bool of_files_;
   mutable std::once_flag asked_, told_;
-  mutable std::shared_ptr<const Dataset> original_;
+  mutable DatasetPtr original_;
 };
 
 // Description of what a data set is read from.
@@ -221,9 +221,8 @@ static std::string note_of(const Dataset& copy, const Path& folder) {
   return cat("packed: ", count_of(copy.size(), "sample"), ", out of ", folder.string());
 }
 
-std::shared_ptr<const Dataset> cached_copy(const DatasetChoice& choice, Split split,
-                                           const PackedCacheOptions& options,
-                                           std::vector<std::string>& notes) {
+DatasetPtr cached_copy(const DatasetChoice& choice, Split split, const PackedCacheOptions& options,
+                       std::vector<std::string>& notes) {
   if (choice.name() == "packed") return choice.make({split});
   const Source source = read_source(choice);
   const Path folder = folder_of(choice, source);

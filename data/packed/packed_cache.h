@@ -30,8 +30,7 @@ struct PackedCacheOptions {
 // A sample that is damaged in the data set is damaged in the copy too, under the same index, and
 // its origin names the file. With `skip` this includes samples that cannot be read at all. Throws
 // Error as pack() does, and Error(Exit::storage) if the cache cannot be written.
-std::shared_ptr<const Dataset> cached_copy(const DatasetChoice& choice, Split split,
-                                           const PackedCacheOptions& options,
-                                           std::vector<std::string>& notes);
+DatasetPtr cached_copy(const DatasetChoice& choice, Split split, const PackedCacheOptions& options,
+                       std::vector<std::string>& notes);
 
 }  // namespace bellows

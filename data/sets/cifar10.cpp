@@ -74,8 +74,7 @@ static std::vector<std::string> names_of(Split split) {
   return names;
 }
 
-static std::shared_ptr<const Dataset> make_cifar10(const Cifar10Options& o,
-                                                   const DatasetContext& c) {
+static DatasetPtr make_cifar10(const Cifar10Options& o, const DatasetContext& c) {
   const std::vector<std::string> names = names_of(c.split);
   std::vector<uint8_t> pixels, labels;
   pixels.reserve(names.size() * 10000 * kPixels);

@@ -41,7 +41,8 @@ struct DatasetContext {
   // files of the training split uses these instead and does not read those files. Empty: its own.
   std::vector<std::string> classes = {};
 };
-using MakeDataset = std::shared_ptr<const Dataset>(const DatasetContext&);
+using DatasetPtr = std::shared_ptr<const Dataset>;
+using MakeDataset = DatasetPtr(const DatasetContext&);
 using DatasetChoice = Choice<MakeDataset>;
 
 // Registers, beside the entry of a data set, which files and folders it reads for both splits with

@@ -35,8 +35,8 @@ class Draw {
 // Draws all samples in parallel, into memory. draw(Draw&, pixels) writes one sample and returns its
 // label. Compute thread only.
 template <class Fn>
-std::shared_ptr<const Dataset> drawn_dataset(const DatasetInfo& info, Split split, int64_t size,
-                                             const char* name, const Fn& draw) {
+DatasetPtr drawn_dataset(const DatasetInfo& info, Split split, int64_t size, const char* name,
+                         const Fn& draw) {
   const int64_t bytes = info.sample.numel();
   std::vector<uint8_t> pixels(size * bytes), labels(size);
   parallel_for(size, 256, [&](int64_t begin, int64_t end) {

@@ -153,8 +153,7 @@ Picked pick(const ImageFolderOptions& o, const std::vector<std::string>& classes
 
 }  // namespace
 
-static std::shared_ptr<const Dataset> make_image_folder(const ImageFolderOptions& o,
-                                                        const DatasetContext& c) {
+static DatasetPtr make_image_folder(const ImageFolderOptions& o, const DatasetContext& c) {
   const fs::path folder = folder_of(o, c.split);
   refuse_missing(o, c.split);
   const bool known = !c.classes.empty();

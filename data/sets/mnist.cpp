@@ -28,7 +28,7 @@ static std::string find_mnist(const std::string& root, const std::string& stem) 
        ".gz there or in MNIST/raw; `tools/fetch_data.sh mnist` fetches it to datasets/mnist");
 }
 
-static std::shared_ptr<const Dataset> make_mnist(const MnistOptions& o, const DatasetContext& c) {
+static DatasetPtr make_mnist(const MnistOptions& o, const DatasetContext& c) {
   const std::string stem = c.split == Split::train ? "train" : "t10k";
   const std::string images_path = find_mnist(o.root, stem + "-images-idx3-ubyte");
   const std::string labels_path = find_mnist(o.root, stem + "-labels-idx1-ubyte");

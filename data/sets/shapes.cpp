@@ -170,7 +170,7 @@ DatasetInfo shapes_info(int64_t side) {
           .std = {0.27f, 0.27f, 0.27f}};
 }
 
-static std::shared_ptr<const Dataset> make_shapes(const ShapesOptions& o, const DatasetContext& c) {
+static DatasetPtr make_shapes(const ShapesOptions& o, const DatasetContext& c) {
   return drawn_dataset(shapes_info(kShapeSide), c.split, o.of(c.split), "shapes", draw_shape);
 }
 

@@ -54,8 +54,7 @@ EncodedSample draw_file(Draw& draw, const ShapesJpegOptions& o) {
 
 }  // namespace
 
-static std::shared_ptr<const Dataset> make_shapes_jpeg(const ShapesJpegOptions& o,
-                                                       const DatasetContext& c) {
+static DatasetPtr make_shapes_jpeg(const ShapesJpegOptions& o, const DatasetContext& c) {
   CHECK(o.min_side <= o.max_side, "shapes_jpeg: sides from ", o.min_side, " to ", o.max_side);
   std::vector<EncodedSample> files(o.of(c.split));
   parallel_for(static_cast<int64_t>(files.size()), 64, [&](int64_t begin, int64_t end) {

@@ -5,7 +5,6 @@ namespace bellows {
 static Curve constant(const NoOptions&, const Horizon&) {
   return [](int64_t) { return 1.0; };
 }
-static const AddEntry<Curve(const Horizon&)> constant_entry("constant", "the peak rate throughout",
-                                                            constant);
+static const AddEntry<MakeCurve> constant_entry("constant", "the peak rate throughout", constant);
 
 }  // namespace bellows

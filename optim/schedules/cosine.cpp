@@ -22,8 +22,7 @@ static Curve cosine(const CosineOptions& o, const Horizon& h) {
     return o.final_factor + (1 - o.final_factor) * falling;
   };
 }
-static const AddEntry<Curve(const Horizon&)> cosine_entry("cosine",
-                                                          "half a cosine, from the peak down",
-                                                          cosine);
+static const AddEntry<MakeCurve> cosine_entry("cosine", "half a cosine, from the peak down",
+                                              cosine);
 
 }  // namespace bellows

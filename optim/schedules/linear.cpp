@@ -17,7 +17,6 @@ void visit(Visitor& v, LinearOptions& o) {
 static Curve linear(const LinearOptions& o, const Horizon& h) {
   return [o, h](int64_t update) { return 1 + (o.final_factor - 1) * h.done(update); };
 }
-static const AddEntry<Curve(const Horizon&)> linear_entry("linear", "a line, from the peak down",
-                                                          linear);
+static const AddEntry<MakeCurve> linear_entry("linear", "a line, from the peak down", linear);
 
 }  // namespace bellows

@@ -33,8 +33,7 @@ static Curve one_cycle(const OneCycleOptions& o, const Horizon& h) {
     return anneal(1, last_factor, (at - top) / std::max(last - top, 1.0));
   };
 }
-static const AddEntry<Curve(const Horizon&)> one_cycle_entry("one_cycle",
-                                                             "up to the peak, then far down",
-                                                             one_cycle);
+static const AddEntry<MakeCurve> one_cycle_entry("one_cycle", "up to the peak, then far down",
+                                                 one_cycle);
 
 }  // namespace bellows

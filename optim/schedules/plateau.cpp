@@ -48,7 +48,8 @@ static Curve plateau(const PlateauOptions& o, const Horizon&) {
   curve.min_lr = o.min_lr;
   return curve;
 }
-static const AddEntry<Curve(const Horizon&)> plateau_entry(
-    "plateau", "drops by a factor when evaluations stop improving", plateau);
+static const AddEntry<MakeCurve> plateau_entry("plateau",
+                                               "drops by a factor when evaluations stop improving",
+                                               plateau);
 
 }  // namespace bellows

@@ -21,7 +21,6 @@ static Curve step(const StepOptions& o, const Horizon& h) {
     return std::pow(o.gamma, double(update / h.per_epoch / o.step_size));
   };
 }
-static const AddEntry<Curve(const Horizon&)> step_entry("step",
-                                                        "drops by a factor every few epochs", step);
+static const AddEntry<MakeCurve> step_entry("step", "drops by a factor every few epochs", step);
 
 }  // namespace bellows

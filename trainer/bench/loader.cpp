@@ -68,7 +68,7 @@ class DataPath {
   const BatchOptions& options_;
   const Dataset& dataset_;
   const std::vector<int64_t> samples_;
-  std::vector<std::shared_ptr<const Transform>> transforms_;
+  std::vector<TransformPtr> transforms_;
   Scratch scratch_;
   std::vector<float> batch_;
 };

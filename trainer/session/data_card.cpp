@@ -11,8 +11,7 @@
 
 namespace bellows {
 
-std::shared_ptr<const Dataset> open_set(const DataOptions& data, Split split, const Names& names,
-                                        Names& notes) {
+DatasetPtr open_set(const DataOptions& data, Split split, const Names& names, Names& notes) {
   if (!data.packed) return data.dataset.make({split, names});
   return cached_copy(
       data.dataset, split,

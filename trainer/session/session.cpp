@@ -95,9 +95,9 @@ class DescribedDataset : public Dataset {
 };
 }  // namespace
 
-static std::shared_ptr<const Dataset> open(const DataOptions& data, Split split,
-                                           const std::optional<TrainingSetInfo>& trained,
-                                           std::vector<std::string>& notes) {
+static DatasetPtr open(const DataOptions& data, Split split,
+                       const std::optional<TrainingSetInfo>& trained,
+                       std::vector<std::string>& notes) {
   if (trained && split == Split::train) return std::make_shared<DescribedDataset>(*trained);
   return open_set(data, split, trained ? class_names(trained->info) : Names(), notes);
 }

@@ -71,7 +71,7 @@ class Session {
   Ranks ranks;
   std::shared_ptr<Store> store;  // null in a world of one
   std::unique_ptr<ProcessGroup> group;
-  std::shared_ptr<const Dataset> train_set, test_set;
+  DatasetPtr train_set, test_set;
   // Both deliver only this rank's part.
   std::optional<Loader> loader;       // batches of the training set
   std::optional<Loader> test_loader;  // all of the test set, in order, not augmented

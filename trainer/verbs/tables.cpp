@@ -77,7 +77,7 @@ const std::vector<Table>& tables() {
       table_of<MakeDataset>("datasets", "data set"),
       table_of<MakeTransform>("transforms", "transform"),
       table_of<UpdateRule()>("optimizers", "optimizer"),
-      table_of<Curve(const Horizon&)>("schedules", "schedule"),
+      table_of<MakeCurve>("schedules", "schedule"),
       table_of<MakeGroup>("backends", "backend"),
       {"ops", "op", {"op", "maths"}, op_rows},
   };
