@@ -8,14 +8,13 @@ namespace bellows {
 namespace {
 class AddRelu : public Fused {
  public:
-  explicit AddRelu(std::span<Child> window) : Fused(window), shortcut_(child<Shortcut>(0)) {}
+  using Fused::Fused;
   const char* kind() const override { return "add_act"; }
 
  protected:
-  Tensor forward(const Tensor& x) override { return add_relu(x, shortcut_.value(x), Impl::fused); }
-
- private:
-  Shortcut& shortcut_;
+  Tensor forward(const Tensor& x) override {
+    return add_relu(x, child<Shortcut>(0).value(x), Impl::fused);
+  }
 };
 }  // namespace
 

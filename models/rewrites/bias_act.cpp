@@ -7,14 +7,11 @@ namespace bellows {
 namespace {
 class LinearRelu : public Fused {
  public:
-  explicit LinearRelu(std::span<Child> window) : Fused(window), linear_(child<LinearLayer>(0)) {}
+  using Fused::Fused;
   const char* kind() const override { return "bias_act"; }
 
  protected:
-  Tensor forward(const Tensor& x) override { return linear_.with_relu(x); }
-
- private:
-  LinearLayer& linear_;
+  Tensor forward(const Tensor& x) override { return child<LinearLayer>(0).with_relu(x); }
 };
 }  // namespace
 

@@ -9,7 +9,7 @@ namespace bellows {
 namespace {
 class LinearTail : public Fused {
  public:
-  explicit LinearTail(std::span<Child> window) : Fused(window) {}
+  using Fused::Fused;
   const char* kind() const override { return "linear_tail"; }
 
  protected:
