@@ -27,14 +27,9 @@ AddToggle::AddToggle(Toggle&& toggle, const char* file) {
   toggles().push_back(std::move(toggle));
 }
 
-static bool moved(const Counters& counters, const char* name) {
-  const auto found = counters.find(name);
-  return found != counters.end() && found->second > 0;
-}
-
 Same promise(const Toggle& toggle, const Counters& off, const Counters& on) {
-  if (moved(off, toggle.statistical_where)) return Same::statistical;
-  return moved(on, toggle.close_where) ? Same::close : toggle.same;
+  if (trace::value_of(off, toggle.statistical_where) > 0) return Same::statistical;
+  return trace::value_of(on, toggle.close_where) > 0 ? Same::close : toggle.same;
 }
 
 const Toggle* find_toggle(const std::string& name) {

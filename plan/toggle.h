@@ -2,6 +2,7 @@
 // and a pure function that edits the Plan; it has no hooks. No two toggles set the same option, so
 // their order cannot matter.
 #pragma once
+#include "core/base/trace.h"
 #include "core/config/values.h"
 #include "plan/plan.h"
 
@@ -59,7 +60,7 @@ struct AddToggle {
 };
 // Returns the equality that the toggle promises for two runs, given how much each trace counter
 // increased in the run without it (`off`) and with it (`on`).
-using Counters = std::map<std::string, int64_t>;
+using trace::Counters;
 Same promise(const Toggle& toggle, const Counters& off, const Counters& on);
 
 // Finds a toggle by its name or one of its aliases; null if there is none.

@@ -36,7 +36,7 @@ struct Times {
   std::vector<double> ms;      // of each step, on the device's clock
   std::vector<double> cpu_ms;  // of each step, CPU time of the process
   double wall_ms = 0;          // of all steps, from an idle device to an idle device
-  Counts moved;  // increase of each counter over all steps, without the final synchronization
+  Counters moved;  // increase of each counter over all steps, without the final synchronization
 };
 // Runs steps until there are `steps` of them and `seconds` have passed. The host does not wait
 // between them.

@@ -34,8 +34,8 @@ double NoiseStep::loss() const {
   return sum;
 }
 
-static Counts moved_since(const Counts& before) {
-  Counts moved = trace::counters();
+static Counters moved_since(const Counters& before) {
+  Counters moved = trace::counters();
   for (const auto& [name, value] : before) moved[name] -= value;
   std::erase_if(moved, [](const auto& counter) { return counter.second == 0; });
   return moved;
@@ -46,7 +46,7 @@ Times time_steps(NoiseStep& step, int64_t steps, double seconds) {
   Times times;
   std::deque<Moment> passed;  // deque: a Moment cannot be moved
   synchronize(stream);
-  const Counts before = trace::counters();
+  const Counters before = trace::counters();
   const int64_t begin = time_ns(Clock::wall);
   passed.emplace_back(stream);
   while (int64_t(passed.size()) <= steps || seconds_since(begin) < seconds) {

@@ -32,9 +32,14 @@ Counter& counter(std::string_view name) {
   return collected().counters[std::string(name)];
 }
 
-std::map<std::string, int64_t> counters() {
+int64_t value_of(const Counters& counters, const std::string& name) {
+  const auto found = counters.find(name);
+  return found == counters.end() ? 0 : found->second;
+}
+
+Counters counters() {
   const std::lock_guard lock(collected().mutex);
-  std::map<std::string, int64_t> values;
+  Counters values;
   for (const auto& [name, counter] : collected().counters) values[name] = counter.value();
   return values;
 }

@@ -21,7 +21,9 @@ class Counter {
 
 // Returns the counter of that name, created on first use. Thread-safe. Its address never changes.
 Counter& counter(std::string_view name);
-std::map<std::string, int64_t> counters();  // values of all counters that exist
+using Counters = std::map<std::string, int64_t>;
+Counters counters();                                                  // values of all that exist
+int64_t value_of(const Counters& counters, const std::string& name);  // 0 if it does not exist
 
 // Adds n to a counter, which it looks up only once:  trace::count<"data.pinned_copy">();
 template <size_t size> struct CounterName {  // makes a literal a template argument

@@ -32,9 +32,9 @@ StepRequest request_of(const Words& words, const char* device = "cpu") {
 }
 
 struct Steady {
-  Counts moved;  // over three steps
-  double loss;   // after seven
-  int64_t peak;  // bytes
+  Counters moved;  // over three steps
+  double loss;     // after seven
+  int64_t peak;    // bytes
 };
 Steady steady(const Words& words, const char* device = "cpu") {
   NoiseStep step(config_of(request_of(words, device)).plan);

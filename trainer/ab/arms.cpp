@@ -75,15 +75,10 @@ Speedup arm_speedup(const std::vector<const AbArm*>& others, const AbArm& arm,
 
 // ---- counters
 
-static int64_t count_of(const Counters& counters, const std::string& name) {
-  const auto found = counters.find(name);
-  return found == counters.end() ? 0 : found->second;
-}
-
 int64_t footprint(const Toggle& toggle, const AbArm& arm) {
   int64_t count = 0;
   for (const AbProcess& process : arm.processes)
-    count += count_of(process.end.counters, toggle.footprint);
+    count += trace::value_of(process.end.counters, toggle.footprint);
   return count;
 }
 
@@ -91,8 +86,8 @@ static double per_step(const AbArm& arm, const std::string& name) {
   int64_t steps = 0, count = 0;
   for (const AbProcess& process : arm.processes) {
     for (const AbBlock& block : process.blocks) steps += block.steps;
-    count +=
-        count_of(process.blocks.back().counters, name) - count_of(process.warmup.counters, name);
+    count += trace::value_of(process.blocks.back().counters, name) -
+             trace::value_of(process.warmup.counters, name);
   }
   return double(count) / double(steps);
 }

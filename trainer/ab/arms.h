@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include "core/base/json.h"
 #include "core/base/statistics.h"
+#include "core/base/trace.h"
 #include "core/device/timer.h"
 #include "core/tensor/tensor.h"
 #include "plan/run_options.h"
@@ -23,7 +24,7 @@ namespace bellows {
 struct Config;
 struct Plan;
 struct Toggle;
-using Counters = std::map<std::string, int64_t>;  // as in plan/toggle.h
+using trace::Counters;
 
 // step: training steps only, without evaluation and checkpoints. epoch: whole epochs, with their
 // start, evaluation and checkpoint. target: whole runs, until they reach a target; each round has

@@ -42,8 +42,7 @@ int64_t Evidence::workers() const {
 }
 
 int64_t Evidence::counted(const std::string& counter) const {
-  const auto at = counters.find(counter);
-  return at == counters.end() ? 0 : at->second;
+  return trace::value_of(counters, counter);
 }
 
 // ---- measured here

@@ -307,7 +307,7 @@ static std::optional<Position> begin_run(Session& session, const Config& config,
 
 // `shared`: receives the folder of rank 0.
 static int run_in(Session& session, const RunRequest& request, Start& start, Path& shared,
-                  const Counts& before) {
+                  const Counters& before) {
   const LogOutput voice = voice_of(session);
   const LinePrinter speaker(session.plan.log.format, voice);
   const auto at = begin_run(session, request.config, start, speaker);
@@ -381,7 +381,7 @@ int run_training(RunRequest request) {
   return as_rank(request.config, [&] {
     Start start = start_of(request);
     settle_batch_size(request.config, start.saved, start.notes);
-    const Counts before = trace::counters();
+    const Counters before = trace::counters();
     Session session(request.config.plan);
     return with_ranks(
         session, [&](Path& folder) { return run_in(session, request, start, folder, before); });

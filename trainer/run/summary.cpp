@@ -104,13 +104,12 @@ static std::string damaged_line() {
 // With debug.lock_stats: number and duration of waits per lock.
 static Lines lock_lines() {
   Lines lines;
-  const Counts counts = trace::counters();
+  const Counters counts = trace::counters();
   for (const auto& [name, count] : counts) {
     if (!name.starts_with("lock.") || !name.ends_with(".contended") || count == 0) continue;
     const std::string lock = name.substr(0, name.rfind('.'));
-    const auto waited = counts.find(lock + ".wait_ns");
     lines.push_back(fmt::format("{}: waited for {}, {:.3f} ms", lock, count_of(count, "time"),
-                                waited == counts.end() ? 0 : waited->second * 1e-6));
+                                1e-6 * double(trace::value_of(counts, lock + ".wait_ns"))));
   }
   return lines.empty() ? Lines{"locks: no thread waited"} : lines;
 }
@@ -166,15 +165,13 @@ Scalars totals(const Session& session, const Outcome& outcome) {
   return values;
 }
 
-std::vector<ToggleUse> toggle_uses(const Config& config, const Counts& before,
-                                   const Counts& after) {
+std::vector<ToggleUse> toggle_uses(const Config& config, const Counters& before,
+                                   const Counters& after) {
   std::vector<ToggleUse> uses;
   for (const Toggle* toggle : toggles_on(config)) {
-    const auto value = [&](const Counts& counts) {
-      const auto at = counts.find(toggle->footprint);
-      return at == counts.end() ? 0 : at->second;
-    };
-    uses.push_back({toggle, config.toggles.at(toggle->name), value(after) - value(before)});
+    const int64_t count =
+        trace::value_of(after, toggle->footprint) - trace::value_of(before, toggle->footprint);
+    uses.push_back({toggle, config.toggles.at(toggle->name), count});
   }
   for (ToggleUse& use : uses)
     use.superseded = std::ranges::any_of(uses, [&](const ToggleUse& other) {

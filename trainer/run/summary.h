@@ -7,7 +7,6 @@
 namespace bellows {
 
 using Lines = std::vector<std::string>;
-using Counts = std::map<std::string, int64_t>;
 
 std::string toggle_line(const Config& config);  // toggles that are on
 Lines summary(const Session& session, const Outcome& outcome);
@@ -21,7 +20,8 @@ struct ToggleUse {
   int64_t count = 0;
   bool superseded = false;  // by another toggle, which ran
 };
-std::vector<ToggleUse> toggle_uses(const Config& config, const Counts& before, const Counts& after);
+std::vector<ToggleUse> toggle_uses(const Config& config, const Counters& before,
+                                   const Counters& after);
 
 // Reports toggles that were on and never ran: a warning for those that the user set, a line for
 // those that a default or a preset switched on. Skips superseded ones.
