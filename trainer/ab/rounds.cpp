@@ -46,7 +46,7 @@ class RankLink {
   RankLink(const DistOptions& dist, double timeout_s)
       : rank_(this_rank(dist).rank),
         store_(meet(this_rank(dist), dist)),
-        timeout_(int64_t(1000 * timeout_s)) {}
+        timeout_(timeout_of(timeout_s)) {}
 
   bool is_first() const { return rank_ == 0; }
   // Returns the setting for the next arm, the same on all ranks; none in a world of one.

@@ -29,7 +29,7 @@ class Bench {
       : store_(meet(ranks, options_)),
         group_(
             Choice<MakeGroup>("gloo").make({.ranks = ranks, .store = store_, .options = options_})),
-        mesh_(ranks, *store_, "bench/", Timeout(int64_t(1000 * options_.timeout_s))) {}
+        mesh_(ranks, *store_, "bench/", timeout_of(options_.timeout_s)) {}
 
   // Returns the median time in seconds that a small all-reduce costs a caller who reads the result
   // after other work, as the vote of each update does (trainer/run/consensus.h).

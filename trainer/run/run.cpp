@@ -247,7 +247,7 @@ static Path shared_folder(const Session& session, const Path& folder) {
   if (session.ranks.world == 1) return folder;
   const std::string key = "run/folder";
   if (session.ranks.rank == 0) return session.store->set(key, folder.string()), folder;
-  const Timeout timeout(int64_t(1000 * session.plan.dist.timeout_s));
+  const Timeout timeout = timeout_of(session.plan.dist.timeout_s);
   const Path shared = session.store->get(key, timeout);
   std::error_code none;
   return fs::is_directory(shared, none) ? shared : Path();
@@ -270,7 +270,7 @@ static void gather_damaged(const Session& session) {
   }
   std::set<std::string> all;
   for (const std::string& origin : mine) all.insert(on_one_line(origin));
-  const Timeout timeout(int64_t(1000 * session.plan.dist.timeout_s));
+  const Timeout timeout = timeout_of(session.plan.dist.timeout_s);
   for (int rank = 1; rank < session.ranks.world; ++rank) {
     std::istringstream lines(session.store->get(key(rank), timeout));
     std::string line;
