@@ -22,6 +22,12 @@ Shape image_shape(std::span<const uint8_t> file);
 // and decode_png() for this and for errors. Thread-safe. Counters: decode.pixels and, if fewer
 // pixels were decoded than the image has, decode.scaled_images.
 Sample decode_image(std::span<const uint8_t> file, Scratch& scratch, const ViewOf& wanted = {});
+// The same for a file with its label.
+inline Sample decode_image(const EncodedSample& from, Scratch& scratch, const ViewOf& wanted) {
+  Sample sample = decode_image(from.file, scratch, wanted);
+  sample.label = from.label;
+  return sample;
+}
 
 // ---- JPEG, with libjpeg-turbo
 

@@ -45,9 +45,7 @@ class ImageFolder : public Dataset {
   int64_t size() const override { return static_cast<int64_t>(files_.paths.size()); }
   const DatasetInfo& info() const override { return info_; }
   Sample at_least(int64_t index, const ViewOf& wanted, Scratch& scratch) const override {
-    Sample sample = decode_image(read_bytes(files_.paths[index]), scratch, wanted);
-    sample.label = files_.labels[index];
-    return sample;
+    return decode_image(*encoded(index), scratch, wanted);
   }
   std::optional<EncodedSample> encoded(int64_t index) const override {
     return EncodedSample{read_bytes(files_.paths[index]), files_.labels[index]};

@@ -24,9 +24,7 @@ class ShapesJpeg : public Dataset {
   int64_t size() const override { return static_cast<int64_t>(files_.size()); }
   const DatasetInfo& info() const override { return info_; }
   Sample at_least(int64_t index, const ViewOf& wanted, Scratch& scratch) const override {
-    Sample sample = decode_image(files_[index].file, scratch, wanted);
-    sample.label = files_[index].label;
-    return sample;
+    return decode_image(files_[index], scratch, wanted);
   }
   std::optional<EncodedSample> encoded(int64_t index) const override { return files_[index]; }
   std::string origin(int64_t) const override { return "shapes_jpeg"; }
