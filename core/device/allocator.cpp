@@ -15,7 +15,6 @@
 #include "core/base/trace.h"
 #include "core/config/visitor.h"
 #include "core/device/device_pool.h"
-#include "core/device/guards.h"
 #include "core/device/topology.h"
 
 namespace bellows {
@@ -238,13 +237,11 @@ static void to_pool(Device device, void* memory, size_t bytes) {
   device == Device::cpu ? host_pool().release(memory, bytes) : device_pool().release(memory);
 }
 
-static void* allocate_guarded(Device device, size_t bytes) {
-  const size_t zone = guards::zone(device);
-  return guards::set_up(device, from_pool(device, bytes + 2 * zone), bytes);
-}
+static constexpr BlockSource pools{from_pool, to_pool};
+constinit std::atomic<const BlockSource*> block_source{&pools};
 
 void* allocate(Device device, size_t bytes) {
-  void* const memory = guards::on() ? allocate_guarded(device, bytes) : from_pool(device, bytes);
+  void* const memory = block_source.load()->allocate(device, bytes);
   if (allocations_logged.load(std::memory_order_relaxed)) [[unlikely]]
     note_allocation(memory, static_cast<int64_t>(bytes), static_cast<int>(device));
   return memory;
@@ -253,11 +250,7 @@ void* allocate(Device device, size_t bytes) {
 void release(Device device, void* memory, size_t bytes) noexcept {
   if (allocations_logged.load(std::memory_order_relaxed)) [[unlikely]]
     note_allocation(memory, -static_cast<int64_t>(bytes), static_cast<int>(device));
-  if (guards::any() && guards::take_down(device, memory)) [[unlikely]] {
-    const size_t zone = guards::zone(device);
-    return to_pool(device, static_cast<std::byte*>(memory) - zone, bytes + 2 * zone);
-  }
-  to_pool(device, memory, bytes);
+  block_source.load()->release(device, memory, bytes);
 }
 
 void record_use(Device device, const void* memory, Stream stream) {

@@ -2,6 +2,7 @@
 // freed blocks are kept and reused: on the CPU by size class (core/device/allocator.cpp), on a
 // device by stream (core/device/device_pool.h).
 #pragma once
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -76,10 +77,12 @@ class PoolScope {
   const int64_t previous_;
 };
 
-// For tests: guard bytes before and after each block are checked when it is released, and fresh
-// memory reads as NaN. guard_complaint() returns the first overrun since its last call, or "". On a
-// device it waits for all queued work and also checks blocks that are still in use.
-void guard_allocations(bool on);
-std::string guard_complaint();
+// Functions that allocate() and release() call: those of the pools. Tests put guard zones around
+// each block instead (tests/guards.h).
+struct BlockSource {
+  void* (*allocate)(Device device, size_t bytes);
+  void (*release)(Device device, void* memory, size_t bytes);
+};
+extern std::atomic<const BlockSource*> block_source;
 
 }  // namespace bellows

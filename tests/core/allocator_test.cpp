@@ -8,6 +8,7 @@
 #include "core/base/trace.h"
 #include "core/device/topology.h"
 #include "core/tensor/tensor.h"
+#include "tests/guards.h"
 #include "tests/refusal.h"
 
 using namespace bellows;

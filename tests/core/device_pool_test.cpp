@@ -10,6 +10,7 @@
 #include "core/device/graph.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
+#include "tests/guards.h"
 #include "tests/refusal.h"
 
 using namespace bellows;

@@ -5,10 +5,10 @@
 #include "autograd/backward.h"
 #include "core/base/philox.h"
 #include "core/base/trace.h"
-#include "core/device/allocator.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
 #include "ops/reduce.h"
+#include "tests/guards.h"
 
 using namespace bellows;
 

@@ -2,8 +2,8 @@
 // tests; this file never changes.
 #include <set>
 #include "core/base/trace.h"
-#include "core/device/allocator.h"
 #include "ops/norm/batch_norm.h"
+#include "tests/guards.h"
 #include "tests/ops/op_results.h"
 #include "tests/twins.h"
 

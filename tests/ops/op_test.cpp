@@ -2,8 +2,8 @@
 #include <set>
 #include "autograd/gradcheck.h"
 #include "core/base/trace.h"
-#include "core/device/allocator.h"
 #include "core/device/parallel.h"
+#include "tests/guards.h"
 #include "tests/ops/op_results.h"
 
 using namespace bellows;

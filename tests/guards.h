@@ -1,5 +1,9 @@
-#include "core/device/guards.h"
+// Guard zones: a pattern before and after each block reveals writes past its ends, and fresh memory
+// reads as NaN. On a device, all of this is work on the block's stream: the zones are copied when
+// the block is released, and guard_complaint() checks the copies.
+#pragma once
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -8,9 +12,9 @@
 #include "core/device/allocator.h"
 #include "core/device/graph.h"
 
-namespace bellows::guards {
+namespace bellows {
 
-namespace {
+namespace guards {
 
 constexpr int kPattern = 0xa5, kFresh = 0xff;
 constexpr size_t kLooks = 256;  // per slab
@@ -27,6 +31,8 @@ struct Look {
 };
 
 struct Guards {
+  const BlockSource& pools = *block_source;
+  std::atomic<bool> enabled = false;
   std::mutex mutex;
   std::map<void*, Guarded> blocks;
   std::vector<Look> looks;
@@ -34,15 +40,18 @@ struct Guards {
   std::string complaint;
 };
 
-}  // namespace
-
 // Never destroyed: tensors in static objects are released after main().
-static Guards& all() {
+inline Guards& all() {
   static Guards& guards = *new Guards;
   return guards;
 }
 
-void* set_up(Device device, void* block, size_t bytes) {
+inline size_t zone(Device device) { return device == Device::cpu ? 64 : 256; }  // bytes, each side
+
+// Fills the zones of a new block with a pattern, and the memory between them with NaN.
+inline void* allocate(Device device, size_t bytes) {
+  if (!all().enabled) return all().pools.allocate(device, bytes);
+  void* const block = all().pools.allocate(device, bytes + 2 * zone(device));
   auto* const memory = static_cast<std::byte*>(block) + zone(device);
   const Stream stream = current_stream(device);
   const DeviceApi& api = api_of(device);
@@ -51,11 +60,10 @@ void* set_up(Device device, void* block, size_t bytes) {
   api.set(memory + bytes, kPattern, zone(device), stream);
   const std::lock_guard lock(all().mutex);
   all().blocks[memory] = {bytes, stream};
-  ++guarded;
   return memory;
 }
 
-static void judge(const std::byte* before, const std::byte* after, const Guarded& block) {
+inline void judge(const std::byte* before, const std::byte* after, const Guarded& block) {
   const size_t bytes = zone(block.stream.device);
   const auto intact = [bytes](const std::byte* zone) {
     return std::all_of(zone, zone + bytes, [](std::byte b) { return b == std::byte{kPattern}; });
@@ -67,7 +75,7 @@ static void judge(const std::byte* before, const std::byte* after, const Guarded
 }
 
 // Returns pinned memory for a copy of two zones.
-static std::byte* free_look(Device device) {
+inline std::byte* free_look(Device device) {
   const size_t bytes = 2 * zone(device), at = all().looks.size() % kLooks;
   if (at == 0) {
     void* const slab = api_of(device).allocate_pinned(kLooks * bytes);
@@ -77,7 +85,7 @@ static std::byte* free_look(Device device) {
   return all().slabs.back() + at * bytes;
 }
 
-static void look_at(const std::byte* memory, const Guarded& block) {
+inline void look_at(const std::byte* memory, const Guarded& block) {
   const Device device = block.stream.device;
   const size_t bytes = zone(device);
   if (device == Device::cpu) return judge(memory - bytes, memory + block.bytes, block);
@@ -87,18 +95,25 @@ static void look_at(const std::byte* memory, const Guarded& block) {
   all().looks.push_back({zones, block});
 }
 
-bool take_down(Device device, void* memory) {
+// Checks the zones around a block that is being released. Returns false if it has none. Checks
+// nothing during a capture, because each replay would copy the zones again.
+inline bool take_down(Device device, void* memory) {
   const std::lock_guard lock(all().mutex);
   const auto found = all().blocks.find(memory);
   if (found == all().blocks.end()) return false;
   if (device == Device::cpu || !capturing())
     look_at(static_cast<std::byte*>(memory), found->second);
   all().blocks.erase(found);
-  --guarded;
   return true;
 }
 
-static void judge_looks() {
+inline void release(Device device, void* memory, size_t bytes) {
+  if (!take_down(device, memory)) return all().pools.release(device, memory, bytes);
+  const size_t side = zone(device);
+  all().pools.release(device, static_cast<std::byte*>(memory) - side, bytes + 2 * side);
+}
+
+inline void judge_looks() {
   for (const Look& look : all().looks) {
     const Device device = look.block.stream.device;
     api_of(device).synchronize(look.block.stream);
@@ -109,19 +124,27 @@ static void judge_looks() {
     api_of(Device::cuda).release_pinned(slab, kLooks * 2 * zone(Device::cuda));
 }
 
-static std::string complaint() {
-  const std::lock_guard lock(all().mutex);
-  for (const auto& [memory, block] : all().blocks)
-    if (block.stream.device != Device::cpu) look_at(static_cast<std::byte*>(memory), block);
-  judge_looks();
-  return std::exchange(all().complaint, {});
+inline constexpr BlockSource kGuarded{allocate, release};
+
+}  // namespace guards
+
+// From now on, new blocks have guard zones, or have none. Those that have them are checked when
+// they are released, in either case.
+inline void guard_allocations(bool on) {
+  guards::all().enabled = on;
+  block_source = &guards::kGuarded;
 }
 
-}  // namespace bellows::guards
-
-namespace bellows {
-
-void guard_allocations(bool on) { guards::enabled = on; }
-std::string guard_complaint() { return guards::complaint(); }
+// Returns the first overrun since the last call, or "". On a device, waits for all queued work and
+// also checks blocks that are still in use.
+inline std::string guard_complaint() {
+  guards::Guards& all = guards::all();
+  const std::lock_guard lock(all.mutex);
+  for (const auto& [memory, block] : all.blocks)
+    if (block.stream.device != Device::cpu)
+      guards::look_at(static_cast<const std::byte*>(memory), block);
+  guards::judge_looks();
+  return std::exchange(all.complaint, {});
+}
 
 }  // namespace bellows
