@@ -134,7 +134,6 @@ class HostPool {
   void reset_peak() {
     const std::lock_guard lock(mutex_);
     stats_.peak_allocated = stats_.allocated;
-    stats_.peak_reserved = stats_.reserved;
   }
 
  private:
@@ -175,7 +174,6 @@ class HostPool {
       fail(Exit::memory, "out of cpu memory: asked for ", size, " bytes with ", stats_.allocated,
            " held by tensors and ", stats_.reserved, " reserved; try a smaller data.batch_size");
     stats_.reserved += size;
-    stats_.peak_reserved = std::max(stats_.peak_reserved, stats_.reserved);
     return block;
   }
   void to_system(void* block, size_t size) {
@@ -223,9 +221,6 @@ AllocatorStats allocator_stats(Device device) {
 void reset_peak(Device device) {
   with_pool(device, [](auto& pool) { pool.reset_peak(); });
 }
-void reserve(Device device, int64_t bytes) {
-  with_pool(device, [&](auto& pool) { pool.reserve(bytes); });
-}
 void empty_cache(Device device) {
   with_pool(device, [](auto& pool) { pool.empty(); });
 }
@@ -266,9 +261,6 @@ static int64_t next_pool() {
 MemoryPool::MemoryPool(Device device) : device_(device), id_(next_pool()) {}
 MemoryPool::~MemoryPool() {
   if (device_ != Device::cpu) device_pool().join_common(id_);
-}
-int64_t MemoryPool::reserved() const {
-  return device_ == Device::cpu ? 0 : device_pool().bytes_of(id_);
 }
 
 PoolScope::PoolScope(std::shared_ptr<const MemoryPool> pool)

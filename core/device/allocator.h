@@ -22,12 +22,9 @@ void visit(Visitor& v, AllocatorOptions& o);
 
 struct AllocatorStats {
   int64_t allocated = 0, peak_allocated = 0;  // bytes in use by tensors
-  int64_t reserved = 0, peak_reserved = 0;    // bytes taken from the system
+  int64_t reserved = 0;                       // bytes taken from the system
   int64_t system_calls = 0, cache_hits = 0;
-  // Devices only:
-  int64_t splits = 0, merges = 0;      // counts of blocks so far
-  int64_t free = 0, largest_free = 0;  // bytes in free blocks, and in the largest one
-  int64_t inactive_split = 0;          // free bytes whose segment also has blocks in use
+  int64_t free = 0, largest_free = 0;  // bytes in free blocks, and in the largest; devices only
   // Share of the free bytes that is useless for one large request.
   double fragmentation() const { return free ? 1 - double(largest_free) / double(free) : 0; }
 };
@@ -37,7 +34,6 @@ struct AllocatorStats {
 void configure_allocator(Device device, const AllocatorOptions& options);
 AllocatorStats allocator_stats(Device device);
 void reset_peak(Device device);
-void reserve(Device device, int64_t bytes);  // takes one block from the system, to be split later
 void empty_cache(Device device);
 
 // Returns memory aligned to 64 bytes, 256 on a device. Device memory belongs to the thread's
@@ -58,7 +54,6 @@ class MemoryPool {
   explicit MemoryPool(Device device);
   ~MemoryPool();
   MemoryPool(MemoryPool&&) = delete;
-  int64_t reserved() const;  // bytes taken from the system
 
  private:
   friend class PoolScope;

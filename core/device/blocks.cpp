@@ -31,7 +31,6 @@ Block* Blocks::take(const BlockKey& home, size_t rounded) {
   block.state = Block::held;
   const size_t rest = block.size - rounded;
   if (!worth_splitting(home, rest)) return &block;
-  ++splits_;
   block.size = rounded;
   std::byte* const at = block.at + rounded;
   set_free(blocks_.emplace(at, Block{at, rest, block.segment}).first->second);
@@ -44,12 +43,6 @@ void Blocks::add(void* memory, size_t bytes, const BlockKey& home) {
   set_free(blocks_.emplace(begin, Block{begin, bytes, &segment}).first->second);
 }
 
-void Blocks::merge_next(Block& block, ByAddress::iterator next) {
-  ++merges_;
-  block.size += next->second.size;
-  blocks_.erase(next);
-}
-
 Block& Blocks::give(Block& block) {
   const auto drop = [&](const Block& neighbor) {
     free_.erase({neighbor.segment->home, neighbor.size, neighbor.at, nullptr});
@@ -57,16 +50,20 @@ Block& Blocks::give(Block& block) {
   const auto joins = [&](ByAddress::iterator neighbor) {
     return neighbor->second.segment == block.segment && neighbor->second.state == Block::free;
   };
+  const auto merge = [&](Block& into, ByAddress::iterator next) {
+    into.size += next->second.size;
+    blocks_.erase(next);
+  };
   const auto here = blocks_.find(block.at), after = std::next(here);
   if (after != blocks_.end() && joins(after)) {
     drop(after->second);
-    merge_next(block, after);
+    merge(block, after);
   }
   Block* whole = &block;
   if (here != blocks_.begin() && joins(std::prev(here))) {
     whole = &std::prev(here)->second;
     drop(*whole);
-    merge_next(*whole, here);
+    merge(*whole, here);
   }
   set_free(*whole);
   return *whole;
@@ -108,22 +105,12 @@ void Blocks::join_common(int64_t pool) {
   for (Block* block : moving) set_free(*block);
 }
 
-int64_t Blocks::bytes_of(int64_t pool) const {
-  int64_t bytes = 0;
-  for (const auto& [begin, segment] : segments_)
-    if (segment.home.pool == pool) bytes += static_cast<int64_t>(segment.size);
-  return bytes;
-}
-
 void Blocks::fill_in(AllocatorStats& stats) const {
-  stats.splits = splits_;
-  stats.merges = merges_;
-  stats.free = stats.largest_free = stats.inactive_split = 0;
+  stats.free = stats.largest_free = 0;
   for (const Free& free : free_) {
     const auto size = static_cast<int64_t>(free.size);
     stats.free += size;
     stats.largest_free = std::max(stats.largest_free, size);
-    if (free.size != free.block->segment->size) stats.inactive_split += size;
   }
 }
 

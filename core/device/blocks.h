@@ -62,8 +62,7 @@ class Blocks {
   std::optional<Segment> take_idle(const Block& block);  // only that of `block`
   void join_common(int64_t pool);  // moves the pool's segments to the common pool
 
-  int64_t bytes_of(int64_t pool) const;            // in its segments
-  void fill_in(AllocatorStats& stats) const;       // sets `splits` and the fields after it
+  void fill_in(AllocatorStats& stats) const;       // sets `free` and `largest_free`
   std::vector<const Block*> largest_held() const;  // descending
 
  private:
@@ -81,12 +80,10 @@ class Blocks {
       std::map<std::byte*, Block, std::less<>, Pooled<std::pair<std::byte* const, Block>>>;
 
   void set_free(Block& block);
-  void merge_next(Block& block, ByAddress::iterator next);  // merges the block after it
 
   std::map<std::byte*, Segment> segments_;
   ByAddress blocks_;
   std::set<Free, std::less<>, Pooled<Free>> free_;
-  int64_t splits_ = 0, merges_ = 0;
 };
 
 }  // namespace bellows

@@ -171,15 +171,12 @@ static bool ready(void* event) {
 static void begin_capture(Stream stream) {
   CUDA_CHECK(cudaStreamBeginCapture(native(stream), cudaStreamCaptureModeThreadLocal));
 }
-static void* end_capture(Stream stream, int64_t& operations) {
+static void* end_capture(Stream stream) {
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t executable = nullptr;
-  size_t nodes = 0;
   CUDA_CHECK(cudaStreamEndCapture(native(stream), &graph));
-  CUDA_CHECK(cudaGraphGetNodes(graph, nullptr, &nodes));
   CUDA_CHECK(cudaGraphInstantiate(&executable, graph, 0));
   CUDA_CHECK(cudaGraphDestroy(graph));
-  operations = int64_t(nodes);
   return executable;
 }
 // Cleans up after an error, which is reported elsewhere.

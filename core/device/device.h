@@ -45,7 +45,7 @@ struct DeviceApi {
   bool (*ready)(void* event) = nullptr;
   // Graphs; null if the device has none.
   void (*begin_capture)(Stream stream) = nullptr;
-  void* (*end_capture)(Stream stream, int64_t& operations) = nullptr;
+  void* (*end_capture)(Stream stream) = nullptr;
   void (*drop_capture)(Stream stream) = nullptr;
   void (*launch_graph)(void* graph, Stream stream) = nullptr;
   void (*free_graph)(void* graph) = nullptr;

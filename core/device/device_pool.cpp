@@ -132,7 +132,6 @@ void* DevicePool::from_system(size_t bytes) {
   calls_.add();
   void* const memory = api_.allocate(bytes);
   if (memory) stats_.reserved += static_cast<int64_t>(bytes);
-  stats_.peak_reserved = std::max(stats_.peak_reserved, stats_.reserved);
   return memory;
 }
 
@@ -169,11 +168,6 @@ AllocatorStats DevicePool::stats() {
 void DevicePool::reset_peak() {
   const std::lock_guard lock(mutex_);
   stats_.peak_allocated = stats_.allocated;
-  stats_.peak_reserved = stats_.reserved;
-}
-int64_t DevicePool::bytes_of(int64_t pool) {
-  const std::lock_guard lock(mutex_);
-  return blocks_.bytes_of(pool);
 }
 void DevicePool::join_common(int64_t pool) {
   const std::lock_guard lock(mutex_);

@@ -23,7 +23,6 @@ class DevicePool {
   void* allocate(size_t bytes);
   void release(void* memory) noexcept;
   void record_use(const void* memory, Stream stream);
-  void reserve(size_t bytes);
   void empty();
   AllocatorStats stats();
   void reset_peak();
@@ -31,7 +30,6 @@ class DevicePool {
   // Pools of captured graphs (0: the common pool). enter() sets the pool of this thread's
   // allocations and returns the previous one.
   static int64_t enter(int64_t pool);
-  int64_t bytes_of(int64_t pool);
   void join_common(int64_t pool);
 
  private:
@@ -40,6 +38,7 @@ class DevicePool {
     void* event;
     Block* block;
   };
+  void reserve(size_t bytes);
   Block& grow(const BlockKey& home, size_t size);
   void* from_system(size_t bytes);
   void to_system(const Segment& segment);

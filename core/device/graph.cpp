@@ -43,7 +43,7 @@ Graph::Graph(Device device, const std::function<void()>& work) : device_(device)
     captured_here = this;
     work();
     captured_here = nullptr;
-    native_ = api.end_capture(stream, operations_);
+    native_ = api.end_capture(stream);
   } catch (...) {
     captured_here = nullptr;
     api.drop_capture(stream);

@@ -18,13 +18,11 @@ class Graph {
   ~Graph();
 
   void launch() const;  // on the compute stream; increments graph.replays
-  int64_t operations() const { return operations_; }
 
  private:
   friend void keep_for_capture(std::shared_ptr<const void> what);
   Device device_;
   void* native_;
-  int64_t operations_ = 0;
   std::vector<std::shared_ptr<const void>> kept_;
 };
 

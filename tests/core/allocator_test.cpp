@@ -113,8 +113,7 @@ TEST_F(Allocator, ReservesNothingThatNobodyWouldTake) {
 
 // Follows the tests that count system calls: reserved memory stays until the process ends.
 TEST_F(Allocator, WhatIsReservedServesLaterTensors) {
-  caching(true);
-  reserve(Device::cpu, 1 << 20);
+  configure_allocator(Device::cpu, {.caching = true, .reserve_mb = 1});
   const AllocatorStats before = stats();
   {
     const Tensor a({1000}, DType::f32), b({100'000}, DType::f32), c({1000}, DType::f32);
