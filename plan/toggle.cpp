@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include "core/base/registry.h"
 #include "core/config/hint.h"
-#include "core/config/yaml.h"
 #include "dist/rendezvous/rendezvous.h"
 
 namespace bellows {
@@ -97,11 +96,6 @@ std::string no_effect(const Toggle& toggle, DeviceChoice device, const std::stri
     if (resource && !resource->is_there(device)) return resource->lack;
   }
   return "";
-}
-
-Plan with_proof(const Plan& plan, const Toggle& toggle) {
-  if (toggle.proof.empty()) return plan;
-  return load(plan, parse_yaml(toggle.proof, cat("proof of ", toggle.name)));
 }
 
 Plan switched(Plan plan, const Toggle& toggle, const std::string& value) {
@@ -378,11 +372,6 @@ std::string print_config(const Config& config) {
 
 std::string suggested(const Toggle& toggle) {
   return *toggle.fast ? toggle.fast : toggle.values.at(1);
-}
-
-Plan with_toggles(Plan plan, const std::map<std::string, std::string>& values) {
-  for (const auto& [name, value] : values) plan = switched(plan, *find_toggle(name), value);
-  return plan;
 }
 
 }  // namespace bellows

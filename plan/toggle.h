@@ -74,8 +74,6 @@ std::string no_effect(const Toggle& toggle, DeviceChoice device = DeviceChoice::
                       const std::string& value = "");
 bool is_machine_feature(const std::string& need);  // a machine feature, not a toggle
 
-// Returns the plan with the options of the toggle's proof.
-Plan with_proof(const Plan& plan, const Toggle& toggle);
 // Returns the plan with the toggle set to `value`. The toggle must be off in `plan`.
 Plan switched(Plan plan, const Toggle& toggle, const std::string& value);
 
@@ -102,8 +100,6 @@ Config make_config(const std::vector<Values>& sources);
 bool set_by_name(const Value& value);
 // Returns the value that error messages suggest: the fast one, else the first that is not off.
 std::string suggested(const Toggle& toggle);
-// Returns the plan with the named toggles switched. The names must exist.
-Plan with_toggles(Plan plan, const std::map<std::string, std::string>& values);
 
 // Returns the effective configuration as YAML, each value with its origin. The text can be loaded
 // again.

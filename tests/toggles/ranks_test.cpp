@@ -12,6 +12,7 @@
 #include "models/module/rewrite.h"
 #include "optim/schedule.h"
 #include "tests/dist/thread_ranks.h"
+#include "tests/plans.h"
 #include "tests/toggles/trial.h"
 
 using namespace bellows;

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <sstream>
 #include "tests/place.h"
+#include "tests/plans.h"
 #include "tests/refusal.h"
 
 using namespace bellows;

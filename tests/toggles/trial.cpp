@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <numeric>
 #include "core/base/trace.h"
+#include "tests/plans.h"
 #include "tests/pooled_lenet.h"
 #include "trainer/run/loop.h"
 #include "trainer/session/session.h"
