@@ -127,12 +127,6 @@ template <class Fn> static void for_chunks(const MuonMatrix& m, const Fn& fn) {
   });
 }
 
-// Eight lanes, because a single running sum would wait four cycles for each addition.
-template <class T> static double sum_of_squares(const T* t, int64_t n) {
-  double lanes[8] = {};
-  for (int64_t i = 0; i < n; ++i) lanes[i % 8] += double(t[i]) * double(t[i]);
-  return std::accumulate(lanes, lanes + 8, 0.0);
-}
 static float norm_of(const double* squares, const MuonMatrix& m) {
   return muon_norm(std::accumulate(squares + m.chunk, squares + m.chunk + m.chunks(), 0.0));
 }

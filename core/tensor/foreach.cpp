@@ -1,6 +1,5 @@
 #include "core/tensor/foreach.h"
 #include <cmath>
-#include <numeric>
 #include "core/device/parallel.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/step_state.h"
@@ -109,17 +108,6 @@ static void lerp_each_cpu(TensorSpan list, TensorSpan to, double share, const St
 }
 static void swap_each_cpu(TensorSpan a, TensorSpan b) {
   for_pairs(a, b, []<class T>(T* x, T* y, int64_t n) { std::swap_ranges(x, x + n, y); });
-}
-
-// Eight lanes, because a single running sum would wait four cycles for each addition.
-template <class T> static double sum_of_squares(const T* t, int64_t n) {
-  const auto square = [](T x) { return double(Acc<T>(x)) * double(Acc<T>(x)); };
-  double lanes[8] = {};
-  int64_t i = 0;
-  for (; i + 8 <= n; i += 8)
-    for (int k = 0; k < 8; ++k) lanes[k] += square(t[i + k]);
-  for (; i < n; ++i) lanes[i % 8] += square(t[i]);
-  return std::accumulate(lanes, lanes + 8, 0.0);
 }
 
 static void norm_of_cpu(TensorSpan list, const Tensor& norm) {

@@ -2,6 +2,7 @@
 // raises the version of the tensors that it writes. Tensors must be dense (except `t` in add_into)
 // and floating-point (except in fill).
 #pragma once
+#include <numeric>
 #include "core/tensor/kernel.h"
 
 namespace bellows {
@@ -22,6 +23,18 @@ void swap_each(TensorSpan a, TensorSpan b);
 // Returns the L2 norm of all elements: an f32 scalar on the tensors' device. Sums in double, in an
 // order that depends only on the sizes. The list must not be empty.
 Tensor norm_of(TensorSpan list);
+
+// Returns the sum of the squares of n elements on the CPU. Eight lanes, because a single running
+// sum would wait four cycles for each addition.
+template <class T> double sum_of_squares(const T* t, int64_t n) {
+  const auto square = [](T x) { return double(Acc<T>(x)) * double(Acc<T>(x)); };
+  double lanes[8] = {};
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8)
+    for (int k = 0; k < 8; ++k) lanes[k] += square(t[i + k]);
+  for (; i < n; ++i) lanes[i % 8] += square(t[i]);
+  return std::accumulate(lanes, lanes + 8, 0.0);
+}
 
 namespace kernels {
 inline constinit Kernel<void(const Tensor& t, double value)> fill{"fill"};
