@@ -29,17 +29,7 @@ template <class T, int kMost> struct Table {
   Row<T> rows[kMost];
 
   // Returns the matrix of this block's chunk.
-  __device__ int matrix() const {
-    int low = 0, high = count - 1;
-    while (low < high) {
-      const int middle = (low + high + 1) / 2;
-      if (first[middle] <= chunk())
-        low = middle;
-      else
-        high = middle - 1;
-    }
-    return low;
-  }
+  __device__ int matrix() const { return entry_at(chunk(), first, count); }
   __device__ int chunk() const { return first[0] + int(blockIdx.x); }
   // Calls fn(k) for this thread's elements of the block's chunk of matrix i.
   template <class Fn> __device__ void for_elements(int i, const Fn& fn) const {

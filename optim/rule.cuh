@@ -18,19 +18,6 @@ template <class T, int kMost> struct Rows {
 };
 inline constexpr int kFewWeights = 24, kManyWeights = 500;
 
-// Returns the index of the weight that holds element i of the flattened list.
-template <class T, int kMost> __device__ int weight_at(const Rows<T, kMost>& table, int64_t i) {
-  int first = 0, last = table.count - 1;
-  while (first < last) {
-    const int middle = (first + last + 1) / 2;
-    if (table.starts[middle] <= i)
-      first = middle;
-    else
-      last = middle - 1;
-  }
-  return first;
-}
-
 inline constexpr int64_t kUpdateChunk = 4 * kThreads;
 static __device__ unsigned update_ticket;
 
@@ -50,7 +37,7 @@ __global__ void update_chunks(const __grid_constant__ Rows<T, kMost> table,
   __syncthreads();
   const int64_t begin = blockIdx.x * kUpdateChunk, all = table.starts[table.count];
   const int64_t end = begin + kUpdateChunk < all ? begin + kUpdateChunk : all;
-  int weight = skip ? 0 : weight_at(table, begin);
+  int weight = skip ? 0 : entry_at(begin, table.starts, table.count);
   for (int64_t i = begin + threadIdx.x; i < end && !skip; i += blockDim.x) {
     while (weight + 1 < table.count && i >= table.starts[weight + 1]) ++weight;
     const Row<T>& row = table.rows[weight];

@@ -85,4 +85,15 @@ inline Grid grid_of(int64_t n, int threads = kThreads) {
 __device__ inline int64_t thread_index() { return int64_t(blockIdx.x) * blockDim.x + threadIdx.x; }
 __device__ inline int64_t thread_count() { return int64_t(gridDim.x) * blockDim.x; }
 
+// Returns the entry of a table that a block works on: the last of n ascending `starts` that is not
+// above `at`. The first never is.
+template <class T> __device__ int entry_at(T at, const T* starts, int n) {
+  int low = 0;
+  for (int high = n; high - low > 1;) {
+    const int middle = (low + high) / 2;
+    (starts[middle] <= at ? low : high) = middle;
+  }
+  return low;
+}
+
 }  // namespace bellows

@@ -28,17 +28,13 @@ class Chunks {
 
   // Calls fn(pointer, n) for a chunk: its first element, as the tensor's type, and its length.
   template <class Fn> __device__ void visit(int chunk, const Fn& fn) const {
-    int low = 0, high = size_;  // finds the last tensor that begins at or before the chunk
-    while (high - low > 1) {
-      const int middle = (low + high) / 2;
-      (first_[middle] <= chunk ? low : high) = middle;
-    }
-    const int64_t begin = (chunk - first_[low]) * kLength, n = std::min(n_[low] - begin, +kLength);
-    const auto call = [&]<class T>(T) { fn(reinterpret_cast<T*>(at_[low]) + begin, n); };
-    if (dtype_[low] == DType::f32) call(float());
-    if (dtype_[low] == DType::f64) call(double());
-    if (dtype_[low] == DType::bf16) call(Bf16());
-    if (dtype_[low] == DType::f16) call(F16());
+    const int i = entry_at(chunk, first_, size_);
+    const int64_t begin = (chunk - first_[i]) * kLength, n = std::min(n_[i] - begin, +kLength);
+    const auto call = [&]<class T>(T) { fn(reinterpret_cast<T*>(at_[i]) + begin, n); };
+    if (dtype_[i] == DType::f32) call(float());
+    if (dtype_[i] == DType::f64) call(double());
+    if (dtype_[i] == DType::bf16) call(Bf16());
+    if (dtype_[i] == DType::f16) call(F16());
   }
 
  private:
