@@ -83,8 +83,6 @@ template <class F> Tensor binary(const Tensor& a, const Tensor& b) {
 inline Tensor relu(const Tensor& x) { return unary<functors::Relu>(x); }
 inline Tensor gelu(const Tensor& x) { return unary<functors::Gelu>(x); }
 inline Tensor tanh(const Tensor& x) { return unary<functors::Tanh>(x); }
-inline Tensor sigmoid(const Tensor& x) { return unary<functors::Sigmoid>(x); }
-inline Tensor silu(const Tensor& x) { return unary<functors::Silu>(x); }
 inline Tensor exp(const Tensor& x) { return unary<functors::Exp>(x); }
 inline Tensor log(const Tensor& x) { return unary<functors::Log>(x); }
 inline Tensor sqrt(const Tensor& x) { return unary<functors::Sqrt>(x); }
