@@ -13,7 +13,8 @@ TensorsByName by_name(const NamedTensors& tensors) {
   return found;
 }
 
-std::string list_of(const char* title, const std::vector<std::string>& names) {
+// Returns " title: a, b;" with the first eight names; "" for an empty list.
+static std::string list_of(const char* title, const std::vector<std::string>& names) {
   std::string text;
   for (size_t i = 0; i < names.size() && i < 8; ++i) text += (i ? ", " : "") + names[i];
   if (names.size() > 8) text += cat(" and ", names.size() - 8, " more");
