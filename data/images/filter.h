@@ -59,7 +59,7 @@ class Axis {
 
 // Pixels of the source that are in memory, along one axis.
 struct SourceRange {
-  int64_t begin = 0, size = 0;  // in held pixels
+  int64_t begin = 0, size = 0;  // counted in pixels as held: source pixels / reduced
   int64_t reduced = 1;          // source pixels per held pixel
 };
 

@@ -213,7 +213,8 @@ void GlooEngine::watch() {
       lock.unlock();
       postmortem_.report(recorder_.started(), false);
       lock.lock();
-      wanted_ = recorder_.started();  // the queue tells whether the ranks that left are missed
+      // An operation that cannot end without the closed ranks stays in the queue.
+      wanted_ = recorder_.started();
       has_work_.notify_one();
       changed_.wait_for(lock, kGrace,
                         [this] { return queue_.empty() || stopping_ || !failure_.empty(); });

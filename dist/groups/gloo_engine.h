@@ -88,7 +88,8 @@ class GlooEngine {
   std::unique_ptr<SharedMemory> shared_;       // set with mesh_; null: all values go over TCP
   std::string failure_;                        // why the group is dead; "" while it lives
   std::string cause_;                          // argument of abort(), for the other ranks
-  bool stopping_ = false, ran_ = false, watched_ = false;  // ran_, watched_: that thread has ended
+  bool stopping_ = false;
+  bool ran_ = false, watched_ = false;  // run_all() and watch() have returned
 };
 
 }  // namespace bellows

@@ -11,7 +11,7 @@
 namespace bellows {
 
 namespace fs = std::filesystem;
-using Provide = std::function<void(const fs::path& folder)>;
+using Supply = std::function<void(const fs::path& folder)>;
 
 static void write(const fs::path& path, const std::string& bytes) {
   fs::create_directories(path.parent_path());
@@ -79,8 +79,8 @@ static void provide_weights(const fs::path& folder) {
 }
 
 // Word in a command -> function that provides its files.
-static const std::vector<std::pair<std::string, Provide>>& provisions() {
-  static const std::vector<std::pair<std::string, Provide>> all = {
+static const std::vector<std::pair<std::string, Supply>>& provisions() {
+  static const std::vector<std::pair<std::string, Supply>> all = {
       {"photos", provide_photos},
       {"digit.png", [](const fs::path& f) { write(f / "digit.png", as_png(slopes(28, 28, 1))); }},
       {"mnist", provide_mnist},

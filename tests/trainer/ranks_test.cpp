@@ -174,7 +174,7 @@ namespace {
 struct Variant {
   std::string name, toggles;  // beside those that all variants have
   std::vector<std::string> options;
-  std::string printed = "";  // by rank 0
+  std::string printed = {};  // by rank 0
   double tolerance = 1e-4;   // of four ranks, whose sums are in another order
 };
 const Variant kVariants[] = {

@@ -25,8 +25,8 @@ static std::string too_few_threads(const Machine& m) {
                      asked, m.cores - m.threads, m.cores);
 }
 
-// The OpenMP runtime binds the main thread when it is loaded, and this process takes its cores for
-// all that it may use.
+// The OpenMP runtime binds the main thread to one core when it is loaded. This process then sees
+// only that core.
 static std::string bound_threads(const Machine& m) {
   const std::string bind = variable(m, "OMP_PROC_BIND");
   if (bind.empty() || bind == "false" || m.affinity.size() > 1 || m.topology.cpus == 1) return "";

@@ -138,7 +138,7 @@ static std::string arms(const Json& report) {
                   "lrrr"};
   bool metered = !energies_j(report.at("off")).empty();
   for (const Json& on : report.at("on")) metered |= !energies_j(on).empty();
-  if (metered) table.columns.push_back("energy of the GPU"), table.sides = "lrrrr";
+  if (metered) table.columns.emplace_back("energy of the GPU"), table.sides = "lrrrr";
   const auto add = [&](const Json& arm, const char* note) {
     table.rows.push_back({escaped(text_of(arm, "name") + note), median_ms(report, arm),
                           bytes_text(largest(arm, "peak_tensor_bytes")),

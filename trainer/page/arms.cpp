@@ -40,9 +40,9 @@ double noise_of(const Json& report) {
 Lanes costs_ms(const Json& arm, const std::string& clock) {
   Lanes lanes;
   for (const Json& process : arm.at("processes")) {
-    const std::string start = clock + "_s_per_";
+    const std::string of_step = clock + "_s_per_step";
     lanes.push_back(
-        numbers(process.at(start + (process.contains(start + "step") ? "step" : "run"))));
+        numbers(process.at(process.contains(of_step) ? of_step : clock + "_s_per_run")));
     for (double& value : lanes.back()) value *= 1e3;
   }
   return lanes;

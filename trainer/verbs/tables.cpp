@@ -110,7 +110,7 @@ std::string wrapped(std::string text, const std::string& indent) {
     size_t end = text.rfind(' ', kColumns);
     if (end == text.npos || end <= indent.size() + 8) end = kColumns;
     lines += text.substr(0, end) + "\n";
-    text = indent + text.substr(end + (text[end] == ' '));
+    text.replace(0, end + (text[end] == ' '), indent);
   }
   return lines + text;
 }
