@@ -16,7 +16,8 @@ using Clock = std::chrono::steady_clock;
 
 // Every rank reads the values of all, so with more ranks this is not faster than Gloo's ring.
 static constexpr int kMostRanks = 8;
-// A power of two, because numbers wrap around: soon after kFirst, so that every test goes there.
+// A power of two, because the numbers of messages wrap around. They start at kFirst, close to the
+// end of the range, so that every test sees them wrap.
 static constexpr uint32_t kSlots = 16;
 static constexpr uint32_t kFirst = 0U - 2 * kSlots;
 // Slots of two ranks fit into a cache, and a chunk is worth the exchange of two numbers.
