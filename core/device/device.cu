@@ -175,8 +175,9 @@ static void* end_capture(Stream stream) {
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t executable = nullptr;
   CUDA_CHECK(cudaStreamEndCapture(native(stream), &graph));
-  CUDA_CHECK(cudaGraphInstantiate(&executable, graph, 0));
+  const cudaError_t status = cudaGraphInstantiate(&executable, graph, 0);
   CUDA_CHECK(cudaGraphDestroy(graph));
+  cuda::check(status, "cudaGraphInstantiate");
   return executable;
 }
 // Cleans up after an error, which is reported elsewhere.

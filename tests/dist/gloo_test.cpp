@@ -275,7 +275,7 @@ TEST_P(GlooFailure, NamesTheRankThatComesTooLate) {
   const auto errors = ranks.run([&](ProcessGroup& group) {
     group.step = 12;
     if (group.rank() == 1) {
-      while (failed < 2) std::this_thread::sleep_for(Timeout(5));
+      for (int i = 0; failed < 2 && i < 4000; ++i) std::this_thread::sleep_for(Timeout(5));
       group.barrier("too late");
     }
     const auto begin = std::chrono::steady_clock::now();
