@@ -49,31 +49,43 @@ static int64_t floats_in_an_array() {
          kPage;
 }
 
-std::vector<CopyRate> memory_rates() {
+namespace {
+struct Arrays {
   const int64_t n = floats_in_an_array();
-  const Tensor a({n}, DType::f32), b({n}, DType::f32), y({n}, DType::f32);
-  fill_uniform(a, 0, 1, {.seed = 1});
-  fill_uniform(b, 0, 1, {.seed = 2});
-  volatile double kept = 0;
-  const std::vector<Timing> times =
-      time_interleaved({[&] { kept = kept + read_all(a.ptr<float>(), n); },
-                        [&] {
-                          parallel_for(n, kPage, [&](int64_t begin, int64_t end) {
-                            std::memcpy(y.ptr<float>() + begin, a.ptr<float>() + begin,
-                                        size_t(end - begin) * sizeof(float));
-                          });
-                        },
-                        [&] {
-                          parallel_for(n, kPage, [&](int64_t begin, int64_t end) {
-                            stream_triad(y.ptr<float>() + begin, a.ptr<float>() + begin,
-                                         b.ptr<float>() + begin, end - begin);
-                          });
-                        }},
-                       Device::cpu);
   const double bytes = double(n) * sizeof(float);
-  return {{"RAM read", bytes / times[0].median(), "read"},
-          {"RAM copy", 2 * bytes / times[1].median(), "read + written"},
-          {"RAM triad", 3 * bytes / times[2].median(), "read + written, y = a + s b"}};
+  const Tensor a = full({n}, 1), b = full({n}, 1), y = full({n}, 1);
+
+  double read() const { return read_all(a.ptr<float>(), n); }
+  void copy() const {
+    parallel_for(n, kPage, [&](int64_t begin, int64_t end) {
+      std::memcpy(y.ptr<float>() + begin, a.ptr<float>() + begin,
+                  size_t(end - begin) * sizeof(float));
+    });
+  }
+  void triad() const {
+    parallel_for(n, kPage, [&](int64_t begin, int64_t end) {
+      stream_triad(y.ptr<float>() + begin, a.ptr<float>() + begin, b.ptr<float>() + begin,
+                   end - begin);
+    });
+  }
+};
+}  // namespace
+
+std::vector<CopyRate> memory_rates() {
+  const Arrays arrays;
+  volatile double kept = 0;
+  const std::vector<Timing> times = time_interleaved(
+      {[&] { kept = kept + arrays.read(); }, [&] { arrays.copy(); }, [&] { arrays.triad(); }},
+      Device::cpu);
+  return {{"RAM read", arrays.bytes / times[0].median(), "read"},
+          {"RAM copy", 2 * arrays.bytes / times[1].median(), "read + written"},
+          {"RAM triad", 3 * arrays.bytes / times[2].median(), "read + written, y = a + s b"}};
+}
+
+double triad_rate() {
+  const Arrays arrays;
+  const Timing time = time_interleaved({[&] { arrays.triad(); }}, Device::cpu)[0];
+  return 3 * arrays.bytes / time.median();
 }
 
 // ---- disk
@@ -141,6 +153,15 @@ std::vector<CopyRate> device_rates(int64_t bytes) {
           {"d2h pinned", rate(2), "written"},
           {"d2h pageable", rate(3), "written"},
           {"d2d", 2 * rate(4), "read + written"}};
+}
+
+double device_copy_rate(int64_t bytes) {
+  const Tensor from = full({bytes}, 1, DType::u8, Device::cuda), to = empty_like(from);
+  const auto copy = [&, stream = current_stream(Device::cuda)] {
+    api_of(Device::cuda).copy(to.bytes(), from.bytes(), size_t(bytes), stream);
+  };
+  const Timing time = time_interleaved({copy}, Device::cuda)[0];
+  return 2 * double(bytes) / time.median();
 }
 
 // ---- trainer bench h2d: bytes per second to a GPU and back, from pinned and pageable memory

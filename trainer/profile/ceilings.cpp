@@ -15,7 +15,7 @@ double Ceilings::seconds(const Cost& work, DType dtype) const {
 
 // Returns the FLOP/s of a product of square matrices, large enough to take a millisecond.
 static double product_rate(const Precision& precision) {
-  constexpr int64_t kSmallest = 512, kLargest = 8192;
+  constexpr int64_t kSmallest = 64, kLargest = 8192;
   for (int64_t n = kSmallest;; n *= 2) {
     const Product product(precision, {n, n}, {n, n}, Device::cuda);
     const auto call = [&] { product.run(); };
@@ -25,12 +25,10 @@ static double product_rate(const Precision& precision) {
 }
 
 Ceilings ceilings_of(Device device, bool tf32) {
-  if (device == Device::cpu)
-    return {fma_rate(DType::f32), fma_rate(DType::bf16), memory_rates().back().bytes_per_s};
+  if (device == Device::cpu) return {fma_rate(DType::f32), fma_rate(DType::bf16), triad_rate()};
   constexpr int64_t kPastTheCache = 128 << 20;
   return {product_rate({.name = "f32", .dtype = DType::f32, .tf32 = tf32}),
-          product_rate({.name = "bf16", .dtype = DType::bf16}),
-          device_rates(kPastTheCache).back().bytes_per_s};
+          product_rate({.name = "bf16", .dtype = DType::bf16}), device_copy_rate(kPastTheCache)};
 }
 
 }  // namespace bellows
