@@ -18,12 +18,10 @@ inline bool is_kind(const Child& child, std::string_view kind) {
 
 // Base of fused modules. Takes ownership of the modules in the matched window as its children.
 class Fused : public Module {
- public:
+ protected:
   explicit Fused(std::span<Child> window) {
     for (Child& child : window) add_child(child.name, std::move(child.module));
   }
-
- protected:
   template <class Layer> Layer& child(size_t i) {
     return dynamic_cast<Layer&>(*children()[i].module);
   }

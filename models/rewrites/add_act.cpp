@@ -8,13 +8,14 @@ namespace bellows {
 namespace {
 class AddRelu : public Fused {
  public:
-  using Fused::Fused;
+  explicit AddRelu(std::span<Child> window) : Fused(window), shortcut_(child<Shortcut>(0)) {}
   const char* kind() const override { return "add_act"; }
 
  protected:
-  Tensor forward(const Tensor& x) override {
-    return add_relu(x, child<Shortcut>(0).value(x), Impl::fused);
-  }
+  Tensor forward(const Tensor& x) override { return add_relu(x, shortcut_.value(x), Impl::fused); }
+
+ private:
+  Shortcut& shortcut_;
 };
 }  // namespace
 

@@ -7,11 +7,14 @@ namespace bellows {
 namespace {
 class LinearRelu : public Fused {
  public:
-  using Fused::Fused;
+  explicit LinearRelu(std::span<Child> window) : Fused(window), linear_(child<LinearLayer>(0)) {}
   const char* kind() const override { return "bias_act"; }
 
  protected:
-  Tensor forward(const Tensor& x) override { return child<LinearLayer>(0).with_relu(x); }
+  Tensor forward(const Tensor& x) override { return linear_.with_relu(x); }
+
+ private:
+  LinearLayer& linear_;
 };
 }  // namespace
 

@@ -9,7 +9,7 @@ namespace bellows {
 namespace {
 class LinearTail : public Fused {
  public:
-  using Fused::Fused;
+  explicit LinearTail(std::span<Child> window) : Fused(window) {}
   const char* kind() const override { return "linear_tail"; }
 
  protected:

@@ -7,11 +7,15 @@ namespace bellows {
 namespace {
 class FusedPointwise : public Fused {
  public:
-  using Fused::Fused;
+  explicit FusedPointwise(std::span<Child> window)
+      : Fused(window), layer_(child<PointwiseLayer>(0)) {}
   const char* kind() const override { return "fused_pointwise"; }
 
  protected:
-  Tensor forward(const Tensor& x) override { return child<PointwiseLayer>(0).run(x, Impl::fused); }
+  Tensor forward(const Tensor& x) override { return layer_.run(x, Impl::fused); }
+
+ private:
+  PointwiseLayer& layer_;
 };
 }  // namespace
 
