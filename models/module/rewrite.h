@@ -22,6 +22,7 @@ class Fused : public Module {
   explicit Fused(std::span<Child> window) {
     for (Child& child : window) add_child(child.name, std::move(child.module));
   }
+  // For the constructor: later, another module may stand in for a child.
   template <class Layer> Layer& child(size_t i) {
     return dynamic_cast<Layer&>(*children()[i].module);
   }

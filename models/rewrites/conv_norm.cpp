@@ -25,36 +25,46 @@ bool is_identity_or_conv_norm(const Child& shortcut) {
 class ConvNorm : public Fused {
  public:
   explicit ConvNorm(std::span<Child> window)
-      : Fused(window), shortcut_(child<Shortcut>(children().size() - 2)) {}
+      : Fused(window),
+        shortcut_(child<Shortcut>(children().size() - 2)),
+        main_(pairs_in(children())),
+        in_shortcut_(pairs_in(shortcut_.children())) {}
   const char* kind() const override { return "conv_norm"; }
 
  protected:
   Tensor forward(const Tensor& x) override {
-    return conv_norm(x, shortcut_.leave(), layers_in(children()), layers_in(shortcut_.children()));
+    return conv_norm(x, shortcut_.leave(), layers_of(main_), layers_of(in_shortcut_));
   }
 
  private:
-  // The layers in a list of modules, with their current parameters. Each is a conv2d and the
-  // batch_norm after it.
-  static std::vector<ConvNormLayer> layers_in(const std::vector<Child>& modules) {
+  struct Pair {  // a convolution and the batch_norm after it
+    Conv2dLayer& conv;
+    BatchNormLayer& norm;
+  };
+  static std::vector<Pair> pairs_in(const std::vector<Child>& modules) {
+    std::vector<Pair> pairs;
+    for (size_t i = 0; i + 1 < modules.size(); ++i)
+      if (auto* const conv = dynamic_cast<Conv2dLayer*>(modules[i].module.get()))
+        pairs.push_back({*conv, dynamic_cast<BatchNormLayer&>(*modules[i + 1].module)});
+    return pairs;
+  }
+  // With their current parameters.
+  static std::vector<ConvNormLayer> layers_of(const std::vector<Pair>& pairs) {
     std::vector<ConvNormLayer> layers;
-    for (size_t i = 0; i + 1 < modules.size(); ++i) {
-      auto* const conv = dynamic_cast<Conv2dLayer*>(modules[i].module.get());
-      if (!conv) continue;
-      auto& norm = dynamic_cast<BatchNormLayer&>(*modules[i + 1].module);
+    for (const auto& [conv, norm] : pairs)
       layers.push_back(
-          {.w = conv->weight(),
-           .conv = {.stride = conv->options().stride, .padding = conv->options().padding},
+          {.w = conv.weight(),
+           .conv = {.stride = conv.options().stride, .padding = conv.options().padding},
            .weight = norm.weight(),
            .bias = norm.bias(),
            .running = norm.running(),
            .norm = norm.options(),
-           .slot = &conv->slot()});
-    }
+           .slot = &conv.slot()});
     return layers;
   }
 
   Shortcut& shortcut_;
+  const std::vector<Pair> main_, in_shortcut_;
 };
 
 bool matches_block(std::span<Child> window) {

@@ -9,17 +9,21 @@ namespace bellows {
 namespace {
 class LinearTail : public Fused {
  public:
-  explicit LinearTail(std::span<Child> window) : Fused(window) {}
+  explicit LinearTail(std::span<Child> window) : Fused(window) {
+    for (size_t i = 0; i < children().size(); i += 2) layers_.push_back(&child<LinearLayer>(i));
+  }
   const char* kind() const override { return "linear_tail"; }
 
  protected:
   Tensor forward(const Tensor& x) override { return forward_for_loss(x); }
   ModelOutput forward_for_loss(const Tensor& x) override {
     std::vector<LinearTailLayer> layers;
-    for (size_t i = 0; i < children().size(); i += 2)
-      layers.push_back(child<LinearLayer>(i).in_tail());
+    for (LinearLayer* const layer : layers_) layers.push_back(layer->in_tail());
     return {x, std::move(layers)};
   }
+
+ private:
+  std::vector<LinearLayer*> layers_;
 };
 }  // namespace
 
