@@ -46,6 +46,7 @@ class Library {
 
 // Declares a member that is the function of the same name in the member `library`, a Library. Its
 // type is that in the library's header.
-#define LIBRARY_FUNCTION(name) decltype(&::name) name = library.require<decltype(::name)>(#name)
+#define LIBRARY_FUNCTION(name) /* NOLINTNEXTLINE(bugprone-macro-parentheses) */ \
+  decltype(&::name) name = library.require<decltype(::name)>(#name)
 
 }  // namespace bellows

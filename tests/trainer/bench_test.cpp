@@ -29,7 +29,7 @@ TEST(SeedTable, HasItsFourRowsAndSpeedUps) {
     char text[80];
     std::snprintf(text, sizeof text, "[16, %ld, %ld] [%ld, %ld] %.3f %.3f %.2fx", long(row.m),
                   long(row.k), long(row.k), long(row.n), row.fp32_ms, row.fp16_ms, row.speed_up());
-    rows.push_back(text);
+    rows.emplace_back(text);
   }
   EXPECT_THAT(rows, ElementsAre("[16, 36, 1504] [1504, 10000] 1.340 0.267 5.02x",
                                 "[16, 35, 1504] [1504, 10000] 1.330 0.264 5.04x",
