@@ -40,8 +40,8 @@ struct Toggle {
   std::string proof = {};                   // YAML: options with which the mechanism runs in a test
   // Config in which `ab` can show its effect, and options that it needs; "" if there is none.
   const char* example = "configs/lenet.yaml";
-  // The change in the plan: `enable` of a toggle that is on or off, `set` of one with other values.
-  // `value` is never off().
+  // The change in the plan: `enable` if off() is the only other value, else `set`, whose `value` is
+  // never off().
   void (*enable)(Plan&) = nullptr;
   void (*set)(Plan&, const std::string& value) = nullptr;
 

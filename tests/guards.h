@@ -35,6 +35,7 @@ struct Guards {
   std::atomic<bool> enabled = false;
   std::mutex mutex;
   std::map<void*, Guarded> blocks;
+  std::atomic<int64_t> guarded = 0;  // number of them, read without the mutex
   std::vector<Look> looks;
   std::vector<std::byte*> slabs;  // pinned: kLooks looks each
   std::string complaint;
@@ -60,6 +61,7 @@ inline void* allocate(Device device, size_t bytes) {
   api.set(memory + bytes, kPattern, zone(device), stream);
   const std::lock_guard lock(all().mutex);
   all().blocks[memory] = {bytes, stream};
+  ++all().guarded;
   return memory;
 }
 
@@ -98,12 +100,14 @@ inline void look_at(const std::byte* memory, const Guarded& block) {
 // Checks the zones around a block that is being released. Returns false if it has none. Checks
 // nothing during a capture, because each replay would copy the zones again.
 inline bool take_down(Device device, void* memory) {
+  if (all().guarded == 0) return false;
   const std::lock_guard lock(all().mutex);
   const auto found = all().blocks.find(memory);
   if (found == all().blocks.end()) return false;
   if (device == Device::cpu || !capturing())
     look_at(static_cast<std::byte*>(memory), found->second);
   all().blocks.erase(found);
+  --all().guarded;
   return true;
 }
 

@@ -237,6 +237,9 @@ TEST_F(AllocatorOnDevice, OtherThreadsGoOnDuringACapture) {
     }).join();
   });
   EXPECT_GT(stats().system_calls, calls);
+  fill(x, 2);
+  graph.launch();
+  EXPECT_EQ(to(Device::cpu, x).ptr<float>()[99], 1) << "the capture went on";
 }
 
 // An event of this use, recorded on the stream of the capture, would belong to the capture, and no

@@ -109,16 +109,18 @@ TEST(EveryRewrite, WorksWhileOthersStandInForItsModules) {
   const Tensor x({4, 3, 16, 16}, DType::f32);
   fill_normal(x, 0, 1, {.seed = 3, .purpose = Purpose::test});
   for (const Rewrite& rewrite : rewrites())
-    for (Texts texts : kModels) {
-      SCOPED_TRACE(rewrite.name);
-      if (!texts.contains("name")) texts.insert({{"name", "resnet18"}, {"width", "4"}});
-      texts[rewrite.name] = rewrite.max > 1 ? "1" : "true";
-      const ModulePtr model = build(texts, {.sample = {3, 16, 16}});
-      const Tensor before = contiguous((*model)(x));
-      replace_leaves(*model);
-      const Tensor after = contiguous((*model)(x));
-      EXPECT_EQ(std::memcmp(before.bytes(), after.bytes(), before.nbytes()), 0);
-    }
+    for (Texts texts : kModels)
+      for (const bool training : {true, false}) {
+        SCOPED_TRACE(rewrite.name);
+        if (!texts.contains("name")) texts.insert({{"name", "resnet18"}, {"width", "4"}});
+        texts[rewrite.name] = rewrite.max > 1 ? "1" : "true";
+        const ModulePtr model = build(texts, {.sample = {3, 16, 16}});
+        model->train(training);
+        const Tensor before = contiguous((*model)(x));
+        replace_leaves(*model);
+        const Tensor after = contiguous((*model)(x));
+        EXPECT_EQ(std::memcmp(before.bytes(), after.bytes(), before.nbytes()), 0);
+      }
 }
 
 TEST(BatchNormAct, TakesGeluToo) {

@@ -81,6 +81,7 @@ TEST_P(EachToggle, SaysAllThereIsToSay) {
   EXPECT_FALSE(toggle.key_point.empty());
   EXPECT_GT(toggle.values.size(), 1u);
   EXPECT_NE(toggle.enable == nullptr, toggle.set == nullptr) << "one of them changes the plan";
+  EXPECT_EQ(toggle.set != nullptr, toggle.values.size() > 2 || toggle.numbers) << "takes a value";
   EXPECT_TRUE(accepts(toggle, toggle.default_value)) << toggle.default_value;
   EXPECT_TRUE(!*toggle.fast || accepts(toggle, toggle.fast)) << toggle.fast;
   EXPECT_EQ(toggle.tolerance > 0, toggle.same == Same::close || *toggle.close_where)

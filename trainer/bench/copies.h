@@ -21,6 +21,6 @@ std::vector<CopyRate> disk_rates(const Path& folder);
 // Rates of copies of `bytes` bytes between host and GPU, pinned and pageable, and within the GPU.
 // Empty if there is no GPU.
 std::vector<CopyRate> device_rates(int64_t bytes);
-double device_copy_rate(int64_t bytes);  // the last of them alone, in bytes/s
+double device_copy_rate(int64_t bytes);  // the last of them alone, in bytes/s; needs a GPU
 
 }  // namespace bellows

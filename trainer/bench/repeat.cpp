@@ -1,7 +1,9 @@
 // Loops one module of a model alone, with the input that it gets in the first update.
+#include <algorithm>
 #include "core/base/output.h"
 #include "core/base/trace.h"
 #include "core/config/hint.h"
+#include "models/module/rewrite.h"
 #include "ops/base/work.h"
 #include "trainer/bench/bench.h"
 #include "trainer/bench/passes.h"
@@ -64,6 +66,13 @@ static Tensor input_of(Child& child, FirstUpdate& first) {
   return input;
 }
 
+// A shortcut adds what its block has kept of its input, so it runs in its block only. It may be
+// inside a fused module, which has no name.
+static bool needs_its_block(const Child& child) {
+  return is_kind(child, "shortcut") ||
+         (child.name.empty() && std::ranges::any_of(child.module->children(), needs_its_block));
+}
+
 static Counted count(const Passes& passes, Device device) {
   const trace::Counter& syncs = trace::counter("sync.count");
   const AllocatorStats before = allocator_stats(device);
@@ -94,8 +103,11 @@ void repeat_module(const std::string& path, const Plan& plan) {
   Session& session = first.session;
   Chain chain = chain_to(*session.model, path);
   Tensor input = input_of(*chain.back(), first);
-  for (; !input.defined() && chain.size() > 1; input = input_of(*chain.back(), first))
-    chain.pop_back();  // a fused module does not call its children, so it is repeated itself
+  // A fused module does not call its children, so it is repeated itself.
+  while (chain.size() > 1 && (!input.defined() || needs_its_block(*chain.back()))) {
+    chain.pop_back();
+    input = input_of(*chain.back(), first);
+  }
   CHECK(input.defined(), "bench op: the model does not call ", path);
   Module& module = *chain.back()->module;
   std::vector<Passes> passes = {passes_of(path, module, input)};

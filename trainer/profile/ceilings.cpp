@@ -13,7 +13,7 @@ double Ceilings::seconds(const Cost& work, DType dtype) const {
   return bytes_per_s > 0 ? std::max(s, work.bytes / bytes_per_s) : s;
 }
 
-// Returns the FLOP/s of a product of square matrices, large enough to take a millisecond.
+// Returns the FLOP/s of a product of square matrices, the smallest that takes a millisecond.
 static double product_rate(const Precision& precision) {
   constexpr int64_t kSmallest = 64, kLargest = 8192;
   for (int64_t n = kSmallest;; n *= 2) {
