@@ -26,7 +26,7 @@ class Library {
   template <class Fn> Fn* find(const char* name) const {
     return handle_ ? reinterpret_cast<Fn*>(dlsym(handle_, name)) : nullptr;
   }
-  // The same, but throws Error, exit 2, if only the function is missing.
+  // The same, but throws Error, exit 2, if the library is there and lacks the function.
   template <class Fn> Fn* require(const char* name) const {
     Fn* const function = find<Fn>(name);
     CHECK(function || !handle_, name, ": missing in the library that was loaded: ", dlerror());

@@ -213,7 +213,7 @@ void GlooEngine::watch() {
       lock.unlock();
       postmortem_.report(recorder_.started(), false);
       lock.lock();
-      // An operation that cannot end without the closed ranks stays in the queue.
+      // Runs all that is queued. What is still there after kGrace needs a rank that has left.
       wanted_ = recorder_.started();
       has_work_.notify_one();
       changed_.wait_for(lock, kGrace,

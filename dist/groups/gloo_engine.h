@@ -89,7 +89,7 @@ class GlooEngine {
   std::string failure_;                        // why the group is dead; "" while it lives
   std::string cause_;                          // argument of abort(), for the other ranks
   bool stopping_ = false;
-  bool ran_ = false, watched_ = false;  // run_all() and watch() have returned
+  bool ran_ = false, watched_ = false;  // run_all() and watch() are done
 };
 
 }  // namespace bellows

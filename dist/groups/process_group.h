@@ -69,7 +69,7 @@ class ProcessGroup {
   virtual void leave(const std::string& cause) = 0;  // abort(), with a cause that names the rank
 };
 
-// Gives all ranks the values of rank 0.
+// Gives all ranks the values of rank 0, and waits for them. Throws as Work::wait() does.
 void broadcast_from_root(ProcessGroup& group, const NamedTensors& tensors);
 
 // Returns "sum" or "mean".

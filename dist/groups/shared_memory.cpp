@@ -16,8 +16,8 @@ using Clock = std::chrono::steady_clock;
 
 // Every rank reads the values of all, so with more ranks this is not faster than Gloo's ring.
 static constexpr int kMostRanks = 8;
-// A power of two, because the numbers of messages wrap around. They start at kFirst, close to the
-// end of the range, so that every test sees them wrap.
+// A power of two, so that number % kSlots stays consecutive when the numbers of chunks wrap around.
+// They start at kFirst, so that they wrap after 2 * kSlots chunks, also in tests.
 static constexpr uint32_t kSlots = 16;
 static constexpr uint32_t kFirst = 0U - 2 * kSlots;
 // Slots of two ranks fit into a cache, and a chunk is worth the exchange of two numbers.

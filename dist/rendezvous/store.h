@@ -10,7 +10,7 @@ namespace bellows {
 
 using Timeout = std::chrono::milliseconds;
 inline Timeout timeout_of(double seconds) { return Timeout(int64_t(seconds * 1000)); }
-// Returns the time until `end`, at least `least`: with a timeout of 0, calls do not wait.
+// Returns the time until `end`, but at least `least`. With a timeout of 0, a Store does not wait.
 inline Timeout until(std::chrono::steady_clock::time_point end, Timeout least = Timeout(1)) {
   return std::max(least, std::chrono::ceil<Timeout>(end - std::chrono::steady_clock::now()));
 }

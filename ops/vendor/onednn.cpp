@@ -42,8 +42,10 @@ void Plan::run(Bindings bindings) {
   trace::count<"kernel.vendor_calls">();
   runs_->add();
   rest_workers();
-  static const dnnl::stream in_order(engine());
-  checked([&] { primitive_.execute(in_order, args_); });
+  checked([&] {
+    static const dnnl::stream in_order(engine());
+    primitive_.execute(in_order, args_);
+  });
 }
 
 // oneDNN encodes an instruction set as bits; a later set includes the bits of earlier ones.
