@@ -47,7 +47,7 @@ class Give : public Visitor {
   std::string value_;
 };
 
-std::shared_ptr<const Dataset> open(const Arguments& a) {
+DatasetPtr open(const Arguments& a) {
   DatasetChoice choice(a.dataset);
   Give root({"root", "folder"}, a.root);
   choice.visit_options(root);

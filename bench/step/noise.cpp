@@ -40,7 +40,7 @@ class Noise : public Dataset {
   DatasetInfo info_;
 };
 
-std::shared_ptr<const Dataset> make_noise(const NoiseOptions& o, const DatasetContext&) {
+DatasetPtr make_noise(const NoiseOptions& o, const DatasetContext&) {
   return std::make_shared<Noise>(o);
 }
 

@@ -44,9 +44,9 @@ class Library {
   void* handle_;        // never closed: such libraries do not unload cleanly
 };
 
-// Declares a member that is the function of the same name in the member `library`, a Library. Its
+// Declares a member that is the function of the same name in the member `loaded`, a Library. Its
 // type is that in the library's header.
 #define LIBRARY_FUNCTION(name) /* NOLINTNEXTLINE(bugprone-macro-parentheses) */ \
-  decltype(&::name) name = library.require<decltype(::name)>(#name)
+  decltype(&::name) name = loaded.require<decltype(::name)>(#name)
 
 }  // namespace bellows

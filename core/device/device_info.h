@@ -6,7 +6,6 @@
 #include <string>
 #include <utility>
 #include <vector>
-#include "core/base/registry.h"
 
 namespace bellows {
 

@@ -86,7 +86,7 @@ __device__ inline int64_t thread_index() { return int64_t(blockIdx.x) * blockDim
 __device__ inline int64_t thread_count() { return int64_t(gridDim.x) * blockDim.x; }
 
 // Returns the entry of a table that a block works on: the last of n ascending `starts` that is not
-// above `at`. The first never is.
+// above `at`. starts[0] must not be above it.
 template <class T> __device__ int entry_at(T at, const T* starts, int n) {
   int low = 0;
   for (int high = n; high - low > 1;) {

@@ -1,6 +1,7 @@
 #include <cstring>
 #include <mutex>
 #include <thread>
+#include "core/base/registry.h"
 #include "core/device/cuda.h"
 #include "dist/groups/communicator.h"
 #include "dist/groups/nccl_library.h"

@@ -4,7 +4,7 @@ namespace bellows {
 
 const NcclLibrary& nccl() {
   static const NcclLibrary functions{};
-  CHECK(functions.library,
+  CHECK(functions.loaded,
         "dist.backend: nccl, but libnccl.so.2 is not installed; install NCCL 2.28, or "
         "write  dist.backend: gloo");
   return functions;

@@ -6,7 +6,7 @@
 namespace bellows {
 
 struct NcclLibrary {
-  Library library{"libnccl.so.2"};
+  Library loaded{"libnccl.so.2"};
   LIBRARY_FUNCTION(ncclGetUniqueId);
   LIBRARY_FUNCTION(ncclCommInitRankConfig);
   LIBRARY_FUNCTION(ncclCommGetAsyncError);

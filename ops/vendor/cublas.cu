@@ -10,7 +10,7 @@ namespace bellows::cublas {
 namespace {
 
 struct Api {
-  Library library{"libcublasLt.so.13", "products run on plain kernels"};
+  Library loaded{"libcublasLt.so.13", "products run on plain kernels"};
   LIBRARY_FUNCTION(cublasLtCreate);
   LIBRARY_FUNCTION(cublasLtGetVersion);
   LIBRARY_FUNCTION(cublasLtGetStatusString);
@@ -116,7 +116,7 @@ cublasOperation_t turned(const Operand& operand) {
 
 }  // namespace
 
-bool available() { return bool(api().library); }
+bool available() { return bool(api().loaded); }
 std::string loaded() {
   return available() ? cat("cuBLASLt ", api().cublasLtGetVersion()) : "no cuBLASLt";
 }

@@ -11,7 +11,7 @@ namespace {
 // ---- the library
 
 struct Api {
-  Library library{"libnvrtc.so.13", "chains of elementwise functions are interpreted"};
+  Library loaded{"libnvrtc.so.13", "chains of elementwise functions are interpreted"};
   LIBRARY_FUNCTION(nvrtcVersion);
   LIBRARY_FUNCTION(nvrtcGetNumSupportedArchs);
   LIBRARY_FUNCTION(nvrtcGetSupportedArchs);
@@ -108,7 +108,7 @@ class Program {
 
 }  // namespace
 
-bool available() { return bool(api().library); }
+bool available() { return bool(api().loaded); }
 
 std::string target_for(int capability) {
   int count = 0;

@@ -13,8 +13,7 @@
 using namespace bellows;
 using testing::HasSubstr;
 
-static std::shared_ptr<const Dataset> make(const std::string& name, Split split,
-                                           const Texts& options) {
+static DatasetPtr make(const std::string& name, Split split, const Texts& options) {
   return chosen<DatasetChoice>(name, options).make({split});
 }
 

@@ -26,8 +26,7 @@ struct Jitter : RandomTransform {
 struct JitterOptions {};
 void visit(Visitor&, JitterOptions&) {}
 const AddEntry<MakeTransform> jitter(
-    "test_jitter", "of tests",
-    +[](const JitterOptions&, const DatasetInfo&) -> std::shared_ptr<const Transform> {
+    "test_jitter", "of tests", +[](const JitterOptions&, const DatasetInfo&) -> TransformPtr {
       return std::make_shared<Jitter>();
     });
 
@@ -67,7 +66,7 @@ LoaderOptions with(const Way& way, LoaderOptions options) {
 
 // A loader and its feed on the device.
 struct Fed {
-  Fed(const LoaderOptions& options, std::shared_ptr<const Dataset> dataset, RankShare share = {},
+  Fed(const LoaderOptions& options, DatasetPtr dataset, RankShare share = {},
       const std::vector<TransformChoice>& transforms = {})
       : loader(std::move(dataset), transforms, options, 5, share),
         feed(make_feed(Device::cuda, loader, notes)) {}

@@ -13,8 +13,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-static std::shared_ptr<const Dataset> make(const TempFolder& folder, Split split,
-                                           Texts options = {}) {
+static DatasetPtr make(const TempFolder& folder, Split split, Texts options = {}) {
   options.emplace("root", folder.path);
   return chosen<DatasetChoice>("image_folder", options).make({split});
 }

@@ -44,8 +44,8 @@ inline TransformChoice center_crop(int size) { return named("center_crop", {{"si
 inline TransformChoice cutout(int size) { return named("cutout", {{"size", cat(size)}}); }
 
 struct Fed {
-  Fed(Device device, const LoaderOptions& options, std::shared_ptr<const Dataset> dataset,
-      const Chain& chain, RankShare share = {}, const ModelInput& input = {})
+  Fed(Device device, const LoaderOptions& options, DatasetPtr dataset, const Chain& chain,
+      RankShare share = {}, const ModelInput& input = {})
       : loader(std::move(dataset), chain, options, 5, share),
         own(make_feed(device, loader, notes, input)),
         feed(own ? *own : loader) {}

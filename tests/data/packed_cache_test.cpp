@@ -28,8 +28,8 @@ struct PackedCache : testing::Test {
   ~PackedCache() override {
     known.empty() ? unsetenv("XDG_CACHE_HOME") : setenv("XDG_CACHE_HOME", known.c_str(), 1);
   }
-  std::shared_ptr<const Dataset> copy_of(const DatasetChoice& choice, Split split = Split::train,
-                                         OnDamaged on_damaged = OnDamaged::error) {
+  DatasetPtr copy_of(const DatasetChoice& choice, Split split = Split::train,
+                     OnDamaged on_damaged = OnDamaged::error) {
     notes.clear();
     return cached_copy(choice, split, {on_damaged, timeout_s}, notes);
   }
@@ -401,7 +401,7 @@ struct PackedCacheOfDamaged : PackedCache {
     int64_t damaged = 0;
     bool operator==(const Epoch&) const = default;
   };
-  static Epoch epoch_of(std::shared_ptr<const Dataset> dataset, OnDamaged on_damaged) {
+  static Epoch epoch_of(DatasetPtr dataset, OnDamaged on_damaged) {
     const trace::Counter& damaged = trace::counter("data.damaged");
     Epoch epoch{{}, -damaged.value()};
     Loader loader(dataset, {chosen<TransformChoice>("center_crop", {{"size", "2"}})},

@@ -17,8 +17,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
-static std::shared_ptr<const Dataset> make(const std::string& name, Split split,
-                                           const Texts& options) {
+static DatasetPtr make(const std::string& name, Split split, const Texts& options) {
   return chosen<DatasetChoice>(name, options).make({split});
 }
 static std::unique_ptr<Packed> opened(const TempFolder& folder, Split split = Split::train) {
@@ -293,7 +292,7 @@ TEST(Packed, OpensAFileAShardAndReadsOnceASample) {
   for (int i = 0; i < 9; ++i) pictures.write(cat("train/a/", i, ".png"), as_png(slopes(8, 8)));
   const auto dataset = make("image_folder", Split::train, {{"root", pictures.path}});
   pack(*dataset, Split::train, "", folder.path);
-  const auto epoch_opens = [](std::shared_ptr<const Dataset> dataset) {
+  const auto epoch_opens = [](DatasetPtr dataset) {
     const int64_t before = opens();
     Scratch scratch;
     for (int epoch = 0; epoch < 3; ++epoch)
@@ -318,7 +317,7 @@ TEST(Packed, PixelsOfOneShapeAreFixedAndFilesAreNot) {
 TEST(Packed, OrderDoesNotDependOnWorkersAndResumes) {
   const TempFolder folder;
   pack(Numbers(1000), Split::train, "", folder.path, {.shard_bytes = 4 * 100});
-  const std::shared_ptr<const Dataset> dataset = opened(folder);
+  const DatasetPtr dataset = opened(folder);
   LoaderOptions options{.sampler = {.batch_size = 16}};
   Loader alone(dataset, {}, options, 1);
   const auto whole = epoch_of(alone, 2);

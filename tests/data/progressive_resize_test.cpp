@@ -98,8 +98,7 @@ TEST(ProgressiveResize, IsTheSameForAnyWorkersFormatAndShards) {
   const auto packed = std::make_shared<Packed>(PackedOptions{.folder = folder.path}, Split::train);
   const Chain chain{grow(), flip()};
   Fed alone(Device::cpu, {.sampler = {.batch_size = 4}}, noise, chain);
-  for (const std::shared_ptr<const Dataset>& set :
-       {std::shared_ptr<const Dataset>(noise), std::shared_ptr<const Dataset>(packed)})
+  for (const DatasetPtr& set : {DatasetPtr(noise), DatasetPtr(packed)})
     for (const bool channels_last : {false, true}) {
       Fed fed(Device::cpu,
               {.sampler = {.batch_size = 4},

@@ -40,8 +40,7 @@ struct Flicker : RandomTransform {
 struct FlickerOptions {};
 void visit(Visitor&, FlickerOptions&) {}
 const AddEntry<MakeTransform> flicker(
-    "test_flicker", "of tests",
-    +[](const FlickerOptions&, const DatasetInfo&) -> std::shared_ptr<const Transform> {
+    "test_flicker", "of tests", +[](const FlickerOptions&, const DatasetInfo&) -> TransformPtr {
       return std::make_shared<Flicker>();
     });
 

@@ -91,7 +91,7 @@ TEST(Schedule, PlateauOfAnAccuracyWaitsForAHigherOneAndNaNIsNoImprovement) {
 }
 
 TEST(Schedule, EveryCurveIsFiniteOnTheShortestRuns) {
-  for (const std::string& name : Choice<Curve(const Horizon&)>::names())
+  for (const std::string& name : Choice<MakeCurve>::names())
     for (int64_t updates = 1; updates < 8; ++updates)
       for (const double lr : rates(named(name.c_str()), updates)) {
         EXPECT_GE(lr, 0) << name << updates;
@@ -119,7 +119,7 @@ TEST(Schedule, ARunThatEndsInItsWarmUpIsTheBeginningOfALongerOne) {
 }
 
 TEST(Schedule, EveryCurveIsFiniteWithinAWarmUp) {
-  for (const std::string& name : Choice<Curve(const Horizon&)>::names()) {
+  for (const std::string& name : Choice<MakeCurve>::names()) {
     ScheduleOptions options = named(name.c_str());
     options.warmup_updates = 4;
     for (int64_t updates = 1; updates < 6; ++updates)

@@ -255,7 +255,7 @@ TEST_F(Program, BenchOpRepeatsAModuleOfAModel) {
   const Args cached = {"toggles.caching_allocator=on"}, plain = {"toggles.caching_allocator=off"};
   EXPECT_EQ(std::stod(row(repeat("fc1", cached), "of them by the system")), 0);
   EXPECT_GT(std::stod(row(repeat("fc1", plain), "of them by the system")), 0);
-  // What holds a shortcut runs in its block only.
+  // A module that holds a shortcut runs only inside its block.
   const std::string resnet = "model={name: resnet18, width: 4}";
   EXPECT_THAT(repeat("layer1.0.conv1", {resnet, "toggles.fused_conv_norm=on"}),
               HasSubstr(": layer1.0.conv1 (residual) of [16,4,"));

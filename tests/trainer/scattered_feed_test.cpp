@@ -12,8 +12,8 @@ namespace {
 
 constexpr int64_t kBatch = 4;
 
-std::unique_ptr<Loader> loader_of(std::shared_ptr<const Dataset> set, const ThreadGroup& group,
-                                  Uneven uneven, int rank) {
+std::unique_ptr<Loader> loader_of(DatasetPtr set, const ThreadGroup& group, Uneven uneven,
+                                  int rank) {
   LoaderOptions options;
   options.sampler.batch_size = kBatch;
   return std::make_unique<Loader>(

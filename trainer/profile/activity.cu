@@ -8,6 +8,7 @@
 #include <utility>
 #include "core/base/check.h"
 #include "core/base/output.h"
+#include "core/base/registry.h"
 #include "core/base/trace.h"
 #include "trainer/profile/activity.h"
 #include "trainer/profile/cupti_library.h"

@@ -4,7 +4,7 @@ namespace bellows {
 
 const CuptiLibrary* cupti() {
   static const CuptiLibrary functions{};
-  return functions.library ? &functions : nullptr;
+  return functions.loaded ? &functions : nullptr;
 }
 
 }  // namespace bellows

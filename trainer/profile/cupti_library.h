@@ -6,7 +6,7 @@
 namespace bellows {
 
 struct CuptiLibrary {
-  Library library{"libcupti.so.13", "times of the device are absent"};
+  Library loaded{"libcupti.so.13", "times of the device are absent"};
   LIBRARY_FUNCTION(cuptiActivityRegisterTimestampCallback);
   LIBRARY_FUNCTION(cuptiSetThreadIdType);
   LIBRARY_FUNCTION(cuptiActivityRegisterCallbacks);

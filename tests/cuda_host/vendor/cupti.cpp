@@ -134,7 +134,7 @@ namespace bellows {
 
 const CuptiLibrary* cupti() {
   static const CuptiLibrary functions = {
-      .library = Library("stand-in"),
+      .loaded = Library("stand-in"),
       .cuptiActivityRegisterTimestampCallback =
           [](CUpti_TimestampCallbackFunc f) { return run([=] { clock_of_client = f; }); },
       .cuptiSetThreadIdType = [](CUpti_ActivityThreadIdType) { return run([] {}); },

@@ -270,7 +270,7 @@ namespace bellows {
 
 const NcclLibrary& nccl() {
   static const NcclLibrary functions = {
-      .library = Library("stand-in"),
+      .loaded = Library("stand-in"),
       .ncclGetUniqueId = ::get_unique_id,
       .ncclCommInitRankConfig = ::init,
       .ncclCommGetAsyncError = ::async_error,
