@@ -356,9 +356,9 @@ TEST_F(Program, ASignalInTheLastEvaluationLeavesNothingToContinue) {
 TEST_F(Program, ASecondSignalEndsItAtOnceWithWholeFiles) {
   const auto running =
       start(tiny({"data={name: digits, train_size: 64, test_size: 20, batch_size: 16, "
-                  "sim_latency_us: 3000000}",
-                  "toggles={num_workers: 0}", "train.epochs=100"}));
-  ASSERT_TRUE(running->says("run folder"));
+                  "sim_latency_us: 1000000}",
+                  "toggles={num_workers: 0}", "log={every: 1}", "train.epochs=100"}));
+  ASSERT_TRUE(running->says("iter: 1/4"));  // the next batch takes 1 s
   running->send(SIGINT);
   usleep(200000);  // within 0.1 s it would be the same request
   running->send(SIGINT);

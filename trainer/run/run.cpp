@@ -316,9 +316,9 @@ static int run_in(Session& session, const RunRequest& request, Start& start, Pat
   if (voice == LogOutput::lines) files.emplace(request, session, start);
   const Path folder = files ? files->folder.path() : Path();
   shared = shared_folder(session, folder);
+  Signals signals;  // from the first line that names the folder until the summary is printed
   speaker.line("run folder: " + folder.string());
   Log log(session.plan, folder, voice, *at);
-  Signals signals;  // also while the summary is printed
   const Outcome outcome = train(session, log, files ? &files->checkpoints : nullptr, signals, *at);
   gather_damaged(session);
   log.totals(outcome.at, totals(session, outcome));
