@@ -133,7 +133,7 @@ struct Div : Binary {
   static constexpr bool positive = true;
   template <class T> FORMULA static T value(T a, T b) { return a / b; }
   template <class T> FORMULA static T da(T dy, T, T b) { return dy / b; }
-  template <class T> FORMULA static T db(T dy, T a, T b) { return -dy * a / (b * b); }
+  template <class T> FORMULA static T db(T dy, T a, T b) { return -dy * (a / b / b); }
 };
 
 // Where a = b, each input gets half of dy, as in PyTorch.

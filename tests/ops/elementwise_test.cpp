@@ -29,6 +29,18 @@ TEST(Elementwise, ReluAndMaximumHandOnNaN) {
   EXPECT_TRUE(std::isnan(minimum(zero, x).data<float>()[0]));
 }
 
+TEST(Elementwise, GradientsOfDivisorsThatHaveNoSquare) {
+  const Tensor a = tensor_of<float>({0, 1e-30F, 1e30F, 3}, {4});
+  const Tensor b = require_grad(tensor_of<float>({1e-30F, 1e-30F, 1e30F, 1e30F}, {4}));
+  backward(sum(div(a, b)));
+  const Tensor gradient = grad(b);
+  const std::span<const float> db = gradient.data<float>();
+  EXPECT_EQ(db[0], 0);
+  EXPECT_NEAR(db[1] / -1e30F, 1, 1e-6);
+  EXPECT_NEAR(db[2] / -1e-30F, 1, 1e-6);
+  EXPECT_EQ(db[3], 0) << "3e-60 is below the smallest number";
+}
+
 template <class T> static void expect_no_sign(DType dtype) {
   const Tensor x = cast(tensor_of<float>({-0.0F, -1.5F, 2, -INFINITY, NAN}, {5}), dtype);
   const Tensor magnitudes = abs(x);
