@@ -77,6 +77,8 @@ TEST(PrintedCommands, KeepTheirWordsAndGetSmallerSizes) {
               AllOf(HasSubstr("lenet.yaml --processes 1 "), Not(HasSubstr("--budget"))));
   EXPECT_EQ(planned("trainer doctor --stress --bandwidths").command,
             "trainer doctor --stress 64 --bandwidths");
+  EXPECT_EQ(planned("trainer bench matmul --align").command,
+            "trainer bench matmul --align --rounds 1");
   EXPECT_EQ(planned("trainer list [toggles]").command, "trainer list --help");
   EXPECT_THROW(planned("trainer train OTHER"), Error);
   EXPECT_THROW(planned("ls"), Error);

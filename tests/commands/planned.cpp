@@ -152,6 +152,17 @@ static Planned planned_arms(std::string command, Strings words) {
   return plan;
 }
 
+static Planned planned_bench(std::string command, Strings words) {
+  const auto has = [](const std::string& text, const char* word) {
+    return text.find(word) != text.npos;
+  };
+  if (has(benches().at(words[1]).help, "GPU") && device_count(Device::cuda) == 0)
+    return {Treatment::run, command, 2, "GPU"};
+  if (has(output_of({"bench", words[1], "--help"}), "--rounds"))
+    set_option(words, command, "--rounds", "1");
+  return {Treatment::run, command};
+}
+
 static Planned planned_run(std::string command) {
   Strings words = words_of(command);
   words.erase(words.begin(), std::ranges::find(words, "trainer") + 1);
@@ -162,9 +173,7 @@ static Planned planned_run(std::string command) {
     return {Treatment::run, command + " --help"};
   if (std::ranges::count(words, "--help")) return {Treatment::run, command};
   if (verb == "ab" || verb == "ladder" || verb == "sweep") return planned_arms(command, words);
-  if (verb == "bench" && device_count(Device::cuda) == 0 && benches().contains(words[1]) &&
-      std::string(benches().at(words[1]).help).find("GPU") != std::string::npos)
-    return {Treatment::run, command, 2, "GPU"};
+  if (verb == "bench" && benches().contains(words[1])) return planned_bench(command, words);
   if (verb == "launch" && std::ranges::count(words, "ab"))  // its exit code needs no look here
     return {Treatment::run, planned_arms(command, words).command};
   if (verb == "launch") return {Treatment::run, command + smaller(words, "train")};

@@ -23,7 +23,7 @@ static bool starts_a_command(const std::string& text) {
 
 // ---- output of the program
 
-static std::string output_of(const Arguments& args) {
+std::string output_of(const Arguments& args) {
   testing::internal::CaptureStdout();
   const int code = run_program(args);
   std::string text = testing::internal::GetCapturedStdout();

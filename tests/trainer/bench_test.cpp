@@ -107,7 +107,7 @@ TEST_F(Program, BenchMatmulTimesAProductInEachPrecision) {
 }
 
 TEST_F(Program, BenchMatmulPutsTheSeedsTableBesideThisMachine) {
-  const Ended ended = run({"bench", "matmul", "--seed-table", "--device", "cpu"});
+  const Ended ended = run({"bench", "matmul", "--seed-table", "--rounds", "1", "--device", "cpu"});
   EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_THAT(ended.out,
               AllOf(HasSubstr("CUDA 10.1"), HasSubstr("1.340"), HasSubstr("0.267"),

@@ -12,6 +12,11 @@
 namespace bellows {
 
 namespace {
+struct Measuring {
+  Device device;
+  int64_t rounds;
+};
+
 struct MeasuredProduct {
   const char* precision;
   Timing timing;
@@ -22,12 +27,13 @@ struct MeasuredProduct {
 
 // Times all precisions alternately. a: (.., M, K), b: (K, N).
 static std::vector<MeasuredProduct> measure(const std::vector<Precision>& wanted, const Shape& a,
-                                            const Shape& b, Device device) {
+                                            const Shape& b, const Measuring& how) {
   std::vector<Product> products;
-  for (const Precision& precision : wanted) products.emplace_back(precision, a, b, device);
+  for (const Precision& precision : wanted) products.emplace_back(precision, a, b, how.device);
   std::vector<std::function<void()>> calls;
   for (const Product& product : products) calls.emplace_back([&product] { product.run(); });
-  const std::vector<Timing> times = time_interleaved(calls, device, {.rounds = 5});
+  const std::vector<Timing> times =
+      time_interleaved(calls, how.device, {.rounds = int(how.rounds)});
   std::vector<MeasuredProduct> measured;
   for (size_t i = 0; i < products.size(); ++i)
     measured.push_back({wanted[i].name, times[i], products[i].flop()});
@@ -43,24 +49,24 @@ static void say_what_is_missing(Device device) {
 
 // ---- one product
 
-static void print_product(const Shape& a, const Shape& b, Device device) {
+static void print_product(const Shape& a, const Shape& b, const Measuring& how) {
   std::vector<TableRow> rows = {{"", "median", "rate", "fastest", "slowest"}};
-  for (const MeasuredProduct& m : measure(precisions(device), a, b, device))
+  for (const MeasuredProduct& m : measure(precisions(how.device), a, b, how))
     rows.push_back({m.precision, time_text(m.timing.median()), m.rate(),
                     time_text(m.timing.fastest()), time_text(m.timing.slowest())});
-  say(cat(a, " x ", b, " on ", device_text(device)));
+  say(cat(a, " x ", b, " on ", device_text(how.device)));
   say_part(aligned(rows, "lrrrr"));
-  say_what_is_missing(device);
+  say_what_is_missing(how.device);
 }
 
 // ---- the table of the seed text
 
 // Returns the median in ms per precision name.
-static std::map<std::string, double> times_here(const SeedRow& seed, Device device) {
-  std::vector<Precision> wanted = precisions(device);
+static std::map<std::string, double> times_here(const SeedRow& seed, const Measuring& how) {
+  std::vector<Precision> wanted = precisions(how.device);
   std::erase_if(wanted, [](const Precision& p) { return p.dtype == DType::f64; });
   std::map<std::string, double> times;
-  for (const MeasuredProduct& m : measure(wanted, {16, seed.m, seed.k}, {seed.k, seed.n}, device))
+  for (const MeasuredProduct& m : measure(wanted, {16, seed.m, seed.k}, {seed.k, seed.n}, how))
     times[m.precision] = 1e3 * m.timing.median();
   return times;
 }
@@ -77,43 +83,44 @@ static TableRow row_of(const SeedRow& seed, const std::map<std::string, double>&
   return row;
 }
 
-static void print_seed_table(Device device) {
+static void print_seed_table(const Measuring& how) {
   std::vector<TableRow> rows = {{"", "", "", "|", "V100", "", "", "|", "here"},
                                 {"M", "K", "N", "|", "FP32", "FP16", "speed-up", "|", "FP32",
                                  "TF32", "FP16", "BF16", "speed-up", "|", "remark of the seed"}};
-  for (const SeedRow& seed : kSeedTable) rows.push_back(row_of(seed, times_here(seed, device)));
+  for (const SeedRow& seed : kSeedTable) rows.push_back(row_of(seed, times_here(seed, how)));
   say("[16, M, K] x [K, N] in ms: the seed's V100 with CUDA 10.1 and cuDNN 7.6.5,");
-  say_part(cat("and here, ", device_text(device), "\n\n"));
+  say_part(cat("and here, ", device_text(how.device), "\n\n"));
   say_part(aligned(rows, "rrrlrrrlrrrrrll"));
   say("");
   say("The 16 is folded into M, and both 16 x 36 and 16 x 35 are multiples of 8, so the table "
       "does");
   say("not test M. Since cuBLAS 11, Tensor Cores take any size: on a current GPU, rows 3 and 4");
   say("should come close to row 1.");
-  say_what_is_missing(device);
+  say_what_is_missing(how.device);
 }
 
 // ---- alignment
 
-static void print_measured_alignment(Device device) {
+static void print_measured_alignment(const Measuring& how) {
   std::vector<TableRow> rows = {{"K and N", "multiples of"}};
-  for (const Precision& precision : precisions(device)) rows[0].push_back(precision.name);
+  const std::vector<Precision> all = precisions(how.device);
+  for (const Precision& precision : all) rows[0].push_back(precision.name);
   for (const int64_t size : {4096, 4080, 4088, 4092, 4094, 4095}) {
     rows.push_back({cat(size), cat(size & -size)});
-    for (const MeasuredProduct& m : measure(precisions(device), {4096, size}, {size, size}, device))
+    for (const MeasuredProduct& m : measure(all, {4096, size}, {size, size}, how))
       rows.back().push_back(m.rate());
   }
-  say_part(cat("\n4096 x K x N on ", device_text(device), "\n"));
+  say_part(cat("\n4096 x K x N on ", device_text(how.device), "\n"));
   say_part(aligned(rows, "rrrrrr"));
 }
 
-static void print_alignment(Device device) {
+static void print_alignment(const Measuring& how) {
   std::vector<TableRow> rows = {
       {"Tensor Cores", "cuBLAS < 11.0, cuDNN < 7.6.3", "cuBLAS >= 11.0, cuDNN >= 7.6.3"}};
   for (const Alignment& row : kAlignments)
     rows.push_back({row.type, alignment_rule(row, 100000), alignment_rule(row, 110000)});
   say_part(aligned(rows));
-  if (device != Device::cpu) return print_measured_alignment(device);
+  if (how.device != Device::cpu) return print_measured_alignment(how);
   say("");
   say("nothing is measured: this CPU has no Tensor Cores");
 }
@@ -123,6 +130,7 @@ static void print_alignment(Device device) {
 namespace {
 struct Wanted {
   int64_t batch = 16, m = 36, k = 1504, n = 10000;
+  int64_t rounds = 5;
   bool seed_table = false, align = false;
   std::string device = "auto";
 };
@@ -141,6 +149,9 @@ static void declare(CommandLine& line, Wanted& wanted) {
   add_size("--m", wanted.m, "M");
   add_size("--k", wanted.k, "K");
   add_size("--n", wanted.n, "N");
+  line.add_option("--rounds", wanted.rounds, "in each of which every precision runs once")
+      .range(1, 1000)
+      .shows_default();
   add_device_option(line, wanted.device);
 }
 
@@ -148,13 +159,13 @@ static int run_matmul(CommandLine& line, const Arguments& args) {
   Wanted wanted;
   declare(line, wanted);
   if (!line.read(args)) return 0;
-  const Device device = start_bench(wanted.device);
+  const Measuring how = {start_bench(wanted.device), wanted.rounds};
   if (wanted.seed_table)
-    print_seed_table(device);
+    print_seed_table(how);
   else if (wanted.align)
-    print_alignment(device);
+    print_alignment(how);
   else
-    print_product({wanted.batch, wanted.m, wanted.k}, {wanted.k, wanted.n}, device);
+    print_product({wanted.batch, wanted.m, wanted.k}, {wanted.k, wanted.n}, how);
   return 0;
 }
 
