@@ -301,7 +301,8 @@ TEST_F(SweepVerb, ShowsTheWorkOfModels) {
   const Ended ended =
       run({"sweep", "--config", source_dir() + "/configs/lessons/intensity_sweep.yaml", "--key",
            "model.layers.2.kernel=1,2", "--steps", "1", "--warmup", "1", "--processes", "1",
-           "--blocks", "1", "--report", "r.md", "data.batch_size=8", "data.sim_latency_us=0"});
+           "--blocks", "1", "--report", "r.md", "data.batch_size=8", "data.train_size=16",
+           "data.sim_latency_us=0"});
   ASSERT_EQ(ended.code, 0) << ended.err;
   EXPECT_THAT(ended.out, AllOf(HasSubstr("## Model\n"), HasSubstr("| GFLOP/s |")));
   const Json arms = report().at("arms");

@@ -65,7 +65,7 @@ TEST(LaunchesOnDevice, OfResNet18AreListed) {
 TEST(LaunchesOnDevice, OfAirbenchAreListed) {
   Plan plan = cuda_host::plan_of(
       "airbench", 2, 32,
-      {"toggles.amp=bf16",
+      {"toggles.amp=bf16", "model.widths=[16,32,32]",
        "optimizer={name: muon, ns_steps: 3, ns_dtype: bf16, normalize_weights: true, groups: ["
        "{parameters: '*.bias', name: sgd, nesterov: true, momentum: 0.85}, "
        "{parameters: head.weight, name: sgd, nesterov: true, momentum: 0.85}]}"});
