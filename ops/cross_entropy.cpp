@@ -91,27 +91,27 @@ static void check_labels_cpu(const Tensor& target, int64_t classes) {
   }
 }
 
-// lse = max + log(sum(exp(x - max))); a row adds lse - (1 - s) * x[label] - s * mean(x).
+// A row adds log(sum(exp(x - max))) - (1 - s) * (x[label] - max) - s * (mean(x) - max).
 static kernels::CrossEntropy forward_cpu(const Tensor& logits, const Tensor& target,
                                          double smoothing) {
   const Tensor x = contiguous(logits), labels = contiguous(target);
   const int64_t N = x.dim(0), C = x.dim(1);
-  const kernels::CrossEntropy out{empty({}, x), empty({N}, x)};
+  const kernels::CrossEntropy out{empty({}, x), empty({N, 2}, x)};
   visit_float(x.dtype(), [&]<class T>(T) {
     const Eigen::Map<const Block<T>> x_(x.ptr<T>(), N, C);
     T* const lse = out.lse.ptr<T>();
     const double sum = parallel_sum(N, rows_per_block(C), [&](int64_t b, int64_t e) {
       Block<T> shifted = x_.middleRows(b, e - b);
       for (int64_t n = b; n < e; ++n) {
-        lse[n] = shifted.row(n - b).maxCoeff();
-        shifted.row(n - b) -= lse[n];
+        lse[2 * n] = shifted.row(n - b).maxCoeff();
+        shifted.row(n - b) -= lse[2 * n];
       }
       exp_in_place(shifted.data(), shifted.size());
       double loss = 0;
       for (int64_t n = b; n < e; ++n) {
-        lse[n] += std::log(shifted.row(n - b).sum());
-        loss += lse[n] - (1 - smoothing) * x_(n, labels.ptr<int64_t>()[n]);
-        if (smoothing > 0) loss -= smoothing * x_.row(n).mean();
+        const T max = lse[2 * n], log_sum = lse[2 * n + 1] = std::log(shifted.row(n - b).sum());
+        loss += log_sum - (1 - smoothing) * (x_(n, labels.ptr<int64_t>()[n]) - max);
+        if (smoothing > 0) loss -= smoothing * (x_.row(n) - max).mean();
       }
       return loss;
     });
@@ -129,9 +129,10 @@ static Tensor backward_cpu(const Tensor& dy, const Tensor& logits, const Tensor&
     const Eigen::Map<const Block<T>> x_(x.ptr<T>(), N, C);
     Eigen::Map<Block<T>> dx_(dx.ptr<T>(), N, C);
     const T scale = *dy.ptr<T>() / T(N), even = T(smoothing / C), own = T(1 - smoothing);
+    const T* const lse_ = lse.ptr<T>();
     parallel_for(N, rows_per_block(C), [&](int64_t b, int64_t e) {
       Block<T> p = x_.middleRows(b, e - b);
-      for (int64_t n = b; n < e; ++n) p.row(n - b) -= lse.ptr<T>()[n];
+      for (int64_t n = b; n < e; ++n) p.row(n - b) = p.row(n - b) - lse_[2 * n] - lse_[2 * n + 1];
       exp_in_place(p.data(), p.size());
       p -= even;
       for (int64_t n = b; n < e; ++n) p(n - b, labels.ptr<int64_t>()[n]) -= own;

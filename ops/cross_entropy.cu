@@ -71,7 +71,7 @@ kernels::CrossEntropy forward_cuda(const Tensor& logits, const Tensor& target, d
   const int blocks = int(grid.blocks.x);
   const Tensor parts({blocks}, DType::f64, x.device());
   return visit_stored(x.dtype(), [&]<class T>(T) {
-    const Tensor loss = empty({}, x), lse({N}, dtype_of<Acc<T>>, x.device());
+    const Tensor loss = empty({}, x), lse({N, 2}, dtype_of<Acc<T>>, x.device());
     launch(forward<T>, grid, x.ptr<T>(), targets_of(target, C, smoothing), N, lse.ptr<Acc<T>>(),
            parts.ptr<double>(), loss.ptr<T>(), team);
     if (blocks > 1)

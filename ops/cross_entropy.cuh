@@ -17,16 +17,17 @@ inline Targets targets_of(const Tensor& target, int64_t classes, double smoothin
   return {target.ptr<int64_t>(), target.strides()[0], classes, smoothing};
 }
 
-// lse - (1 - s) * x[label] - s * mean(x)
+// log_sum - (1 - s) * (x[label] - max) - s * (mean(x) - max). log_sum: log(sum(exp(x - max))).
 template <class T>
-__device__ double loss_of(const T* x, double lse, double sum, int64_t label, const Targets& t) {
+__device__ double loss_of(const T* x, double max, double log_sum, double sum, int64_t label,
+                          const Targets& t) {
   if (!t.valid(label)) return NAN;
-  const double loss = lse - (1 - t.smoothing) * Acc<T>(x[label]);
-  return t.smoothing > 0 ? loss - t.smoothing * sum / t.classes : loss;
+  const double loss = log_sum - (1 - t.smoothing) * (Acc<T>(x[label]) - max);
+  return t.smoothing > 0 ? loss - t.smoothing * (sum / t.classes - max) : loss;
 }
 
-// Returns the loss of row n, whose logits are x, on rank 0 of the team, which writes lse[n]; 0 on
-// other ranks. scratch: shared memory for one Exps<double> per warp, if the team is a block.
+// Returns the loss of row n, whose logits are x, on rank 0 of the team, which writes row n of lse;
+// 0 on other ranks. scratch: shared memory for one Exps<double> per warp, if the team is a block.
 template <class T>
 __device__ double loss_of_row(const T* x, int64_t n, const Targets& targets, Team team,
                               Exps<double>* scratch, Acc<T>* lse) {
@@ -41,24 +42,30 @@ __device__ double loss_of_row(const T* x, int64_t n, const Targets& targets, Tea
   exps = team.fold(exps, Exps<A>::nothing(), JoinExps(), reinterpret_cast<Exps<A>*>(scratch));
   sum = team.fold(sum, A(0), Plus(), reinterpret_cast<A*>(scratch));
   if (team.rank() != 0) return 0;
-  const A log_sum = lse[n] = exps.log_sum();
-  return loss_of(x, log_sum, sum, targets.label(n), targets);
+  const A log_sum = std::log(exps.sum);
+  lse[2 * n] = exps.max;
+  lse[2 * n + 1] = log_sum;
+  return loss_of(x, exps.max, log_sum, sum, targets.label(n), targets);
 }
 
 // Gradient of the logits of one row of N: (softmax(x) - q) * dy / N
 template <class A> struct SlopeOfRow {
-  A scale, own, even, lse;
+  A scale, own, even, max, log_sum;
   int64_t label;
 
   __device__ A operator()(int64_t c, A x) const {
-    return (std::exp(x - lse) - even - (c == label ? own : A(0))) * scale;
+    return (std::exp(x - max - log_sum) - even - (c == label ? own : A(0))) * scale;
   }
 };
 template <class A>
 __device__ SlopeOfRow<A> slope_of_row(A dy, int64_t n, int64_t N, const A* lse, const Targets& t) {
   const int64_t label = t.label(n);
-  return {t.valid(label) ? dy / A(N) : A(NAN), A(1 - t.smoothing), A(t.smoothing / t.classes),
-          lse[n], label};
+  return {t.valid(label) ? dy / A(N) : A(NAN),
+          A(1 - t.smoothing),
+          A(t.smoothing / t.classes),
+          lse[2 * n],
+          lse[2 * n + 1],
+          label};
 }
 
 }  // namespace bellows

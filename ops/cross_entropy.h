@@ -25,7 +25,8 @@ void check_cross_entropy(const Shape& logits, const Tensor& target,
 namespace kernels {
 struct CrossEntropy {
   Tensor loss;  // scalar
-  // (N): log(sum(exp(logits))) for backward, f64 for f64, else f32.
+  // (N, 2), for backward: a row's largest logit and log(sum(exp(logits - largest))). Rounded to one
+  // number, log(sum(exp(logits))), they would lose digits of the second. f64 for f64, else f32.
   Tensor lse;
 };
 inline constinit Kernel<CrossEntropy(const Tensor& logits, const Tensor& target, double smoothing)>

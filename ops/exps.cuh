@@ -19,7 +19,6 @@ template <class A> struct Exps {
       sum += std::exp(x - max);
     }
   }
-  __device__ A log_sum() const { return max + std::log(sum); }
 };
 
 struct JoinExps {

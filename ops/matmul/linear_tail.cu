@@ -27,7 +27,7 @@ template <class T> struct TailLayer {
   int in, out;
   int64_t x_row, x_column;
 };
-// N values of lse, of parts (losses of rows) and one of loss; dy: of the loss. lse: null if there
+// N rows of lse, N parts (losses of rows) and one loss; dy: of the loss. lse: null if there
 // is no loss.
 template <class T> struct TailLoss {
   Targets targets;
@@ -241,7 +241,7 @@ kernels::LinearTail forward(const Tensor& x, const Tensors& w_, const Tensors& b
     Tail<T> tail = tail_of<T>(x, w, b, out.y, {});
     Tensor parts;
     if (target.defined()) {
-      out.lse = Tensor({N}, dtype_of<Acc<T>>, x.device());
+      out.lse = Tensor({N, 2}, dtype_of<Acc<T>>, x.device());
       out.loss = empty({}, out.lse);
       parts = Tensor({N}, DType::f64, x.device());
       tail.loss = {targets_of(target, w.back().dim(0), smoothing), out.lse.ptr<Acc<T>>(),

@@ -37,7 +37,7 @@ inline constexpr int64_t kMostTailFeatures = 1024;
 
 struct LinearTail {
   Tensors y;         // outputs (N, out) of all layers, those of relu where one follows
-  Tensor lse, loss;  // (N), as of cross_entropy, and the mean loss, both f64 for f64, else f32
+  Tensor lse, loss;  // as of cross_entropy, both f64 for f64, else f32
 };
 // x: (N, in), any strides. w: (out, in). b: (out) or undefined. target: (N), i64; undefined: there
 // is no loss. On a GPU only.

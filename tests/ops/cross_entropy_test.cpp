@@ -55,6 +55,26 @@ TEST(CrossEntropy, LogitsBeyondTheRangeOfExpAreFine) {
   for (const Impl impl : kBoth) EXPECT_FLOAT_EQ(cross_entropy(x, labels, {}, impl).item(), 1000);
 }
 
+// log(sum(exp(x))) in one f32 would lose what is far smaller than the largest logit.
+TEST(CrossEntropy, LargeLogitsTakeNoDigitsFromSmallLosses) {
+  const Tensor labels = tensor_of<int64_t>({0, 1}, {2});
+  for (const Impl impl : kBoth)
+    for (const double smoothing : {0., 0.1}) {
+      const Tensor x = require_grad(tensor_of<float>({20, 8, 1e8F, 1e8F}, {2, 2}));
+      const Tensor loss = cross_entropy(x, labels, {.label_smoothing = smoothing}, impl);
+      const double sure = std::log1p(std::exp(-12)), even = std::log(2);
+      EXPECT_NEAR(loss.item(), (sure + smoothing * 6 + even) / 2, 1e-7);
+      backward(loss);
+      const Tensor gradient = grad(x);
+      const std::span<const float> dx = gradient.data<float>();
+      const double other = 1 / (1 + std::exp(12)) - smoothing / 2;
+      EXPECT_NEAR(dx[0], -other / 2, 6e-8);  // the last digit of a probability near 1
+      EXPECT_NEAR(dx[1], other / 2, 2e-9);
+      EXPECT_NEAR(dx[2], 0.25 - smoothing / 4, 1e-7);
+      EXPECT_NEAR(dx[3], -0.25 + smoothing / 4, 1e-7);
+    }
+}
+
 TEST(CrossEntropy, ALabelOutOfRangeIsADataErrorThatNamesTheSample) {
   for (const int64_t label : {-1, 3})
     for (const Impl impl : kBoth) try {
