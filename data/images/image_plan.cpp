@@ -12,6 +12,9 @@ void ImagePlan::refuse_hole() const {
 
 void ImagePlan::crop(const Rectangle& part, Outside outside) {
   refuse_hole();
+  const bool pads = part.top < 0 || part.left < 0 || part.top + part.height > height() ||
+                    part.left + part.width > width();
+  black_after_colors_ |= pads && colors.has_value();
   rows_.crop(part.top, part.height, outside);
   columns_.crop(part.left, part.width, outside);
 }

@@ -30,12 +30,15 @@ class ImagePlan {
   // Sets a rectangle of the output to zero (cutout). One only; later edits must not move it.
   void erase(const Rectangle& hole);
 
-  Levels levels;                 // per channel, after `colors`; initially to [0, 1]
-  std::optional<Colors> colors;  // applied to bytes, before levels, in any order of edits
+  Levels levels;  // per channel, after `colors`; initially to [0, 1]
+  // Applied to bytes, before levels. Their place among the edits matters for black padding only.
+  std::optional<Colors> colors;
 
   const Axis& rows() const { return rows_; }
   const Axis& columns() const { return columns_; }
   const std::optional<Rectangle>& hole() const { return hole_; }
+  // True if padding was added after `colors`, which then do not change its black.
+  bool black_after_colors() const { return black_after_colors_; }
   View view() const;  // region of the source that is read
   // True if the pixels, before levels and the hole, are those of the source.
   bool is_source() const { return rows_.is_source() && columns_.is_source() && !colors; }
@@ -48,6 +51,7 @@ class ImagePlan {
   int64_t channels_;
   Axis rows_, columns_;
   std::optional<Rectangle> hole_;
+  bool black_after_colors_ = false;
 };
 
 }  // namespace bellows

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include "data/images/image_file.h"
 // jpeglib.h needs <cstdio>.
+#include <jerror.h>
 #include <jpeglib.h>
 #include "core/base/round.h"
 
@@ -62,9 +63,16 @@ static void jpeg_progresses(j_common_ptr common) {
                 jpeg->image_width, jpeg->image_height);
   longjmp(jpeg->escape, 1);
 }
-// Treats warnings as errors: libjpeg only warns of a truncated file, and fills in gray.
+// Treats warnings as errors: libjpeg only warns of a truncated file, and fills in gray. Not those
+// about a header, which lose no pixel.
 static void jpeg_warns(j_common_ptr common, int level) {
-  if (level < 0) common->err->error_exit(common);
+  const int code = common->err->msg_code;
+  const bool between_headers = code == JWRN_EXTRANEOUS_DATA &&
+                               reinterpret_cast<j_decompress_ptr>(common)->input_scan_number == 0;
+  if (level >= 0 || between_headers || code == JWRN_JFIF_MAJOR || code == JWRN_ADOBE_XFORM ||
+      code == JWRN_NOT_SEQUENTIAL)
+    return;
+  common->err->error_exit(common);
 }
 }
 

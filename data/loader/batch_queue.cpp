@@ -9,6 +9,15 @@ namespace bellows {
 
 namespace {
 
+// Calls wait(slice), which waits that long, until it returns true or `timeout` has passed. A wait
+// also ends while the whole process is stopped; then only this slice is lost.
+bool within(Seconds timeout, const auto& wait) {
+  constexpr Seconds kSlice(0.1);
+  for (Seconds left = timeout; left.count() > 0; left -= kSlice)
+    if (wait(std::min(left, kSlice))) return true;
+  return false;
+}
+
 // One queue and one lock for all workers; every change wakes all waiting threads.
 class LockedQueue : public BatchQueue {
  public:
@@ -29,7 +38,9 @@ class LockedQueue : public BatchQueue {
     depth_->remove();
     std::optional<BatchResult>& next = slot(asked_++);
     changed_.notify_all();
-    if (!changed_.wait_for(lock, timeout, [&] { return next.has_value(); })) return false;
+    const auto has_next = [&] { return next.has_value(); };
+    const auto wait = [&](Seconds slice) { return changed_.wait_for(lock, slice, has_next); };
+    if (!within(timeout, wait)) return false;
     made = std::move(*next);
     next.reset();
     return true;
@@ -73,7 +84,8 @@ class Ring {
   bool pop(BatchResult& item, Seconds timeout) {
     depth_.remove();
     room_.release();
-    if (!ready_.try_acquire_for(timeout)) return false;
+    if (!within(timeout, [&](Seconds slice) { return ready_.try_acquire_for(slice); }))
+      return false;
     item = std::move(items_[head_++ % items_.size()]);
     return true;
   }

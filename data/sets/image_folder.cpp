@@ -133,19 +133,20 @@ Picked pick(const ImageFolderOptions& o, const std::vector<std::string>& classes
     if (classes[label].empty()) continue;
     const auto [images, dangling] = files_below(folder / classes[label], {".jpg", ".jpeg", ".png"});
     files.dangling.insert(files.dangling.end(), dangling.begin(), dangling.end());
-    if (images.empty()) empty.push_back(printable(classes[label]));
+    const size_t before = files.paths.size();
     for (size_t i = 0; i < images.size(); ++i) {
       if (o.hold_out && (i % o.hold_out == 0) == (split == Split::train)) continue;
       files.paths.push_back(images[i]);
       files.labels.push_back(static_cast<int64_t>(label));
     }
+    if (split == Split::train ? files.paths.size() == before : images.empty())
+      empty.push_back(printable(classes[label]));
   }
   const std::string where = printable(folder.native());
   if (!empty.empty() && (split == Split::train || files.paths.empty()))
-    fail(Exit::data, where, ": no .jpg, .jpeg or .png file for ", some_of(empty),
+    fail(Exit::data, where, ": no .jpg, .jpeg or .png file ",
+         o.hold_out ? "is left to train on " : "", "for ", some_of(empty),
          "; add images, or remove the folders");
-  if (files.paths.empty())
-    fail(Exit::data, where, ": data.hold_out=", o.hold_out, " leaves no image for training");
   return files;
 }
 
@@ -177,7 +178,7 @@ static Sources image_folder_sources(const ImageFolderOptions& o) {
 
 static const AddSources image_folder_files("image_folder", &image_folder_sources);
 static const AddEntry<MakeDataset> image_folder_entry("image_folder",
-                                                      "JPEG and PNG files, a folder a class",
+                                                      "JPEG and PNG files, one folder per class",
                                                       &make_image_folder);
 
 }  // namespace bellows

@@ -92,6 +92,16 @@ TEST(Jpeg, WithAWrongBitIsRefusedOrHasItsSize) {
   EXPECT_GT(refused, 100);
 }
 
+// As other decoders read them: an unknown JFIF revision, and bytes between two markers.
+TEST(Jpeg, WithAnOddHeaderHasAllItsPixels) {
+  const std::string file = as_jpeg(slopes(8, 8));
+  std::string revision = file, padded = file;
+  revision[file.find("JFIF") + 5] = 0;
+  padded.insert(file.find("\xff\xdb"), 3, '\0');
+  for (const std::string& odd : {revision, padded})
+    EXPECT_EQ(decoded(odd).bytes, decoded(file).bytes);
+}
+
 // Height and width: 16 bits each, 5 bytes after the start of the frame. It would take 12.9 GB.
 TEST(Jpeg, WithAHugeSizeInItsHeaderIsRefused) {
   std::string file = as_jpeg(slopes(8, 8));

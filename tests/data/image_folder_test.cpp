@@ -59,12 +59,12 @@ TEST(ImageFolder, SortsClassesAndFiles) {
 TEST(ImageFolder, HoldsOutEveryNthPicture) {
   const TempFolder folder;
   for (int i = 0; i < 7; ++i) folder.write(cat("a/", i, ".png"), plain(i));
-  folder.write("b/0.png", plain(9));
+  for (int i = 0; i < 2; ++i) folder.write(cat("b/", i, ".png"), plain(8 + i));
   using Pair = std::pair<int, int>;
   EXPECT_THAT(contents(*make(folder, Split::test, {{"hold_out", "3"}})),
-              ElementsAre(Pair{0, 0}, Pair{3, 0}, Pair{6, 0}, Pair{9, 1}));
+              ElementsAre(Pair{0, 0}, Pair{3, 0}, Pair{6, 0}, Pair{8, 1}));
   EXPECT_THAT(contents(*make(folder, Split::train, {{"hold_out", "3"}})),
-              ElementsAre(Pair{1, 0}, Pair{2, 0}, Pair{4, 0}, Pair{5, 0}));
+              ElementsAre(Pair{1, 0}, Pair{2, 0}, Pair{4, 0}, Pair{5, 0}, Pair{9, 1}));
 }
 
 TEST(ImageFolder, SaysWhatIsWrong) {
@@ -104,7 +104,8 @@ TEST(ImageFolder, RefusesClassesWithoutAnImageInTraining) {
                 [&] {
                   make(folder, Split::train, {{"root", folder.path / "train"}, {"hold_out", "2"}});
                 }),
-      HasSubstr(" for dog, emu; "));
+      HasSubstr("no .jpg, .jpeg or .png file is left to train on for cat, dog, emu, "))
+      << "the only image of a cat is held out";
 }
 
 TEST(ImageFolder, NamesTheClassesOfTheModelIfOneIsUnknown) {

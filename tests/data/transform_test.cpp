@@ -1,5 +1,6 @@
 #include "data/images/transform.h"
 #include <gmock/gmock.h>
+#include "data/images/write_image.h"
 #include "data/loader/loader.h"
 #include "tests/data/files.h"
 #include "tests/data/numbers.h"
@@ -89,6 +90,27 @@ TEST(RandomCrop, GoesEverywhereEquallyOften) {
   const Transforms settled =
       only("random_crop", {{"size", "4"}, {"padding", "1"}}, in, TransformMode::evaluation);
   EXPECT_EQ(origin(settled.plan(in, 1, 0, 7)), (std::pair<int64_t, int64_t>{0, 0}));
+}
+
+// Colors before the padding do not touch it; colors after it do, as in torchvision.
+TEST(RandomCrop, PadsWithBlackWhateverTheColorsBeforeIt) {
+  const Shape in{3, 4, 4};
+  const auto jitter = chosen<TransformChoice>("color_jitter", {{"contrast", "0.9"}});
+  const auto crop = chosen<TransformChoice>("random_crop", {{"size", "8"}, {"padding", "2"}});
+  DatasetInfo info = info_of(in);
+  info.mean = {.5f, .5f, .5f};
+  std::vector<uint8_t> pixels(3 * 16, 100);
+  const auto corner = [&](const std::vector<TransformChoice>& steps, int64_t index) {
+    std::vector<float> out(3 * 64);
+    write_image(Transforms(steps, info).plan(in, 1, 0, index), {pixels.data(), in}, out.data());
+    return out[0];
+  };
+  float lightest = 0;
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(corner({jitter, crop}, i), 0);
+    lightest = std::max(lightest, corner({crop, jitter}, i));
+  }
+  EXPECT_GT(lightest, 0);
 }
 
 TEST(RandomCrop, PadsWithBlackOrWithTheMirroredPicture) {

@@ -73,6 +73,22 @@ TEST_F(SignalsTest, AreBlockedInEveryThreadAndHaveNoHandler) {
   EXPECT_EQ(running->end().code, 143);
 }
 
+TEST_F(SignalsTest, APauseIsNoTimeoutOfTheWorkers) {
+  for (const char* rings : {"on", "off"}) {
+    const auto running =
+        start(tiny({cat("toggles={num_workers: 1, ring_queues: ", rings, "}"),
+                    "data={name: digits, train_size: 64, test_size: 16, batch_size: 16, "
+                    "timeout_s: 0.5, sim_latency_us: 300000}",
+                    "log={every: 1, tensorboard: false}"}));
+    ASSERT_TRUE(running->says("iter: 1/4"));
+    running->send(SIGSTOP);
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    running->send(SIGCONT);
+    const Ended ended = running->end();
+    EXPECT_EQ(ended.code, 0) << ended.err;
+  }
+}
+
 // Each process is interrupted and the next one resumes, until one reaches the end of the run.
 TEST_F(SignalsTest, InterruptedAnywhereItResumesToTheSameHash) {
   const std::string whole = hash_in(run(lenet(12), on_one_thread).out);
