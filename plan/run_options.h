@@ -64,7 +64,9 @@ struct CkptOptions {
 void visit(Visitor& v, CkptOptions& o);
 // Returns the name of the option that sets how often checkpoints are saved.
 inline const char* saving_interval(const CkptOptions& o) {
-  return o.every_iters ? "ckpt.every_iters" : "ckpt.every";
+  return o.every_iters                 ? "ckpt.every_iters"
+         : o.every || o.best == "none" ? "ckpt.every"
+                                       : "ckpt.best";
 }
 
 // Target value of an evaluation metric. The time to reach it is reported; by default training stops

@@ -30,7 +30,7 @@ static Curve one_cycle(const OneCycleOptions& o, const Horizon& h) {
   return [=, warmup = h.warmup, last_factor = first_factor / o.final_div_factor](int64_t update) {
     const auto at = double(std::max<int64_t>(update - warmup, 0));
     if (at < top) return anneal(first_factor, 1, at / top);
-    return anneal(1, last_factor, (at - top) / std::max(last - top, 1.0));
+    return anneal(1, last_factor, last > top ? (at - top) / (last - top) : 0);
   };
 }
 static const AddEntry<MakeCurve> one_cycle_entry("one_cycle", "up to the peak, then far down",

@@ -187,6 +187,8 @@ TEST_F(Program, AdvisesToSaveLessOftenWithTheOptionThatDoes) {
   EXPECT_THAT(often.out, HasSubstr("save less often (ckpt.every_iters)"));
   const Ended epochs = run(tiny({"ckpt={max_overhead: 0}"}));
   EXPECT_THAT(epochs.out, HasSubstr("save less often (ckpt.every)"));
+  const Ended best = run(tiny({"ckpt={every: 0, best: loss, max_overhead: 0}"}));
+  EXPECT_THAT(best.out, HasSubstr("save less often (ckpt.best)"));
   for (const char* once : {"ckpt={every: 0, max_overhead: 0}", "ckpt={every: 2, max_overhead: 0}"})
     EXPECT_THAT(run(tiny({once})).out, Not(HasSubstr("warning: saving"))) << "only at the end";
 }

@@ -214,6 +214,25 @@ TEST_F(Resuming, ABranchHasNotReachedTheTargetOfItsRun) {
   EXPECT_THAT(branch.out, HasSubstr("done: 8 steps, 2 epochs"));
 }
 
+TEST_F(Resuming, ATargetThatNoLongerStopsTheRunStaysReached) {
+  run(tiny({"target={metric: loss, value: 9, stop: true}"}));
+  const Ended more = run({"train", "--run-dir", "runs/run", "--resume", "target.stop=false"});
+  EXPECT_EQ(more.code, 0) << more.err;
+  EXPECT_THAT(more.out, AllOf(HasSubstr("done: 8 steps, 2 epochs"),
+                              HasSubstr("target: loss 9 reached; time-to-target: "),
+                              HasSubstr(" 64 samples, 1 epoch\n")));
+}
+
+// Step 4 of the run counts as step 2. So the branch ends at step 4, as the evaluation of the run
+// did.
+TEST_F(Resuming, ABranchMakesItsOwnLastEvaluation) {
+  run(tiny({"train.epochs=1"}));
+  const Ended branch = run({"train", "--resume", "runs/run/checkpoints/step_00000004.safetensors",
+                            "data.batch_size=32", "train.epochs=2", "eval.every=5"});
+  EXPECT_EQ(branch.code, 0) << branch.err;
+  EXPECT_THAT(branch.out, AllOf(HasSubstr("done: 4 steps, 2 epochs"), HasSubstr("\neval: ")));
+}
+
 TEST_F(Resuming, ABranchRefusesWhatItsCheckpointHoldsTheStateOf) {
   run(tiny({"optimizer={momentum: 0.9}"}));
   const std::string file = "runs/run/checkpoints/step_00000004.safetensors";

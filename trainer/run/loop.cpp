@@ -241,7 +241,8 @@ class Loop {
   void end_window() {
     const SyncGuard expected(OnSync::ignore);
     read_losses();
-    if (at_.window.count == 0) return;
+    // A resumed run that stops before its first update keeps the window open.
+    if (at_.window.count == 0 || at_.step == from_.step) return;
     const Meter::Window window = meter_.take();
     last_.loss = std::exchange(at_.window, {}).mean();
     last_.lr = session_.last_rate();

@@ -146,7 +146,7 @@ std::vector<std::string> compare_plans(const Plan& saved, const Plan& now, Resum
 // Resets results of earlier evaluations that a changed option makes outdated.
 static void forget_outdated(Session& session, Position& at, const std::string& change) {
   const std::string key = change.substr(0, change.find(": "));
-  if (key.starts_with("target.")) at.target_s = -1;
+  if (key == "target.metric" || key == "target.value") at.target_s = -1;
   if (key == "ckpt.best") at.best = {};
   if (key.starts_with("schedule.") || key.ends_with(".lr")) session.set_rate_state({});
 }
@@ -293,10 +293,12 @@ static void write_flight_report(const Session& session, const Path& folder) noex
 static std::optional<Position> begin_run(Session& session, const Config& config, Start& start,
                                          const LinePrinter& speaker) {
   Position at;
-  if (start.saved)
+  if (start.saved) {
     at = resume(session, start);
-  else
+    start.saved->content = {};  // frees its memory
+  } else {
     load_weights(session, start.notes);
+  }
   compare_ranks(session);
   print_start(speaker, session, config, start.notes);
   if (!start.saved || !nothing_to_do(session, at)) return at;
@@ -395,8 +397,9 @@ static int dry_run_in(Session& session, const Config& config, Start& start) {
   const TrainingStep step(session);  // throws if an update cannot be captured
   dry_run(session);
   const int64_t samples = session.loader->sampler().joint_size(0);  // of the first, largest batch
-  speaker.line(cat("dry run: ", count_of(session.total_steps() - at->step, "step"), " of ",
-                   count_of(samples, "sample"), " would follow"));
+  const int64_t steps = std::max<int64_t>(0, session.total_steps() - at->step);
+  speaker.line(cat("dry run: ", count_of(steps, "step"), " of ", count_of(samples, "sample"),
+                   " would follow"));
   return 0;
 }
 

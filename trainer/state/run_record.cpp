@@ -89,10 +89,10 @@ static void add_directions(Json& run, const Path& file) {
 static void add_end(Json& run, const Path& path) {
   if (run["totals"].empty() || !is_file(path)) {
     for (const Json& option : run["plan"])
-      if (const std::string name = option[0], value = option[1]; name.starts_with("toggles.") &&
-                                                                 name != "toggles.preset" &&
-                                                                 value != "off" && value != "0")
-        run["toggles"].push_back({{"name", name.substr(8)}, {"value", value}});
+      if (const std::string key = option[0], value = option[1]; key.starts_with("toggles."))
+        if (const Toggle* const toggle = find_toggle(key.substr(8));
+            toggle && value != toggle->off())
+          run["toggles"].push_back({{"name", toggle->name}, {"value", value}});
     return;
   }
   const Json end = read_object(path);

@@ -295,6 +295,7 @@ static void restart_epoch(Position& at, StepState& state, const Session& session
                       " begins, and step ", at.step, " counts as step ", step));
   at.batch = 0;
   at.step = step;
+  at.evaluated = -1;
   at.window = at.of_epoch = {};
   state.applied = std::max<int64_t>(0, step - state.skipped);
 }
