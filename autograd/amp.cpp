@@ -6,7 +6,7 @@
 namespace bellows {
 
 void visit(Visitor& v, AmpOptions& o) {
-  v("dtype", o.dtype, {"off", "bf16", "fp16"}, "precision of products");
+  v("dtype", o.dtype, {"off", "bf16", "fp16"}, "precision of matmuls and convolutions");
   v.group("scaler", o.scaler);
 }
 

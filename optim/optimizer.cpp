@@ -22,7 +22,7 @@ void visit(Visitor& v, OptimizerOptions& o) {
   v("set_to_none", o.set_to_none, "drop the gradients after a step instead of writing zeros");
   v("clip_norm", o.clip_norm, "largest norm of all gradients together; 0: no limit", {.min = 0});
   v("skip_nonfinite", o.skip_nonfinite, "leave out an update whose gradients are not finite");
-  v("ema_decay", o.ema_decay, "evaluate and export an average of the model over updates; 0: not",
+  v("ema_decay", o.ema_decay, "evaluate and export an average of the model over updates; 0: off",
     {.min = 0, .max = 1});
   v.require("ema_decay", o.ema_decay < 1, "must be less than 1, or the average would never move");
 }

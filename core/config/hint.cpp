@@ -31,6 +31,10 @@ std::string nearest(const std::string& word, const std::vector<std::string>& kno
   });
 }
 
+bool is_like(const std::string& word, const std::string& key) {
+  return edit_distance(last_word(word), last_word(key)) <= (last_word(word).size() + 1) / 2;
+}
+
 std::string hint(const std::string& of, const std::vector<std::string>& known) {
   const bool element = last_word(of).find_first_not_of("0123456789") == of.npos;
   const std::string key = element ? of.substr(0, of.rfind('.')) : of;
@@ -45,7 +49,7 @@ std::string hint(const std::string& of, const std::vector<std::string>& known) {
     if (found != known.end()) return "it is called '" + *found + "' here";
   }
   const std::string near = nearest(key, known);
-  if (edit_distance(last_word(key), last_word(near)) > (last_word(key).size() + 1) / 2)
+  if (!is_like(key, near))
     return "and no known key is like it; trainer --print-config  prints all keys";
   return "the nearest known key is '" + near + "'";
 }

@@ -11,6 +11,9 @@ namespace bellows {
 // must not be empty.
 std::string nearest(const std::string& word, const std::vector<std::string>& known);
 
+// Returns whether at most half of the letters differ, after the last dot of each.
+bool is_like(const std::string& word, const std::string& key);
+
 // Returns "it is called 'optimizer.lr' here", "the nearest known key is 'optimizer.lr'" or, if more
 // than half of the letters differ, where all keys are listed. `known` must not be empty.
 std::string hint(const std::string& of, const std::vector<std::string>& known);

@@ -24,7 +24,7 @@ class BatchNormAct : public Fused {
 
 static const AddRewrite bn_act_rewrite({
     .name = "fuse.bn_act",
-    .help = "batch_norm + relu or gelu in one pass; for backward, relu saves a bit an element",
+    .help = "batch_norm + relu or gelu in one pass; for backward, relu saves one bit per element",
     .kinds = {"batch_norm", ""},
     .matches =
         [](std::span<Child> window) {

@@ -36,7 +36,7 @@ class BatchNormAddRelu : public Fused {
 
 static const AddRewrite bn_add_act_rewrite({
     .name = "fuse.bn_add_act",
-    .help = "batch_norm + shortcut + relu in one pass, a bit an element for backward",
+    .help = "batch_norm + shortcut + relu in one pass, one bit per element for backward",
     .kinds = {"batch_norm", "shortcut", "relu"},
     .fused = make_fused<BatchNormAddRelu>,
 });

@@ -48,7 +48,7 @@ TEST_F(Compare, NamesTheOneOptionThatDiffers) {
   const std::string text = compared("runs/run", "runs/run-2");
   EXPECT_THAT(text, HasSubstr("plan: 1 difference in "));
   EXPECT_THAT(text, HasSubstr("\n  optimizer.lr  0.01  0.02\n"));
-  EXPECT_THAT(text, HasSubstr("train loss: differs from the log window on that ends at step 2\n"));
+  EXPECT_THAT(text, HasSubstr("train loss: first differs in the log window that ends at step 2\n"));
   EXPECT_THAT(text, Not(HasSubstr("warning")));
 }
 

@@ -11,7 +11,7 @@ static const bellows::AddToggle early_launch({
     .cost =
         "waiting blocks occupy multiprocessors that a long kernel could use. Kernels of vendors "
         "and kernels compiled at run time are launched as usual.",
-    .sources = "no seed",
+    .sources = "none",
     .footprint = "cuda.early_launches",
     .same = bellows::Same::bitwise,
     .default_value = "off",

@@ -8,7 +8,7 @@ static const bellows::AddToggle no_sync({
     .claim = "collectives per update fall to 1 / N for N micro-batches; no figure in the seeds",
     .cost = "only the last of N backward passes hides communication; idle without "
             "gradient_accumulation",
-    .sources = "no seed",
+    .sources = "none",
     .footprint = "dist.skipped_allreduces",
     .same = bellows::Same::close,
     .tolerance = 1e-5,

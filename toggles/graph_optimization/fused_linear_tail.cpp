@@ -11,7 +11,7 @@ static const bellows::AddToggle fused_linear_tail({
              "in the seeds",
     .cost = "each block reads all weights, so above 8 M multiplications or 1024 features "
             "the layers run unfused; no Tensor Cores",
-    .sources = "no seed",
+    .sources = "none",
     .footprint = "fuse.linear_tail",
     .same = bellows::Same::close,
     .tolerance = 1e-5,

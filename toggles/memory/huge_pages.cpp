@@ -7,11 +7,11 @@ static const bellows::AddToggle huge_pages({
             "instead of 512.",
     .claim = "no figure in the seeds",
     .cost = "when memory is short, the system must first free whole pages of 2 MiB",
-    .sources = "no seed",
+    .sources = "none",
     .footprint = "alloc.huge_bytes",
     .same = bellows::Same::bitwise,
     .default_value = "off",  // small models have no tensors of 2 MiB
-    .needs = {"cpu", "huge_pages"},
+    .needs = {"cpu", "pages of 2 MiB"},
     // The first convolution's output, (128, 6, 28, 28) f32, takes 2.3 MiB.
     .proof = "data: {batch_size: 128, train_size: 384}",
     .example = "configs/lenet.yaml data.batch_size=512",

@@ -104,8 +104,8 @@ AbResult compare_arms(const AbOptions& options, const Toggle* toggle) {
     try_arms({&off, &on}, options).fit(result.options);
   }
   run_rounds(arms, result.options, result, [&](std::string& outlook, int64_t planned) {
-    outlook =
-        fmt::format("differences from {:.1f} % on may show", 100 * resolution(result, planned));
+    outlook = fmt::format("can detect differences of {:.1f} % or more",
+                          100 * resolution(result, planned));
     return is_clear(result);
   });
   return result;

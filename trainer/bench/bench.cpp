@@ -78,7 +78,7 @@ static int run_bench(CommandLine&, const Arguments& args) {
 }
 
 static const AddVerb bench_verb({"bench",
-                                 "measures one part alone: a product, an op, a call, the loader",
+                                 "measures one part alone: matmul, an op, dispatch, the loader",
                                  "trainer bench matmul --seed-table", run_bench});
 
 }  // namespace bellows

@@ -218,7 +218,7 @@ static Judged host_contended(const Evidence& e) {
                                    percent(waited)),
                .saves_s = waited * e.batch_s(),
                .remedies = switch_on(e, {"adaptive_threads"}),
-               .advice = "a machine of its own, or  threads.threads=  fewer"};
+               .advice = "use an idle machine, or lower  threads.threads"};
 }
 
 static Judged lock_contended(const Evidence& e) {

@@ -85,8 +85,8 @@ static std::string lowered_isa(const Machine& m) {
 static std::string busy(const Machine& m) {
   if (m.load <= m.topology.cpus) return "";
   return fmt::format(
-      "load {:.1f} on {} CPUs: other programs use the CPUs, so timings are too long now; find "
-      "them with  top -o %CPU",
+      "load {:.1f} on {} CPUs: other programs use the CPUs, so timings are too long now; see which "
+      "with  top -o %CPU",
       m.load, m.topology.cpus);
 }
 

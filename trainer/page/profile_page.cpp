@@ -236,7 +236,8 @@ static std::string gaps(const Json& p) {
   return cat("<p>", on_device ? "The device runs nothing" : "No op runs on the compute thread",
              ". For ") +
          share(number_of(p, "waited_for_core_share")) +
-         " of the time, other work had its core.</p>\n" + table_of(table, 10, "gaps");
+         " of the time, other work had the core of the compute thread.</p>\n" +
+         table_of(table, 10, "gaps");
 }
 
 static std::string slow_calls(const Json& p) {

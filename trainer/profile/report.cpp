@@ -113,12 +113,12 @@ static std::string modules_text(const Profile& p) {
 }
 
 static std::string outliers_text(const Profile& p) {
-  if (p.outliers.empty()) return "\nslow calls: none further than 3 MAD from their median\n";
+  if (p.outliers.empty()) return "\nslow calls: none more than 3 MAD from their median\n";
   std::vector<TableRow> rows = {{"op", "module", "step", "ms", "median ms", "MAD"}};
   for (const Outlier& o : top(p.outliers))
     rows.push_back(
         {name_of(o.key), ending(o.path, 16), cat(o.step), ms(o.s), ms(o.median_s), ms(o.mad_s)});
-  return heading("calls further than 3 MAD from the median of their key", p.outliers) +
+  return heading("calls more than 3 MAD from the median of the same op and module", p.outliers) +
          aligned(rows, "llrrrr");
 }
 
@@ -132,7 +132,8 @@ static std::string gaps_text(const Profile& p) {
                                ? "gaps: the device runs nothing, and the compute thread is"
                                : "gaps: no op runs on the compute thread";
   return heading(what, p.gaps) + aligned(rows, "lllrrrrr") +
-         fmt::format("For {} of the time, other work had its core.\n", percent(p.waited_share));
+         fmt::format("For {} of the time, other work had the core of the compute thread.\n",
+                     percent(p.waited_share));
 }
 
 static std::string memory_text(const Profile& p) {

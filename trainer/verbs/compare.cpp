@@ -148,7 +148,7 @@ static std::string curve_text(const Json& a, const Json& b) {
   const size_t both = std::min(loss_a.size(), loss_b.size());
   for (size_t i = 0; i < both; ++i)
     if (loss_a[i] != loss_b[i] && steps_a[i] == steps_b[i])
-      return fmt::format("train loss: differs from the log window on that ends at step {}",
+      return fmt::format("train loss: first differs in the log window that ends at step {}",
                          steps_a[i]);
   return cat("train loss: equal to the last bit in ", count_of(int64_t(both), "log window"),
              loss_a.size() == loss_b.size() ? "" : ", as far as both runs go");

@@ -14,11 +14,11 @@
 
 namespace bellows {
 
-// Returns "cuda" for "cuda", and "bf16, for the value bf16" for "bf16=bf16".
+// Returns "cuda" for "cuda", and "bf16, if the value is bf16" for "bf16=bf16".
 static std::string text_of_need(const std::string& need) {
   const size_t is = need.find('=');
   if (is == std::string::npos) return need;
-  return cat(need.substr(is + 1), ", for the value ", need.substr(0, is));
+  return cat(need.substr(is + 1), ", if the value is ", need.substr(0, is));
 }
 
 // docs/seeds.md, whose lines of statements read "- S1:37 Mixed precision: ...".
@@ -256,8 +256,11 @@ static int run_explain(CommandLine& line, const Arguments& args) {
   found |= explain_entry(name);
   found |= explain_option(name);
   found |= explain_topic(name);
-  CHECK(found || explain_entry_option(name), "nothing is called '", name,
-        "', the nearest name is '", nearest(name, all_names()), "'; trainer list  shows all");
+  if (found || explain_entry_option(name)) return 0;
+  const std::string near = nearest(name, all_names());
+  fail(Exit::usage, "nothing is called '", name, "'",
+       is_like(name, near) ? cat(", the nearest name is '", near, "'") : "",
+       "; trainer list  and  trainer --print-config  show all");
   return 0;
 }
 

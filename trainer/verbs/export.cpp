@@ -102,7 +102,7 @@ static int run_export(CommandLine& line, const Arguments& args) {
   line.add_flag("--fold-bn", fold_bn,
                 "fold each batch norm into the convolution before it, which then has a bias");
   line.add_note(
-      "Metadata, in JSON: input_size (C, H, W), channels, mean and std of pixels from 0 to 1,\n"
+      "Metadata, in JSON: input_size (C, H, W), channels, mean and std of pixels from 0 to 1, "
       "transforms (the whole list), classes (names in the order of the outputs).");
   if (!line.read(args)) return 0;
   refuse_other_formats(to);

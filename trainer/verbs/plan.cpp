@@ -142,8 +142,8 @@ static void print(const std::vector<RankRow>& rows, const ComputeProfile& profil
   say(fmt::format("network: {} us, {} Gbit/s between machines of {}; algorithm: {}",
                   given.latency_us, given.gbps, count_of(given.ranks_per_node, "rank"),
                   given.algorithm));
-  std::vector<TableRow> table = {
-      {"ranks", "ms", "efficiency", "exposed ms", "no overlap", "bf16", "best bucket", "ms"}};
+  std::vector<TableRow> table = {{"ranks", "step ms", "efficiency", "exposed ms", "no overlap",
+                                  "bf16", "best bucket", "step ms"}};
   for (const RankRow& r : rows)
     table.push_back({std::to_string(r.ranks), ms(r.planned.step_s), percent(step, r.planned.step_s),
                      ms(r.planned.exposed_s), percent(step, r.without_overlap.step_s),
@@ -152,6 +152,8 @@ static void print(const std::vector<RankRow>& rows, const ComputeProfile& profil
   say_part(aligned(table, "rrrrrrrr"));
   const std::string buckets =
       fmt::format("buckets of {:.4g} and {:.4g} MiB", options.first_bucket_mb, options.bucket_mb);
+  if (profile.bytes() <= options.first_bucket_mb * (1 << 20))
+    return say(cat(buckets, ": the first holds all gradients, so nothing overlaps"));
   say(ends ? cat(buckets, ": from ", ends, " ranks on, backward no longer hides them")
            : cat(buckets, ": backward hides all but the last one, up to ", rows.back().ranks,
                  " ranks"));
