@@ -40,7 +40,8 @@ TEST_F(Program, PlanPrintsATableOf80ColumnsAndWritesAChart) {
   EXPECT_EQ(ended.code, 0) << ended.err;
   std::istringstream lines(ended.out);
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80U) << line;
-  EXPECT_THAT(ended.out, AllOf(HasSubstr("\n    8  "), HasSubstr("\n 4096  ")));
+  EXPECT_THAT(ended.out, AllOf(HasSubstr("\n    8  "), HasSubstr("\n 4096  "),
+                               HasSubstr("the first holds all gradients")));
   EXPECT_THAT(read(folder_ / "a.svg"), AllOf(HasSubstr("<svg "), HasSubstr("</svg>\n")));
 }
 

@@ -84,6 +84,8 @@ TEST_F(Report, OfARunWithoutAnEndSaysSo) {
   const std::string html = page_of("runs/run", "runs/run/report.html");
   EXPECT_THAT(html,
               AllOf(HasSubstr("no end is recorded"), HasSubstr(">Loss<"), HasSubstr("<h3>On ")));
+  for (const char* off : {"gradient_accumulation=1", "kernel_autotune=heuristic"})
+    EXPECT_THAT(html, Not(HasSubstr(off)));
 }
 
 // A metric that the last rows lack: a list of one value per core, and a number.

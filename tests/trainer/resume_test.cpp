@@ -233,6 +233,22 @@ TEST_F(Resuming, ABranchMakesItsOwnLastEvaluation) {
   EXPECT_THAT(branch.out, AllOf(HasSubstr("done: 4 steps, 2 epochs"), HasSubstr("\neval: ")));
 }
 
+// Its log window is open, and it measures no update.
+TEST_F(Resuming, StoppedBeforeItsFirstUpdateItLogsNoRow) {
+  run(tiny({"ckpt={every_iters: 3, keep: 9}"}));
+  const Args branch = {"train", "--resume", "runs/run/checkpoints/step_00000003.safetensors"};
+  Args slow = branch, shorter = branch;
+  slow.push_back("data.sim_latency_us=500000");
+  const auto running = start(slow);
+  ASSERT_TRUE(running->says("run folder"));
+  running->send(SIGTERM);
+  const Ended ended = running->end();
+  EXPECT_EQ(ended.code, 143) << ended.err;
+  EXPECT_THAT(ended.out, Not(HasSubstr("iter: 3/4")));
+  shorter.insert(shorter.end(), {"--dry-run", "train.max_iters=2"});
+  EXPECT_THAT(run(shorter).out, Not(HasSubstr("dry run: -")));
+}
+
 TEST_F(Resuming, ABranchRefusesWhatItsCheckpointHoldsTheStateOf) {
   run(tiny({"optimizer={momentum: 0.9}"}));
   const std::string file = "runs/run/checkpoints/step_00000004.safetensors";
