@@ -1,5 +1,6 @@
 // `trainer compare`: finds each difference of two real runs, and says where there is none.
 #include <gmock/gmock.h>
+#include <csignal>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -91,6 +92,16 @@ TEST_F(Compare, NamesTogglesThatDifferAndWhichOfThemRan) {
                           HasSubstr("  fused_loss  ran  off\n"),
                           HasSubstr("warning: more than one option differs"),
                           HasSubstr("  updates "), HasSubstr(" 0.500\n")));
+}
+
+TEST_F(Compare, SaysThatARunWithoutAnEndHasNotToldWhatRan) {
+  run(tiny({}));
+  const auto killed = start(tiny({"train.epochs=1000000"}));
+  ASSERT_TRUE(killed->says("iter: "));
+  killed->send(SIGKILL);
+  killed->end();
+  EXPECT_THAT(compared("runs/run", "runs/run-2"),
+              HasSubstr("toggles that were on: unknown, a run has not ended\n"));
 }
 
 TEST_F(Compare, WarnsOfWhatARunDoesNotRecord) {

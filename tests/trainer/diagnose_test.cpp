@@ -204,7 +204,7 @@ TEST(Diagnose, TellsFourClassesApart) {
 TEST(Diagnose, NamesAClassOnlyWithTimesOfOps) {
   Evidence e = healthy();
   EXPECT_EQ(to_json(diagnose(e)).at("class"), 3);
-  EXPECT_THAT(to_text(diagnose(e)), HasSubstr("limit: computing; class 3, a large model"));
+  EXPECT_THAT(to_text(diagnose(e)), HasSubstr("limit: computing; class 3, much computing"));
   e.ops.clear();
   EXPECT_FALSE(to_json(diagnose(e)).contains("class"));
   EXPECT_THAT(to_text(diagnose(e)), HasSubstr("limit: computing\n"));

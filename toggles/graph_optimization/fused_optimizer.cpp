@@ -7,9 +7,9 @@ static const bellows::AddToggle fused_optimizer({
             "each tensor. Under amp it writes the 16-bit copies of weights too, which the next "
             "forward would have to cast, and with set_to_none it reads 16-bit gradients.",
     .claim =
-        "optimizer passes per step fall from 3 per parameter, 4 with weight decay, to 1, 2 with "
-        "clipping; casts of weights (amp.weight_casts) to 0, and one cast of a gradient for "
-        "each product",
+        "optimizer passes per step fall from 3 per parameter (4 with weight decay) to 1 in all (2 "
+        "with clipping); under amp, casts of weights (amp.weight_casts) fall to 0, and each "
+        "product saves the cast of a gradient",
     .cost = "hardly helps a model of few large tensors, where bandwidth is the limit",
     .sources = "S1:83",
     .footprint = "optim.fused_launches",

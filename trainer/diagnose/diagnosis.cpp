@@ -35,10 +35,10 @@ struct Class {
 
 static Class describe(int number) {
   static constexpr Class classes[] = {
-      {"a small model and light loading", "any machine will do, so choose a cheap one"},
-      {"a small model and heavy loading", "cores matter more than the device"},
-      {"a large model and light loading", "the device is the limit"},
-      {"a large model and heavy loading", "cores, disk and device may all be the limit"}};
+      {"little computing and light loading", "any machine will do, so choose a cheap one"},
+      {"little computing and heavy loading", "cores matter more than the device"},
+      {"much computing and light loading", "the device is the limit"},
+      {"much computing and heavy loading", "cores, disk and device may all be the limit"}};
   return classes[number - 1];
 }
 

@@ -83,7 +83,7 @@ static FactMap plan(const Json& run, const std::string& group) {
   return facts;
 }
 
-// Toggles that were on, and whether their footprints counted. Empty if the run has not ended.
+// Toggles that were on, and whether their footprints counted, of a run that has ended.
 static FactMap toggles_that_ran(const Json& run) {
   FactMap facts;
   for (const Json& toggle : run.at("toggles"))
@@ -214,7 +214,10 @@ static int run_compare(CommandLine& line, const Arguments& args) {
   size_t options = 0;
   for (const char* group : {"data", "plan", "toggles"})
     options += print({group, plan(a, group), plan(b, group)});
-  print({"toggles that were on", toggles_that_ran(a), toggles_that_ran(b), "off"});
+  if (a.at("totals").empty() || b.at("totals").empty())
+    say("toggles that were on: unknown, a run has not ended");
+  else
+    print({"toggles that were on", toggles_that_ran(a), toggles_that_ran(b), "off"});
   say("");
   if (apart)
     say_wrapped("warning: the environments differ or are unknown, so a ratio may come from them",
