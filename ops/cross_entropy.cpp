@@ -109,7 +109,8 @@ static kernels::CrossEntropy forward_cpu(const Tensor& logits, const Tensor& tar
       exp_in_place(shifted.data(), shifted.size());
       double loss = 0;
       for (int64_t n = b; n < e; ++n) {
-        const T max = lse[2 * n], log_sum = lse[2 * n + 1] = std::log(shifted.row(n - b).sum());
+        const T max = lse[2 * n], log_sum = std::log(shifted.row(n - b).sum());
+        lse[2 * n + 1] = log_sum;
         loss += log_sum - (1 - smoothing) * (x_(n, labels.ptr<int64_t>()[n]) - max);
         if (smoothing > 0) loss -= smoothing * (x_.row(n) - max).mean();
       }

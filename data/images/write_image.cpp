@@ -125,13 +125,14 @@ class Writer {
 
   void apply_colors(const Colors& colors, int64_t y) {
     const auto red = row(0, y), green = row(1, y), blue = row(2, y);
-    const bool black_row = image_.black_after_colors() && image_.rows().cell(y) < 0;
+    const auto is_black = [&](int64_t x) {
+      return image_.black_after_colors() &&
+             (image_.rows().cell(y) < 0 || image_.columns().cell(x) < 0);
+    };
     for (size_t x = 0; x < red.size(); ++x) {
       const float in[] = {red[x], green[x], blue[x]};
       float mapped[3] = {};
-      const bool black =
-          black_row || (image_.black_after_colors() && image_.columns().cell(int64_t(x)) < 0);
-      if (!black) {
+      if (!is_black(int64_t(x))) {
         for (int c = 0; c < 3; ++c) mapped[c] = colors.at(c, in[0], in[1], in[2]);
         if (colors.turn != 0) turn_hue(colors.turn, mapped[0], mapped[1], mapped[2]);
       }

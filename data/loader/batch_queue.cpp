@@ -9,8 +9,8 @@ namespace bellows {
 
 namespace {
 
-// Calls wait(slice), which waits that long, until it returns true or `timeout` has passed. A wait
-// also ends while the whole process is stopped; then only this slice is lost.
+// Calls wait(slice), which waits that long, until it returns true or `timeout` has passed. The
+// clock goes on while the whole process is stopped; that costs one slice, however long it is.
 bool within(Seconds timeout, const auto& wait) {
   constexpr Seconds kSlice(0.1);
   for (Seconds left = timeout; left.count() > 0; left -= kSlice)

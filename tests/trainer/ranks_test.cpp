@@ -136,14 +136,15 @@ TEST_F(RanksTest, GiveTheParametersOfOneAlsoWithAccumulationWorkersAndLossesRead
   expect_close("one", "two");
 }
 
-// 70 samples: 4 rounds of 16, and 6 samples. With 4 ranks of 4 and 65, one sample is left.
+// 70 samples: 4 rounds of 16, and 6 samples. With 4 ranks of 4 and 65, one sample is left. Not seed
+// 1: there rounding decides which of two nearly equal values a pooling window takes.
 TEST_F(RanksTest, GiveTheParametersOfOneForUnevenData) {
   for (const std::string uneven : {"drop", "join"})
     for (const int samples : {70, 65}) {
       const auto given = [&](int world) {
         return lenet(cat(uneven, samples, "of", world),
                      cat("train_size: ", samples, ", batch_size: ", 16 / world),
-                     {"dist.uneven=" + uneven, "toggles={gradient_accumulation: 2}"});
+                     {"seed=2", "dist.uneven=" + uneven, "toggles={gradient_accumulation: 2}"});
       };
       for (const int world : {1, 2, 4}) train(world, given(world));
       for (const int world : {2, 4})

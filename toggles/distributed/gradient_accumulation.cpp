@@ -4,7 +4,7 @@ static const bellows::AddToggle gradient_accumulation({
     .name = "gradient_accumulation",
     .aliases = {"accumulate_grad_batches", "gradient_merge", "update_freq", "accum_iter"},
     .idea = "Each batch passes through the model in N parts whose gradients add up to one update. "
-            "data.batch_size stays the size of the update.",
+            "An update still takes data.batch_size samples.",
     .claim = "activation memory falls to 1 / N for the same update; slower, not faster",
     .cost = "N times the kernel launches, smaller products, and batch statistics per part",
     .sources = "S4:138",
