@@ -66,7 +66,7 @@ void visit(Visitor& v, CkptOptions& o);
 inline const char* saving_interval(const CkptOptions& o) {
   return o.every_iters                 ? "ckpt.every_iters"
          : o.every || o.best == "none" ? "ckpt.every"
-                                       : "ckpt.best";
+                                       : "eval.every";
 }
 
 // Target value of an evaluation metric. The time to reach it is reported; by default training stops

@@ -18,7 +18,7 @@ std::vector<Printed> printed_commands();
 // an example, and fixed minimums for large documents. Fewer means that the source was misread.
 std::map<std::string, size_t> fewest_commands();
 
-// What the program prints for these arguments. Fails the test if it ends with an error.
+// Returns the program's output. The test fails if the program ends with an error.
 std::string output_of(const std::vector<std::string>& args);
 
 enum class Treatment {

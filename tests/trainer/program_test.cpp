@@ -188,7 +188,7 @@ TEST_F(Program, AdvisesToSaveLessOftenWithTheOptionThatDoes) {
   const Ended epochs = run(tiny({"ckpt={max_overhead: 0}"}));
   EXPECT_THAT(epochs.out, HasSubstr("save less often (ckpt.every)"));
   const Ended best = run(tiny({"ckpt={every: 0, best: loss, max_overhead: 0}"}));
-  EXPECT_THAT(best.out, HasSubstr("save less often (ckpt.best)"));
+  EXPECT_THAT(best.out, HasSubstr("save less often (eval.every)"));
   for (const char* once : {"ckpt={every: 0, max_overhead: 0}", "ckpt={every: 2, max_overhead: 0}"})
     EXPECT_THAT(run(tiny({once})).out, Not(HasSubstr("warning: saving"))) << "only at the end";
 }
@@ -497,6 +497,7 @@ TEST_F(Program, ExplainsTogglesByAnyNameOpsOptionsAndEinsum) {
   EXPECT_THAT(run({"explain", "einsum", "ij,jk->ki"}).out, HasSubstr("for "));
   expect_refusal({"explain", "einsum", "ij,jk->kz"}, 2, "z");
   expect_refusal({"explain", "num_worker"}, 2, "the nearest name is 'num_workers'");
+  expect_refusal({"explain", "foobar"}, 2, "nothing is called 'foobar'; trainer list");
 }
 
 TEST_F(Program, ExplainsTopicsIn80Columns) {

@@ -260,8 +260,7 @@ static int run_explain(CommandLine& line, const Arguments& args) {
   const std::string near = nearest(name, all_names());
   fail(Exit::usage, "nothing is called '", name, "'",
        is_like(name, near) ? cat(", the nearest name is '", near, "'") : "",
-       "; trainer list  and  trainer --print-config  show all");
-  return 0;
+       "; trainer list  and  trainer --print-config  list the names");
 }
 
 static const AddVerb explain_verb({"explain",
