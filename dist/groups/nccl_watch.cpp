@@ -26,6 +26,7 @@ NcclWatch::~NcclWatch() {
 }
 
 void NcclWatch::check() const {
+  const std::lock_guard searching(search_);  // the streams are free before the cause is known
   const std::lock_guard lock(mutex_);
   if (!failure_.empty()) fail(Exit::distributed, failure_);
 }

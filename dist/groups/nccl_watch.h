@@ -28,7 +28,8 @@ class NcclWatch {
   void watch(const Collective& collective, std::shared_ptr<Event> done);
   // Blocks until the collective with that number has ended. Throws Error, exit 7, if it failed.
   void wait(int64_t sequence);
-  void check() const;  // throws Error, exit 7, if the group is dead
+  // Throws Error, exit 7, if the group is dead. Blocks while the cause of a failure is searched.
+  void check() const;
   void abort(const std::string& cause);
   // Waits up to half a second. Returns true if nothing is in flight then and nothing has failed.
   bool drain();
@@ -47,7 +48,7 @@ class NcclWatch {
   Communicator& communicator_;
   std::optional<Postmortem> postmortem_;  // none in a world of one
   FlightRecorder recorder_;
-  std::mutex search_;  // held during the search for the cause of a failure
+  mutable std::mutex search_;  // held during the search for the cause of a failure
 
   mutable std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
