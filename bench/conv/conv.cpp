@@ -11,13 +11,12 @@
 #include <functional>
 #include <map>
 #include "core/device/allocator.h"
-#include "core/device/parallel.h"
 #include "core/device/timer.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/rng.h"
 #include "ops/conv/conv2d.h"
-#include "ops/matmul/matmul.h"
-#include "ops/matmul/tile_product.h"
+#include "trainer/bench/product.h"
+#include "trainer/doctor/doctor.h"
 
 using namespace bellows;
 
@@ -150,29 +149,12 @@ static double best_s(const Arguments& a, const std::function<void()>& call) {
   return time_interleaved({call}, Device::cpu, rounds_of(a, 3 * a.rounds))[0].fastest();
 }
 
-// FLOP/s that this machine reaches now in this dtype: f32 from multiply-adds on registers and L1,
-// 16 bits from oneDNN's 1024^3 product.
+// FLOP/s that this machine reaches now in this dtype: f32 from multiply-adds in registers, 16 bits
+// from oneDNN's 1024^3 product.
 static double peak(const Arguments& a, DType dtype) {
-  if (is_low(dtype)) {
-    const Kernels use({.vendor = true});
-    const Tensor x = cast(full({1, 1024, 1024}, 1), dtype), y = empty_like(x);
-    Slot slot;
-    return 2 * 1024. * 1024. * 1024. /
-           best_s(a, [&] { kernels::multiply(y, x, x, Into::overwrite, &slot); });
-  }
-  constexpr int64_t kRows = kTileRows, kDepth = 64, kCalls = 4000;
-  const int64_t columns = tile_columns<float>();
-  const double s = best_s(a, [&] {
-    parallel_for(a.threads * kCalls, kCalls, [&](int64_t begin, int64_t end) {
-      std::vector<float> left(kRows * kDepth, 1), right(kDepth * columns, 1), y(kRows * columns);
-      in_lanes<float>([&]<int L>() __attribute__((always_inline)) {
-        for (int64_t i = begin; i < end; ++i)
-          multiply<L, float>({left.data(), kDepth}, {right.data(), columns}, {y.data(), columns},
-                             kRows, kDepth, columns);
-      });
-    });
-  });
-  return 2. * double(kRows * kDepth * columns * kCalls * a.threads) / s;
+  if (!is_low(dtype)) return fma_rate(dtype);
+  const Product product({.name = "", .dtype = dtype}, {1024, 1024}, {1024, 1024}, Device::cpu);
+  return product.flop() / best_s(a, [&] { product.run(); });
 }
 
 int main(int argc, char** argv) {

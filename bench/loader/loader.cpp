@@ -5,9 +5,6 @@
 //   bench_loader --dataset image_folder --root photos --transform random_resized_crop
 //   --scaled-decode
 //     the same for JPEG files; --crop N resizes each crop to N x N
-//   bench_loader --law
-//     checks the loader with simulated latencies: with L per batch to load and C to compute, a
-//     batch should take L + C without workers and max(C, L / W) with W workers
 #include "data/loader/loader.h"
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -27,8 +24,7 @@ struct Arguments {
   LoaderOptions loader;
   int epochs = 5;
   int64_t crop = 0;
-  bool rings = false, law = false;
-  int64_t latency_us = 20000, compute_us = 8000;
+  bool rings = false;
 };
 
 // Sets the options of an entry whose keys are in `keys`, if it has any, to `value`.
@@ -95,48 +91,10 @@ void measure_throughput(const Arguments& a) {
       (opens.value() - opens_before) / a.epochs);
 }
 
-void compute_for(int64_t us) {
-  const int64_t end = trace::now_ns() + us * 1000;
-  while (trace::now_ns() < end) {
-  }
-}
-
-// Median milliseconds per batch over windows of 12, without the first window. Workers deliver
-// batches in bursts, so the length of a window is a multiple of every worker count used.
-double batch_cost(Loader& loader, const Arguments& a) {
-  constexpr int kWindow = 12;
-  std::vector<double> costs;
-  int64_t begin = trace::now_ns(), batches = 0;
-  loader.start(0);
-  for (Batch batch; loader.next(batch);) {
-    compute_for(a.compute_us);
-    if (++batches % kWindow) continue;
-    costs.push_back(seconds_since(begin) * 1e3 / kWindow);
-    begin = trace::now_ns();
-  }
-  costs.erase(costs.begin());
-  return median(costs);
-}
-
-void measure_law(Arguments a) {
-  const auto dataset = open(a);
-  a.loader.sampler.batch_size = std::max<int64_t>(1, dataset->size() / 120);
-  a.loader.batch.sim_latency_us = a.latency_us;
-  const double load = double(a.latency_us) * 1e-3, compute = double(a.compute_us) * 1e-3;
-  fmt::print("| workers | law, ms | batch_cost, ms | ratio |\n|---|---|---|---|\n");
-  for (const int64_t workers : {0, 1, 2, 3, 4}) {
-    a.loader.workers.num_workers = workers;
-    Loader loader(dataset, {}, a.loader, 1);
-    const double law = workers ? std::max(compute, load / double(workers)) : load + compute;
-    const double cost = batch_cost(loader, a);
-    fmt::print("| {} | {:.2f} | {:.2f} | {:.3f} |\n", workers, law, cost, cost / law);
-  }
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Throughput of the loader, and the planted-latency law");
+  CLI::App app("Throughput of the loader");
   Arguments a;
   app.add_option("--dataset", a.dataset, "a registered data set");
   app.add_option("--root", a.root, "its folder");
@@ -150,14 +108,11 @@ int main(int argc, char** argv) {
   app.add_option("--epochs", a.epochs, "measured ones; the median counts");
   app.add_flag("--rings", a.rings, "a ring for each worker, not one locked queue");
   app.add_flag("--background", a.loader.workers.background, "workers in the idle class");
-  app.add_flag("--law", a.law, "the table of the planted-latency law");
-  app.add_option("--latency-us", a.latency_us, "L of the law");
-  app.add_option("--compute-us", a.compute_us, "C of the law");
   CLI11_PARSE(app, argc, argv);
   a.loader.workers.queue = a.rings ? QueueKind::rings : QueueKind::locked;
   a.loader.workers.persistent_workers = true;
   try {
-    a.law ? measure_law(a) : measure_throughput(a);
+    measure_throughput(a);
   } catch (const Error& error) {
     fmt::print(stderr, "bench_loader: {}\n", error.what());
     return static_cast<int>(error.exit);

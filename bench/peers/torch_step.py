@@ -27,7 +27,7 @@ def arguments():
     p = argparse.ArgumentParser(description=__doc__,
                                 formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--model", default="lenet",
-                   choices=["lenet", "tuomaso", "resnet18_cifar", "resnet18", "resnet50"])
+                   choices=["lenet", "resnet18_cifar", "resnet18", "resnet50"])
     p.add_argument("--batch", type=int, default=64)
     p.add_argument("--image", type=int, default=224, help="side of a ResNet's images")
     p.add_argument("--precision", choices=["f32", "bf16", "f16"], default="f32")
@@ -71,21 +71,9 @@ class LeNet(nn.Sequential):
             nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 10))
 
 
-class Tuomaso(nn.Sequential):
-    """The 99 % in 0.76 s MNIST network: 24@5x5, 32@3x3, each with max pooling, then 256 and 10."""
-
-    def __init__(self):
-        super().__init__(
-            nn.Conv2d(1, 24, 5), nn.MaxPool2d(2), nn.ReLU(),
-            nn.Conv2d(24, 32, 3), nn.MaxPool2d(2), nn.ReLU(), nn.Flatten(),
-            nn.Linear(800, 256), nn.ReLU(), nn.Linear(256, 10))
-
-
 def model_and_batch():
     if a.model == "lenet":
         return LeNet(), (1, 28, 28), 10
-    if a.model == "tuomaso":
-        return Tuomaso(), (1, 28, 28), 10
     import torchvision  # its ResNets are v1.5: the stride is on the 3x3 convolution
     if a.model == "resnet18_cifar":
         m = torchvision.models.resnet18(num_classes=10)

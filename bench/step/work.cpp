@@ -34,13 +34,6 @@ double NoiseStep::loss() const {
   return sum;
 }
 
-static Counters moved_since(const Counters& before) {
-  Counters moved = trace::counters();
-  for (const auto& [name, value] : before) moved[name] -= value;
-  std::erase_if(moved, [](const auto& counter) { return counter.second == 0; });
-  return moved;
-}
-
 Times time_steps(NoiseStep& step, int64_t steps, double seconds) {
   const Stream stream = current_stream(step.device());
   Times times;
@@ -55,7 +48,7 @@ Times time_steps(NoiseStep& step, int64_t steps, double seconds) {
     passed.emplace_back(stream);
     times.cpu_ms.push_back(1e3 * seconds_since(cpu, Clock::cpu));
   }
-  times.moved = moved_since(before);
+  times.moved = trace::moved_since(before);
   if (times.moved.contains("kernel.fallbacks"))
     fail(Exit::internal, "some products ran on the plain kernel (see the warnings above), so the ",
          "times say nothing about the library");

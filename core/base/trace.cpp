@@ -44,6 +44,13 @@ Counters counters() {
   return values;
 }
 
+Counters moved_since(const Counters& before) {
+  Counters moved = counters();
+  for (const auto& [name, value] : before) moved[name] -= value;
+  std::erase_if(moved, [](const auto& counter) { return counter.second == 0; });
+  return moved;
+}
+
 int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
              std::chrono::steady_clock::now().time_since_epoch())

@@ -24,6 +24,7 @@ Counter& counter(std::string_view name);
 using Counters = std::map<std::string, int64_t>;
 Counters counters();                                                  // values of all that exist
 int64_t value_of(const Counters& counters, const std::string& name);  // 0 if it does not exist
+Counters moved_since(const Counters& before);  // by how much; without those that did not move
 
 // Adds n to a counter, which it looks up only once:  trace::count<"data.pinned_copy">();
 template <size_t size> struct CounterName {  // makes a literal a template argument

@@ -12,6 +12,7 @@
 #include "core/device/timer.h"
 #include "models/losses/loss.h"
 #include "ops/elementwise.h"
+#include "tests/trainer/processes.h"
 #include "tests/trainer/program.h"
 #include "trainer/bench/tensor_cores.h"
 
@@ -333,6 +334,21 @@ TEST_F(Program, BenchOversubCountsTheThreadsOfRealProcesses) {
   }
   EXPECT_THAT(counted, ElementsAre("1x1=1", "1x2=2", "1x3=3", "2x1=2", "2x2=4", "2x3=6", "3x1=3",
                                    "3x2=6", "3x3=9"));
+}
+
+TEST_F(Program, BenchOversubEndsWithAProcessThatIsKilled) {
+  const auto bench =
+      start({"bench", "oversub", "--most", "2", "--seconds", "0.5", "--rounds", "1"});
+  std::vector<pid_t> children;
+  ASSERT_TRUE(eventually([&] {
+    children = children_of(bench->process());
+    return children.size() == 2;
+  }));
+  kill(children[0], SIGKILL);
+  ASSERT_TRUE(eventually([&] { return is_gone(bench->process()); }));
+  const Ended ended = bench->end();
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_THAT(ended.err, HasSubstr("bench oversub: a process has ended early"));
 }
 
 // Other work may take the core from either row, but neither thread sleeps.

@@ -44,7 +44,7 @@ static double read_all(const float* a, int64_t n) {
 // Returns the number of floats in each of the three arrays, which take an eighth of free memory,
 // from 2 to 256 MiB.
 static int64_t floats_in_an_array() {
-  const int64_t free = int64_t(sysconf(_SC_AVPHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+  const auto free = int64_t(api_of(Device::cpu).available());
   return std::clamp<int64_t>(free / 8 / int64_t(sizeof(float)), kPage, int64_t(64) << 20) / kPage *
          kPage;
 }

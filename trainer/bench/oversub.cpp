@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <sstream>
 #include "core/base/output.h"
 #include "core/base/plural.h"
@@ -63,33 +64,34 @@ static int compute(const OversubOptions& o) {
   return 0;
 }
 
-static std::vector<std::string> next_lines(LinePipe& from, int64_t count) {
-  std::vector<std::string> all;
-  while (std::ssize(all) < count) {
+static std::string next_line(LinePipe& from) {
+  for (;;) {
     CHECK(!from.over(), "bench oversub: a process has ended early");
     pollfd readable{from.reader(), POLLIN, 0};
     poll(&readable, 1, -1);
-    for (std::string& line : from.read_lines(false)) all.push_back(std::move(line));
+    if (const auto lines = from.read_lines(false); !lines.empty()) return lines[0];
   }
-  return all;
 }
 
 static void run_together(Cell& cell, double seconds) {
-  LinePipe begin, reports;
+  LinePipe begin;
+  std::deque<LinePipe> reports;  // one per process: each shows when its own has ended
   const Command command{{"/proc/self/exe", "bench", "oversub", "--threads", cat(cell.threads),
                          "--seconds", cat(seconds)}};
   std::vector<pid_t> children;
-  for (int64_t i = 0; i < cell.processes; ++i)
+  for (int64_t i = 0; i < cell.processes; ++i) {
+    LinePipe& report = reports.emplace_back();
     children.push_back(start_child(
-        command, {{begin.reader(), STDIN_FILENO}, {reports.writer(), STDOUT_FILENO}}, Group::ours));
-  reports.close_writer();
-  next_lines(reports, cell.processes);
+        command, {{begin.reader(), STDIN_FILENO}, {report.writer(), STDOUT_FILENO}}, Group::ours));
+    report.close_writer();
+  }
+  for (LinePipe& report : reports) next_line(report);
   begin.close_writer();
   cell.in_all = 0, cell.rates.push_back(0), cell.switches.push_back(0);
-  for (const std::string& line : next_lines(reports, cell.processes)) {
+  for (LinePipe& report : reports) {
     int64_t threads = 0;
     double rate = 0, switches = 0;
-    std::istringstream(line) >> threads >> rate >> switches;
+    std::istringstream(next_line(report)) >> threads >> rate >> switches;
     cell.in_all += threads;
     cell.rates.back() += rate;
     cell.switches.back() += switches;

@@ -161,8 +161,7 @@ Evidence measure(const Config& config, double seconds) {
   e.waited = used.waited;
   const BusyMachine busy = machine.since_begin();
   e.others = busy.others + busy.stolen;
-  e.counters = trace::counters();
-  for (const auto& [name, value] : before) e.counters[name] -= value;
+  e.counters = trace::moved_since(before);
   add_ops(e, recorder.take());
   return e;
 }
@@ -187,6 +186,7 @@ Evidence evidence_of(const std::string& folder) {
   const double all = std::max(total("load_s") + total("step_s") + eval + save, 1e-9);
   e.eval_share = eval / all;
   e.save_share = save / all;
+  e.saves = int64_t(total("saves", -1));
   e.load_s = total("load_s_per_batch");
   e.cpu_used = total("cpu_used", -1);
   e.waited = total("cpu_waited", -1);

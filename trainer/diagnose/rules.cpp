@@ -279,12 +279,13 @@ static Judged grads_not_cleared(const Evidence& e) {
 
 static Judged saving(const Evidence& e) {
   const double limit = e.config.plan.ckpt.max_overhead;
-  if (e.save_share <= limit) return {};
-  return Fault{.text = fmt::format("Saving took {} of the run, more than {} (ckpt.max_overhead).",
-                                   percent(e.save_share), percent(limit)),
-               .saves_s = e.save_share * e.batch_s(),
-               .remedies = switch_on(e, {"async_checkpoint"}),
-               .advice = cat("save less often (", saving_interval(e.config.plan.ckpt), ")")};
+  if (e.save_share <= limit || e.saves == 1) return {};  // no option saves less often than once
+  return Fault{
+      .text = fmt::format("Saving took {:.3g} % of the run, more than {:g} % (ckpt.max_overhead).",
+                          100 * e.save_share, 100 * limit),
+      .saves_s = e.save_share * e.batch_s(),
+      .remedies = switch_on(e, {"async_checkpoint"}),
+      .advice = cat("save less often (", saving_interval(e.config.plan.ckpt), ")")};
 }
 
 static Judged evaluating(const Evidence& e) {

@@ -13,36 +13,6 @@
 
 namespace bellows {
 
-namespace {
-// Records when each part of a loop was done. The host runs ahead of a GPU, so this uses events.
-class Marks {
- public:
-  explicit Marks(Stream stream) : stream_(stream), times_{trace::now_ns()} {}
-  void put() {
-    events_.emplace_back(stream_.device).record(stream_);
-    look();
-  }
-  // Waits for all parts and returns the seconds that each one took.
-  std::vector<double> wait() {
-    while (times_.size() <= events_.size()) look();
-    synchronize(stream_);
-    std::vector<double> parts;
-    for (size_t i = 1; i < times_.size(); ++i)
-      parts.push_back(1e-9 * double(std::max<int64_t>(1, times_[i] - times_[i - 1])));
-    return parts;
-  }
-
- private:
-  void look() {
-    while (times_.size() <= events_.size() && events_[times_.size() - 1].ready())
-      times_.push_back(trace::now_ns());
-  }
-  Stream stream_;
-  std::deque<Event> events_;
-  std::vector<int64_t> times_;
-};
-}  // namespace
-
 // Returns the first and the last row, and six random ones.
 static std::vector<int64_t> sampled_rows(int64_t n) {
   const Philox rng({.seed = 7});
@@ -56,14 +26,18 @@ static Stress stress_one(const Precision& precision, Device device, int64_t n, i
   product.run();  // the library chooses its algorithm
   synchronize(current_stream(device));
   constexpr int kParts = 10;
-  Marks marks(current_stream(device));
+  const Stream stream = current_stream(device);
+  std::deque<Moment> passed;  // deque: a Moment cannot be moved
+  passed.emplace_back(stream);
   for (int part = 0; part < kParts; ++part) {
     for (int i = 0; i < products / kParts; ++i) product.run();
-    marks.put();
+    passed.emplace_back(stream);
   }
-  const std::vector<double> seconds = marks.wait();
-  double all = 0;
-  for (const double part : seconds) all += part;
+  synchronize(stream);
+  std::vector<double> seconds;
+  for (int part = 0; part < kParts; ++part)
+    seconds.push_back(1e-3 * passed[part + 1].ms_since(passed[part]));
+  const double all = 1e-3 * passed.back().ms_since(passed.front());
   const double work = product.flop() * (products / kParts);
   return {.precision = precision.name,
           .flop_per_s = work * kParts / all,

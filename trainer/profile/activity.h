@@ -18,15 +18,13 @@ struct Activity {
   int64_t queued_ns = 0, queued_end_ns = 0;  // begin and end of the call that queued it
 };
 
-// Starts recording. A process can record once at a time. Returns false, after one warning, if this
-// is impossible: without CUPTI, without the permission, or beside another profiler.
-bool record_activities();
-// Ends recording. Returns what has ended on the device, by begin: synchronize first.
-std::vector<Activity> take_activities();
-
-// trainer/profile/activity.cu provides them. Until the first call, nothing of CUPTI is loaded.
+// trainer/profile/activity.cu provides them; null without CUPTI, of which nothing is loaded until
+// the first call.
 struct ActivityApi {
+  // Starts recording. A process can record once at a time. Returns false, after one warning, if
+  // this is impossible: without the permission, or beside another profiler.
   bool (*record)() = nullptr;
+  // Ends recording. Returns what has ended on the device, by begin: synchronize first.
   std::vector<Activity> (*take)() = nullptr;
 };
 inline constinit ActivityApi activity_api = {};

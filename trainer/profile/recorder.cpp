@@ -45,7 +45,7 @@ Recorder::Recorder(const Session& session, int64_t first, int64_t last)
 }
 
 Recorder::~Recorder() {
-  if (ops_ && recording_.activities) take_activities();
+  if (ops_ && recording_.activities) activity_api.take();
   trace::collect(false);
   log_allocations(false);
 }
@@ -57,7 +57,12 @@ void Recorder::finish_device() const {
 
 void Recorder::start() {
   finish_device();
-  if (recording_.device != Device::cpu && record_activities()) recording_.activities.emplace();
+  if (recording_.device != Device::cpu) {
+    if (!activity_api.record)
+      warn("this binary was built without CUPTI; times of the device are absent");
+    else if (activity_api.record())
+      recording_.activities.emplace();
+  }
   recording_.update = work_of_update(session_);
   recording_.held = held_by(session_);
   recording_.waited_ns = waited_ns();
@@ -73,7 +78,7 @@ void Recorder::stop() {
   log_allocations(false);
   recording_.ops = std::move(ops_->ops);
   ops_.reset();
-  if (recording_.activities) recording_.activities = take_activities();
+  if (recording_.activities) recording_.activities = activity_api.take();
   recording_.allocations = take_allocations();
   std::erase_if(recording_.allocations,
                 [&](const Allocation& a) { return a.device != int(recording_.device); });

@@ -152,6 +152,7 @@ Scalars totals(const Session& session, const Outcome& outcome) {
       {"step_s", meter.seconds(Phase::step)},
       {"eval_s", meter.seconds(Phase::eval)},
       {"save_s", meter.seconds(Phase::save)},
+      {"saves", double(counted("ckpt.saves"))},
       {"cpu_used", outcome.cpu.used},
       {"cpu_waited", outcome.cpu.waited},
       {"max_mem_allocated", peak}};

@@ -1,6 +1,5 @@
 #include "trainer/session/tuning_window.h"
 #include <fmt/format.h>
-#include "core/base/trace.h"
 
 namespace bellows {
 
@@ -16,41 +15,34 @@ KernelOptions TuningWindow::now() const {
 
 void TuningWindow::reopen() {
   updates_ = 0;
-  begin_ = counts();
+  begin_ = trace::counters();
   reported_ = false;
 }
 
-double TuningWindow::Counts::hit_rate() const {
-  return double(hits) / double(std::max<int64_t>(1, hits + misses + searches));
-}
-
-TuningWindow::Counts TuningWindow::counts() {
-  const auto value = [](const char* name) { return trace::counter(name).value(); };
-  return {value("autotune.searches"), value("autotune.repeated"), value("autotune.kept"),
-          value("autotune.hits"),     value("autotune.misses"),   value("autotune.search_us")};
-}
-
-TuningWindow::Counts TuningWindow::since(const Counts& before) const {
-  const Counts now = counts();
-  return {now.searches - before.searches, now.repeated - before.repeated,
-          now.kept - before.kept,         now.hits - before.hits,
-          now.misses - before.misses,     now.search_us - before.search_us};
+static double hit_rate(const trace::Counters& moved) {
+  const int64_t hits = trace::value_of(moved, "autotune.hits");
+  const int64_t others =
+      trace::value_of(moved, "autotune.misses") + trace::value_of(moved, "autotune.searches");
+  return double(hits) / double(std::max<int64_t>(1, hits + others));
 }
 
 std::string TuningWindow::report() {
   if (!on() || updates_ < last_ || std::exchange(reported_, true)) return "";
-  const Counts c = since(begin_);
+  const trace::Counters moved = trace::moved_since(begin_);
   return fmt::format(
       "autotune: {} searches in {:.1f} s, {} repeated problems, {} found on disk, hit rate {:.1f} "
       "%",
-      c.searches, double(c.search_us) * 1e-6, c.repeated, c.kept, 100 * c.hit_rate());
+      trace::value_of(moved, "autotune.searches"),
+      double(trace::value_of(moved, "autotune.search_us")) * 1e-6,
+      trace::value_of(moved, "autotune.repeated"), trace::value_of(moved, "autotune.kept"),
+      100 * hit_rate(moved));
 }
 
 Scalars TuningWindow::take() {
   if (kernels_.autotune == Autotune::heuristic) return {};
-  const Counts c = since(taken_);
-  taken_ = counts();
-  return {{"autotune_searches", double(c.searches)}, {"autotune_hit_rate", c.hit_rate()}};
+  const trace::Counters moved = trace::moved_since(std::exchange(taken_, trace::counters()));
+  return {{"autotune_searches", double(trace::value_of(moved, "autotune.searches"))},
+          {"autotune_hit_rate", hit_rate(moved)}};
 }
 
 }  // namespace bellows

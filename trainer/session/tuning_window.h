@@ -2,6 +2,7 @@
 // after it the fastest known ones are used, so no later step is slowed by a search.
 #pragma once
 #include "core/base/statistics.h"
+#include "core/base/trace.h"
 #include "core/device/kernel_options.h"
 #include "plan/run_options.h"
 
@@ -26,21 +27,11 @@ class TuningWindow {
   Scalars take();
 
  private:
-  struct Counts {
-    int64_t searches;
-    int64_t repeated, kept;  // already found: by this run for another layer; by an earlier run
-    int64_t hits, misses;
-    int64_t search_us;
-    double hit_rate() const;
-  };
-  static Counts counts();
-  Counts since(const Counts& before) const;
-
   bool on() const { return kernels_.autotune == Autotune::benchmark; }
   KernelOptions kernels_;
   int64_t first_, last_;
   int64_t updates_ = 0;  // since the window opened
-  Counts begin_ = counts(), taken_ = begin_;
+  trace::Counters begin_ = trace::counters(), taken_ = begin_;
   bool reported_ = false;
 };
 
