@@ -27,7 +27,7 @@ struct Launch {
   unsigned passes;                  // bits of the rule's passes
   bool last;                        // last launch of this step: advances the state
   StepState* state;                 // on the weights' device
-  const double* lr_table;           // learning rate after n applied updates; on the same device
+  const double* lr_table;           // learning rate by the schedule's index; on the same device
   int64_t lr_updates;               // entries of the table; the last one stays in force
   double clip_norm;                 // 0: no clipping
 };
@@ -41,7 +41,8 @@ struct StepValues {
 HD inline StepValues step_values(const StepState& s, const double* lr_table, int64_t lr_updates,
                                  double clip_norm) {
   const double clip = clip_norm > 0 ? std::min(1.0, clip_norm / (s.grad_norm + 1e-6)) : 1.0;
-  return {lr_table[std::min(s.applied, lr_updates - 1)], clip * s.inverse_scale, s.applied + 1};
+  return {lr_table[std::min(s.schedule_index(), lr_updates - 1)], clip * s.inverse_scale,
+          s.applied + 1};
 }
 
 // Ends a step: counts it as applied or skipped.

@@ -155,8 +155,7 @@ std::optional<size_t> Dump::list_size(const std::string& key, size_t now, const 
   return {};
 }
 
-// Returns the text as a YAML scalar: plain if it reads back unchanged, else in double quotes.
-static std::string yaml(const std::string& text) {
+std::string yaml(const std::string& text) {
   const bool plain = std::ranges::all_of(text, [](unsigned char c) {
     return std::isalnum(c) || c == '_' || c == '-' || c == '.' || c == '/' || c == '+';
   });

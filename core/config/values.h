@@ -83,6 +83,9 @@ class Describe : public Visitor {
   std::optional<size_t> list_size(const std::string& key, size_t now, const char* help) override;
 };
 
+// Returns the text as a YAML scalar: plain if it reads back unchanged, else in double quotes.
+std::string yaml(const std::string& text);
+
 template <class Options> Values dump(Options options) {
   Dump visitor;
   visit(visitor, options);

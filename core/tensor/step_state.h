@@ -7,12 +7,16 @@ namespace bellows {
 
 struct StepState {
   int64_t forwards = 0;  // number of forward passes begun; a key of dropout's random numbers
-  int64_t applied = 0;   // updates that changed the parameters; index of the schedule
+  int64_t applied = 0;   // updates that changed the parameters
   int64_t skipped = 0;   // updates skipped because of a non-finite gradient
+  // Of the schedule's index, against `applied`: not 0 after a branch to epochs of another length.
+  int64_t shift = 0;
   float loss_scale = 1, inverse_scale = 1;
   int32_t good_updates = 0;  // since the loss scale changed
   float grad_norm = 0;       // norm of the last update's gradients, before clipping
   int32_t found_inf = 0;     // in the reduced gradients, so all ranks skip together
+
+  HD int64_t schedule_index() const { return applied + shift; }
 };
 
 // A StepState on a device. The host reads it at log steps only: read() waits for the device.

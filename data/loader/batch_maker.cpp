@@ -19,7 +19,9 @@ void visit(Visitor& v, BatchOptions& o) {
     {.min = 0, .max = 1e9});
 }
 
-Shape BatchSource::batch_shape() const { return with_rows(batch_size, transforms.made_shape()); }
+Shape BatchSource::batch_shape() const {
+  return with_rows(std::min(batch_size, dataset->size()), transforms.made_shape());
+}
 
 static Tensor pageable(const Shape& shape, DType dtype) { return Tensor(shape, dtype); }
 

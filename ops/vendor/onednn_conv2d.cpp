@@ -148,12 +148,12 @@ static Tensor backward_x(const Tensor& dy_, const Tensor& w_, const Shape& x,
   return dx;
 }
 
-// Cases in which oneDNN 3.2 must not be used. f16 has only the slow reference implementation. In
-// f32, jit_1x1 with a stride and fewer than 16 NHWC channels writes past the end of its scratchpad.
+// Cases in which oneDNN 3.2 must not be used. f16 has only the slow reference implementation.
+// jit_1x1 with a stride and fewer than 16 NHWC channels writes past the end of its scratchpad: in
+// f32 always, in bf16 where the threads' shares of the batch differ.
 static bool unfit_for_backward_w(const Key& key) {
   return key.dtype == DType::f16 ||
-         (key.dtype == DType::f32 && key.nhwc() && key.options.stride > 1 && key.w[1] < 16 &&
-          key.w[2] * key.w[3] == 1);
+         (key.nhwc() && key.options.stride > 1 && key.w[1] < 16 && key.w[2] * key.w[3] == 1);
 }
 
 static void backward_w(const Tensor& dy_, const Tensor& x_, const Tensor& dw_, const Tensor& db,

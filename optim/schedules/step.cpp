@@ -15,7 +15,7 @@ void visit(Visitor& v, StepOptions& o) {
 }
 }  // namespace
 
-// As PyTorch's StepLR, stepped once per epoch.
+// As PyTorch's StepLR, stepped once per epoch's number of applied updates.
 static Curve step(const StepOptions& o, const Horizon& h) {
   return [o, h](int64_t update) {
     return std::pow(o.gamma, double(update / h.per_epoch / o.step_size));

@@ -13,6 +13,7 @@
 #include <functional>
 #include <thread>
 #include "tests/refusal.h"
+#include "tests/trainer/processes.h"
 #include "trainer/ab/process.h"
 
 using namespace bellows;
@@ -100,6 +101,20 @@ TEST(ArmProcess, SaysHowAnArmWasKilled) {
   const Refusal error = refused([&] { arm.run_slice(); });
   EXPECT_EQ(error.exit, Exit::internal);
   EXPECT_THAT(error.message, HasSubstr("killed by signal 11 after 1 time slice"));
+}
+
+// A terminal signals all at once. An arm that ends of it is no failure of the arm.
+TEST(ArmProcess, ThatASignalEndsBesideItsParentIsInterrupted) {
+  pid_t killed = 0;
+  const auto stop_all = [&] {
+    if (killed) throw std::runtime_error("interrupted");
+    const std::vector<pid_t> children = children_of(getpid());
+    if (children.empty()) return;
+    kill(children[0], SIGINT);
+    killed = eventually([&] { return is_gone(children[0]); });
+  };
+  ArmProcess arm("arm", {"sleep", "60"}, kPatience, stop_all);
+  EXPECT_THROW(arm.run_slice(), std::runtime_error);
 }
 
 TEST(ArmProcess, DoesNotTakeAnEarlyEndForSuccess) {

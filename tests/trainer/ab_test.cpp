@@ -235,6 +235,9 @@ TEST(AbArms, OfTwoConfigurationsListTheirDifferences) {
   b.toggles.at("num_workers").text = "4";
   EXPECT_THAT(differences(a, b),
               ElementsAre(HasSubstr("toggles.num_workers is "), HasSubstr("seed is 1 and 2")));
+  Config adam;  // has options that sgd lacks, and lacks others
+  adam.options = load(adam.options, {{"optimizer", {"adam"}}});
+  EXPECT_EQ(differences(Config(), adam).size(), differences(adam, Config()).size());
 }
 
 // Every toggle at each of its values: the arms differ only in what the toggle sets, or the error

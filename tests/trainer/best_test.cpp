@@ -99,6 +99,16 @@ TEST(PlateauSchedule, ResumesAtAnyStepWithTheSameBits) {
   EXPECT_NE(resume(session, forgotten).hash, whole.hash);
 }
 
+// What was the best loss may be beyond reach of another one.
+TEST(PlateauSchedule, OfABranchKeepsItsRateAndForgetsTheBestLoss) {
+  const SafeTensors saved = saved_at(14, on_plateau());
+  Session branch(on_plateau());
+  std::vector<std::string> notes;
+  restore(branch, saved, notes, Resume::branch);
+  EXPECT_LT(branch.rate_state().factor, 1);
+  EXPECT_EQ(branch.rate_state(), RateState{.factor = branch.rate_state().factor});
+}
+
 TEST(PlateauSchedule, ContinuesAsALongerRunWould) {
   const auto plan = [](const char* epochs) {
     return on_plateau({{"train.epochs", {epochs}}, {"eval.every", {"2"}}});

@@ -53,6 +53,29 @@ TEST_F(Compare, NamesTheOneOptionThatDiffers) {
   EXPECT_THAT(text, Not(HasSubstr("warning")));
 }
 
+TEST_F(Compare, CountsWindowsThatEndAtTheSameSteps) {
+  for (const int size : {64, 80})
+    ASSERT_EQ(run(tiny({cat("data={name: digits, train_size: ", size,
+                            ", test_size: 20, batch_size: 16, shuffle: false, transforms: "
+                            "[{name: normalize, mean: [0.1], std: [0.2]}]}"),
+                        "schedule={name: constant, warmup_epochs: 0}"}))
+                  .code,
+              0);
+  EXPECT_THAT(compared("runs/run", "runs/run-2"),
+              HasSubstr("equal to the last bit in 2 log windows; those after end at different"));
+}
+
+TEST_F(Compare, TakesLossesThatAreNoNumbersForEqual) {
+  ASSERT_EQ(run(tiny({"optimizer.lr=1e30", "train.on_nonfinite=continue"})).code, 0);
+  EXPECT_THAT(compared("runs/run", "runs/run"), HasSubstr("equal to the last bit in 4 log"));
+}
+
+TEST_F(Compare, TakesADamagedPlanForADamagedRun) {
+  ASSERT_EQ(run(tiny({})).code, 0);
+  write("runs/run/plan.yaml", "name: [");
+  expect_refusal({"compare", "runs/run", "runs/run"}, 3, "plan.yaml");
+}
+
 TEST_F(Compare, PrintsEachDifferenceOfTheEnvironmentBeforeAnyRatio) {
   for (int i = 0; i < 2; ++i) ASSERT_EQ(run(tiny({})).code, 0);
   const std::string wide(200, 'w');

@@ -340,16 +340,16 @@ TEST_F(DiagnoseProgram, WatchesTheMachineAndARun) {
 
 TEST_F(DiagnoseProgram, AppliesTheRemedy) {
   // The model is so small that loading stays the limit on a machine that is busy with other tests.
-  write("slow.yaml",
+  write("slow #1.yaml",
         "model: {name: mlp, hidden: [8]}\n"
         "data: {name: digits, train_size: 512, batch_size: 8, sim_latency_us: 4000}\n");
   bool faster = false;  // shown by one of three attempts, where other programs delay a block
   for (int attempt = 0; attempt < 3 && !faster; ++attempt) {
     const std::string better = cat("better", attempt, ".yaml");
-    const Ended ended = run({"diagnose", "--config", "slow.yaml", "--seconds", "0.3", "--apply",
+    const Ended ended = run({"diagnose", "--config", "slow #1.yaml", "--seconds", "0.3", "--apply",
                              better, "--budget", "4s"});
     EXPECT_EQ(ended.code, 0) << ended.err;
-    EXPECT_THAT(read(better), HasSubstr("base: slow.yaml\ntoggles: {num_workers: "));
+    EXPECT_THAT(read(better), HasSubstr("base: \"slow #1.yaml\"\ntoggles: {num_workers: "));
     EXPECT_THAT(ended.out, HasSubstr("predicted at most"));
     faster = ended.out.find("measured: faster") != ended.out.npos;
   }

@@ -146,6 +146,9 @@ TEST(Evaluate, RefusesAMetricThatIsNotInTheList) {
   EXPECT_EQ(refusal_of({{"target.metric", {"f1"}}}),
             "target.metric: 'f1' is not evaluated; eval.metrics has loss, accuracy, "
             "accuracy_top5");
+  for (const char* option : {"target.metric", "ckpt.best"})
+    EXPECT_EQ(refusal_of({{option, {""}}}),
+              cat(option, ": '' is not evaluated; eval.metrics has loss, accuracy, accuracy_top5"));
   EXPECT_EQ(refusal_of({{"schedule", {"plateau"}}, {"schedule.metric", {"accuracy_top3"}}}),
             "schedule.metric: 'accuracy_top3' is not evaluated; eval.metrics has loss, accuracy, "
             "accuracy_top5");

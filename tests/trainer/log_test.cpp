@@ -119,16 +119,6 @@ TEST(ProgressBar, HasTqdmsFormat) {
   EXPECT_LT(bar_line(point, 90, 12.3, 40).size(), 90u);  // too narrow for a bar: one cell is left
 }
 
-TEST(LiveLine, IsCutInColumnsNotInBytes) {
-  EXPECT_EQ(first_columns("epoch", 9), "epoch");
-  EXPECT_EQ(first_columns("epoch", 3), "epo");
-  EXPECT_EQ(first_columns("caf\u00e9 au lait", 4), "caf\u00e9");
-  EXPECT_EQ(first_columns("cafe\u0301 au lait", 4), "cafe\u0301") << "a combining accent";
-  EXPECT_EQ(first_columns("\u6570\u636e set", 3), "\u6570") << "two columns each";
-  EXPECT_EQ(first_columns("\x1b[2J", 5), "\\x1b[") << "cut as it is printed";
-  EXPECT_EQ(first_columns("", 0), "");
-}
-
 // ---- TensorBoard, decoded without its library
 
 static uint32_t masked(std::string_view bytes) {

@@ -29,12 +29,12 @@ class Pack : public Program {
 
 TEST_F(Pack, TrainingOnWhatItWroteEndsWithTheSameBits) {
   const Ended packed =
-      run({"pack", "data={name: digits, train_size: 64, test_size: 20}", "--out", "p"});
+      run({"pack", "data={name: digits, train_size: 64, test_size: 20}", "--out", "p, q"});
   EXPECT_EQ(packed.code, 0) << packed.err;
   EXPECT_THAT(packed.out, AllOf(HasSubstr("train: 64 samples, 1 shard, 0.05 MB, "),
                                 HasSubstr("test: 20 samples, 1 shard, 0.02 MB, "),
-                                HasSubstr("data={name: packed, folder: p}")));
-  EXPECT_EQ(hash_of({"data={name: packed, folder: p, batch_size: 16}"}), hash_of({}));
+                                HasSubstr("data={name: packed, folder: \"p, q\"}")));
+  EXPECT_EQ(hash_of({"data={name: packed, folder: \"p, q\", batch_size: 16}"}), hash_of({}));
 }
 
 TEST_F(Pack, TheToggleTrainsWithTheSameBitsAndSaysWhereItReads) {

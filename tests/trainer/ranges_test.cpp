@@ -72,14 +72,14 @@ TEST_F(Ranges, AForgedPositionIsRefused) {
       {"position", "step", "6", "not a count"},
       {"position", "step", 5,
        "the checkpoint's position does not fit this run: epoch 1, batch 2, "
-       "step 5, 6 updates applied, where an epoch has 4"},
+       "step 5, update 6 of the schedule, where an epoch has 4"},
       {"position", "batch", 5, "epoch 1, batch 5"},
       {"position", "batch", INT64_MAX, "'batch' is 9223372036854775807"},
       {"position", "epoch", INT64_MAX, "'epoch' is 9223372036854775807"},
       {"position", "epoch", 1'000'000'000'000, "epoch 1000000000000"},
       {"position", "epoch", -1, "'epoch' is -1"},
       {"step_state", "applied", -1, "'applied' is -1"},
-      {"step_state", "applied", 7, "7 updates applied"},
+      {"step_state", "schedule_index", 7, "update 7 of the schedule"},
       {"step_state", "forwards", -1, "'forwards' is -1"},
   };
   for (const auto& [entry, key, value, complaint] : cases) {

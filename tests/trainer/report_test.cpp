@@ -118,6 +118,7 @@ TEST_F(Report, ShowsHostileNamesAsText) {
 }
 
 TEST_F(Report, RefusesWhatIsNoReport) {
+  expect_refusal({"report", "r.json", "--out", "r.json"}, 2, "the page is HTML; name a FILE.html");
   expect_refusal({"report", "nothing"}, 2, "nothing: no such run folder or file");
   expect_refusal({"report", "."}, 2, ".: not a run folder, it has no plan.yaml");
   write("a.json", "[1");

@@ -156,7 +156,20 @@ TEST_F(Resuming, MakesTheEvaluationThatAKilledRunMissed) {
   EXPECT_THAT(run(again).out, HasSubstr("nothing to do"));
 }
 
+TEST_F(Resuming, ANameThatNeedsQuotesIsTold) {
+  run(tiny({"name=\"exp 1-50\""}));
+  EXPECT_THAT(run(tiny({"--resume", "name=\"exp 1\""})).out, Not(HasSubstr("exp 1-50")));
+}
+
 // ---- branches
+
+TEST_F(Resuming, ACheckpointNamedFromItsOwnFolderHasThePlanOfItsRun) {
+  run(tiny({"optimizer={momentum: 0.9}"}));
+  const Ended branch = run({"train", "--resume", "step_00000004.safetensors", "--run-dir",
+                            (folder_ / "branch").string(), "optimizer.lr=0.01"},
+                           [&] { fs::current_path(folder_ / "runs/run/checkpoints"); });
+  EXPECT_EQ(branch.code, 0) << branch.err;
+}
 
 TEST_F(Resuming, ABranchChangesWhatItIsMadeForAndPrintsEachChange) {
   run(tiny({"optimizer={momentum: 0.9}"}));
@@ -188,6 +201,34 @@ TEST_F(Resuming, ABranchOntoOtherDataCountsItsOwnEpochs) {
                       "counts as step 20"),
             HasSubstr("epoch: 2, iter: 2/20"), HasSubstr("done: 40 steps, 2 epochs")));
   EXPECT_EQ(checkpoints("runs/run-2").back(), "step_00000040.safetensors");
+}
+
+TEST_F(Resuming, ABranchWithAnotherOrderOfSamplesBeginsTheEpochAgain) {
+  run(tiny({"ckpt={every_iters: 1, keep: 9}"}));
+  const std::string file = "runs/run/checkpoints/step_00000006.safetensors";
+  for (const std::string order :
+       {"seed=5", "data.shuffle=false", "toggles={background_loader: off, device_randperm: off}"})
+    EXPECT_THAT(run({"train", "--resume", file, order}).out,
+                HasSubstr("epoch 2 begins, and step 6 counts as step 4"))
+        << order;
+  EXPECT_THAT(run({"train", "--resume", file, "optimizer.lr=0.01"}).out, Not(HasSubstr("begins")));
+}
+
+// Rates reached by a plateau stay until the rate or the schedule itself is another one.
+TEST_F(Resuming, OtherPatienceKeepsTheRateThatAPlateauReached) {
+  run(tiny({"optimizer.lr=0.5", "schedule={name: plateau, patience: 0, threshold: 1, factor: 0.5}",
+            "train.epochs=3"}));
+  const auto rate_of_epoch = [&](const char* epoch, const std::string& change) {
+    const std::string out =
+        run({"train", "--run-dir", "runs/run", "--resume", cat("train.epochs=", epoch), change})
+            .out;
+    const size_t line = out.find(cat("epoch: ", epoch, ", "));
+    const size_t at = out.find(" lr: ", line);
+    return line == out.npos || at == out.npos ? out
+                                              : out.substr(at + 5, out.find(',', at) - at - 5);
+  };
+  EXPECT_EQ(rate_of_epoch("4", "schedule.patience=1"), "0.125");
+  EXPECT_EQ(rate_of_epoch("5", "optimizer.lr=0.25"), "0.25");
 }
 
 // With 17 samples an epoch still has 4 updates, of other samples.

@@ -33,7 +33,8 @@ SweepResult arms(const Names& keys) {
 // Measures the law's times for each arm; every update lowers the loss by 0.01.
 void measure(SweepResult& result, const LoaderLaw& law, int64_t updates = 40) {
   result.planned = 3;
-  const auto add = [&](AbArm& arm, int64_t workers) {
+  const auto add = [&](AbArm& arm, const SweepFacts& facts) {
+    const int64_t workers = facts.workers;
     for (int round = 0; round < 3; ++round) {
       AbProcess& process = arm.processes.emplace_back();
       const double wall_s = 10 * law.batch_cost(workers) * (1 + 0.001 * round);
@@ -44,12 +45,13 @@ void measure(SweepResult& result, const LoaderLaw& law, int64_t updates = 40) {
                                   .reader_s = wall_s - 10 * law.compute_s});
       for (int64_t i = 0; i < updates; ++i)
         process.end.losses.push_back(2 - 0.01 * static_cast<double>(i));
+      process.end.samples = updates * facts.batch;
       process.end.peak_tensor_bytes = 5'000'000;
       process.end.peak_resident_bytes = 70'000'000;
     }
   };
-  for (size_t i = 0; i < result.arms.size(); ++i) add(result.arms[i], result.facts[i].workers);
-  add(result.placebo, result.facts[0].workers);
+  for (size_t i = 0; i < result.arms.size(); ++i) add(result.arms[i], result.facts[i]);
+  add(result.placebo, result.facts[0]);
 }
 
 std::vector<WorkerCost> costs(const LoaderLaw& law, const std::vector<int64_t>& workers) {
@@ -280,6 +282,15 @@ TEST_F(SweepVerb, MeasuresBatchSizesWithTheirWorkAndLosses) {
   EXPECT_LT(arms.at(0).at("flop").get<double>() / arms.at(0).at("bytes").get<double>(),
             arms.at(1).at("flop").get<double>() / arms.at(1).at("bytes").get<double>())
       << "weights are read once for more samples";
+}
+
+TEST_F(SweepVerb, CountsTheSamplesOfABatchThatIsLargerThanTheSet) {
+  EXPECT_EQ(run(sweep({"--key", "data.batch_size=64,1000", "--processes", "1", "--blocks", "2",
+                       "--report", "r.md"}))
+                .code,
+            0);
+  for (const Json& arm : report().at("arms"))
+    EXPECT_NEAR(arm.at("ips").get<double>() * arm.at("batch_cost").get<double>(), 64, 1e-6);
 }
 
 // An epoch has eight steps, and its first batch is 10 ms away. Each arm crosses three ends of

@@ -134,6 +134,13 @@ TEST_F(Trained, ExportDescribesItsInputAndOutput) {
             0);
 }
 
+TEST_F(Trained, ExportDoesNotReplaceItsCheckpoint) {
+  ASSERT_EQ(run(tiny({})).code, 0);
+  const std::string file = "runs/run/checkpoints/step_00000008.safetensors";
+  for (const std::string from : {"runs/run", file.c_str()})
+    expect_refusal({"export", from, cat("./", file), "--overwrite"}, 2, "is the checkpoint itself");
+}
+
 TEST_F(Trained, ExportRefusesTheNamesOfOtherFormats) {
   run(tiny({}));
   for (const char* suffix : {"pt", "pth", "PT", "bin", "onnx", "ckpt"}) {
@@ -171,7 +178,9 @@ TEST_F(Trained, PredictReadsAnImageOrAListFromStdin) {
   const fs::path image = write("a.pgm", pgm('\x80'));
   const std::string plain = run({"predict", "runs/run", "a.pgm"}).out;
   EXPECT_EQ(run({"predict", "runs/run", "-"}, from_stdin(image)).out, plain);
-  const fs::path list = write("list", "a.pgm\n\na.pgm\n");
+  const fs::path list = write("list",
+                              "\xef\xbb\xbf"
+                              "a.pgm\r\n\na.pgm\r\n");
   const std::string from_file = run({"predict", "runs/run", "--list", "list"}).out;
   EXPECT_EQ(std::ranges::count(from_file, '\n'), 2);
   EXPECT_EQ(run({"predict", "runs/run", "--list", "-"}, from_stdin(list)).out, from_file);

@@ -124,6 +124,28 @@ TEST(Resume, JustAfterASkippedUpdateEndsWithTheSameBits) {
     EXPECT_EQ(resumed_hash(saved_at(step, plan), plan), whole) << "step " << step;
 }
 
+// Adam's corrections depend on the updates that its moments have seen, in any batch size. The
+// schedule has passed 4 of 6 steps, so 8 of 12.
+TEST(Resume, ABranchWithOtherBatchesKeepsTheCountOfUpdatesAndThePlaceInTheSchedule) {
+  SafeTensors saved = saved_at(6, small_plan());
+  Json state = Json::parse(saved.metadata.at("step_state"));
+  state["applied"] = state["schedule_index"] = 4;
+  state["skipped"] = 2;
+  saved.metadata["step_state"] = to_line(state);
+  Session branch(small_plan({{"data.batch_size", {"4"}}}));
+  std::vector<std::string> notes;
+  const Position at = restore(branch, saved, notes, Resume::branch);
+  EXPECT_EQ(at.step, 12);
+  const StepState now = branch.state->read();
+  EXPECT_EQ(now.applied, 4);
+  EXPECT_EQ(now.skipped, 2);
+  EXPECT_EQ(branch.next_rate(), branch.rates.data<double>()[8]);
+  saved = {snapshot(state_tensors(branch)), state_metadata(branch, at)};
+  Session again(small_plan({{"data.batch_size", {"4"}}}));
+  restore(again, saved, notes);
+  EXPECT_EQ(again.state->read().schedule_index(), 8);
+}
+
 TEST(Resume, InAnotherPrecisionContinuesAndReportsIt) {
   const SafeTensors saved = saved_at(1, small_plan(kOverflowing));
   Session session(small_plan());

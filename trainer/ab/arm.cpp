@@ -142,6 +142,7 @@ static Plan measured_plan(Plan plan, const ArmOptions& options, int64_t round) {
 }
 
 static AbEnd end_of(const Outcome& outcome, const Session& session) {
+  const auto updates = int64_t(outcome.losses.size()), per_epoch = session.steps_per_epoch();
   rusage usage = {};
   getrusage(RUSAGE_SELF, &usage);
   const Shape image = session.loader->transforms().shape(0);  // (C, H, W)
@@ -150,7 +151,8 @@ static AbEnd end_of(const Outcome& outcome, const Session& session) {
           .threads = pool_threads(),
           .peak_tensor_bytes = allocator_stats(session.device).peak_allocated,
           .peak_resident_bytes = usage.ru_maxrss * 1024,
-          .samples = int64_t(outcome.losses.size()) * session.joint_batch(),
+          .samples = updates / per_epoch * session.loader->sampler().joint_size() +
+                     updates % per_epoch * session.joint_batch(),
           .reached_target = outcome.at.target_s >= 0,
           .pixels = image[1] * image[2]};
 }

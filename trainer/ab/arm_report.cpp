@@ -10,7 +10,7 @@
 #include "core/base/quoted.h"
 #include "trainer/log/system.h"
 #include "trainer/page/page.h"
-#include "trainer/verbs/output_file.h"
+#include "trainer/verbs/command_line.h"
 #include "trainer/verbs/tables.h"
 
 namespace bellows {

@@ -61,12 +61,17 @@ static Names differences_but(const std::string& toggle, const Config& off, const
     extra.push_back(cat("toggles.", name, " is ", value.text, " (", value.origin, ") and ",
                         other.text, " (", other.origin, ")"));
   }
-  const Values on_options = dump(on.options);
-  for (const auto& [key, value] : dump(off.options)) {
-    const auto other = on_options.find(key);
-    const std::string text = other == on_options.end() ? "absent" : other->second.text;
-    if (value.text != text) extra.push_back(cat(key, " is ", value.text, " and ", text));
-  }
+  const Values a = dump(off.options), b = dump(on.options);
+  std::set<std::string> keys;
+  for (const Values* values : {&a, &b})
+    for (const auto& [key, value] : *values) keys.insert(key);
+  const auto text = [](const Values& values, const std::string& key) {
+    const auto at = values.find(key);
+    return at == values.end() ? "absent" : at->second.text;
+  };
+  for (const std::string& key : keys)
+    if (text(a, key) != text(b, key))
+      extra.push_back(cat(key, " is ", text(a, key), " and ", text(b, key)));
   return extra;
 }
 

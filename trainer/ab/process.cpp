@@ -123,7 +123,9 @@ ArmProcess::Change ArmProcess::wait_for_change(double most_s, bool or_stop) {
 
 std::string ArmProcess::when() const { return " after " + count_of(slices_, "time slice"); }
 
+// A terminal signals the arms too, and one that starts cannot handle that yet.
 void ArmProcess::explain_end() const {
+  while_waiting_();
   if (WIFSIGNALED(*end_))
     fail(Exit::internal, name_, " was killed by signal ", WTERMSIG(*end_), when());
   const int code = WEXITSTATUS(*end_);

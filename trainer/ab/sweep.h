@@ -46,7 +46,7 @@ double loss_after(const AbArm& arm, int64_t updates);
 // Samples that all arms have seen, updates that all arms have made, and the time that all arms have
 // trained, in seconds: each update counts as batch_cost, so the warm-up's first steps do not
 // matter.
-int64_t common_samples(const SweepResult& result);
+double common_samples(const SweepResult& result);
 int64_t common_updates(const SweepResult& result);
 double common_seconds(const SweepResult& result);
 // Losses of arm i after these.

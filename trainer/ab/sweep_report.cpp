@@ -36,14 +36,24 @@ std::optional<double> epoch_gap(const SweepResult& result, size_t i) {
   return gaps.empty() ? std::nullopt : std::optional(median(gaps));
 }
 
+// Samples of an update: a mean, because an epoch's last batch may be smaller.
+static double batch_of(const AbArm& arm) {
+  double samples = 0, updates = 0;
+  for (const AbProcess& process : arm.processes) {
+    samples += double(process.end.samples);
+    updates += double(process.end.losses.size());
+  }
+  return samples / updates;
+}
+
 static double samples_per_s(const SweepResult& result, size_t i) {
-  return double(result.facts[i].batch) / batch_cost(result, i);
+  return batch_of(result.arms[i]) / batch_cost(result, i);
 }
 
 Speedup speedup_over_first(const SweepResult& result, size_t i) {
   Speedup s = arm_speedup({&result.arms.front(), &result.placebo}, result.arms[i], result.options,
                           Clock::wall, result.error);
-  const double samples = double(result.facts[i].batch) / double(result.facts.front().batch);
+  const double samples = batch_of(result.arms[i]) / batch_of(result.arms.front());
   s.ratio *= samples;
   s.interval.low *= samples;
   s.interval.high *= samples;
@@ -76,8 +86,8 @@ template <class Worth> static auto common(const SweepResult& result, const Worth
 int64_t common_updates(const SweepResult& result) {
   return common(result, [](size_t) { return int64_t{1}; });
 }
-int64_t common_samples(const SweepResult& result) {
-  return common(result, [&](size_t i) { return result.facts[i].batch; });
+double common_samples(const SweepResult& result) {
+  return common(result, [&](size_t i) { return batch_of(result.arms[i]); });
 }
 double common_seconds(const SweepResult& result) {
   return common(result, [&](size_t i) { return batch_cost(result, i); });
@@ -87,7 +97,7 @@ EqualLosses equal_losses(const SweepResult& result, size_t i) {
   const auto after = [&](int64_t updates) {
     return loss_after(result.arms[i], std::max<int64_t>(1, updates));
   };
-  return {.samples = after(common_samples(result) / result.facts[i].batch),
+  return {.samples = after(std::llround(common_samples(result) / batch_of(result.arms[i]))),
           .updates = after(common_updates(result)),
           .time = after(std::llround(common_seconds(result) / batch_cost(result, i)))};
 }

@@ -41,7 +41,7 @@ static void write_config(const Path& file, const std::string& base, const Names&
   std::error_code error;
   const Path folder = file.has_parent_path() ? file.parent_path() : Path(".");
   const Path from = std::filesystem::proximate(base, folder, error);
-  std::string text = cat("base: ", (error ? Path(base) : from).string(), "\n"), toggles;
+  std::string text = cat("base: ", yaml((error ? Path(base) : from).string()), "\n"), toggles;
   for (const std::string& setting : settings) {
     const size_t equals = setting.find('=');
     const std::string key = setting.substr(0, equals), value = setting.substr(equals + 1);

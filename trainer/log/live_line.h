@@ -3,12 +3,8 @@
 #pragma once
 #include <cstdint>
 #include <string>
-#include <string_view>
 
 namespace bellows {
-
-// Returns the start of printable(text) that fits in that many columns of a terminal.
-std::string first_columns(std::string_view text, int columns);
 
 class LiveLine {
  public:
@@ -18,10 +14,10 @@ class LiveLine {
   LiveLine(LiveLine&&) = delete;
 
   bool on() const { return on_; }
-  bool due() const;   // at least 0.1 s since the last draw()
-  int width() const;  // columns of the terminal
-  void draw(const std::string& text);
-  void clear();  // call before printing anything else
+  bool due() const;                    // at least 0.1 s since the last draw()
+  int width() const;                   // columns of the terminal
+  void draw(const std::string& text);  // ASCII; cut to the width
+  void clear();                        // call before printing anything else
 
  private:
   bool on_;

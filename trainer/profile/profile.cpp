@@ -12,7 +12,6 @@
 #include "trainer/run/loop.h"
 #include "trainer/session/profile_window.h"
 #include "trainer/session/session.h"
-#include "trainer/verbs/output_file.h"
 #include "trainer/verbs/verbs.h"
 
 namespace bellows {

@@ -148,7 +148,8 @@ static void forget_outdated(Session& session, Position& at, const std::string& c
   const std::string key = change.substr(0, change.find(": "));
   if (key == "target.metric" || key == "target.value") at.target_s = -1;
   if (key == "ckpt.best") at.best = {};
-  if (key.starts_with("schedule.") || key.ends_with(".lr")) session.set_rate_state({});
+  if (key == "schedule.name" || key.ends_with(".lr")) session.set_rate_state({});
+  if (key == "schedule.metric") session.set_rate_state({.factor = session.rate_state().factor});
 }
 
 // Names the checkpoint in errors: with --resume alone, the user has not.
@@ -235,7 +236,8 @@ struct Files {
                     start.saved ? start.saved->path : Path()) {
     session.data_fingerprint();  // now, so that no checkpoint waits for samples to be read
     folder.write("plan.yaml", print_config(request.config));
-    folder.write("env.json", environment().dump(2) + "\n");
+    folder.write("env.json",
+                 environment().dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   }
   const RunFolder folder;
   Checkpoints checkpoints;

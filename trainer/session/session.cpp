@@ -135,7 +135,7 @@ std::string Session::watched_metric() const { return plan.schedule.curve.make(Ho
 static void check_metrics(const Session& session) {
   const Plan& plan = session.plan;
   const int64_t classes = session.test_set->info().classes;
-  std::map<std::string, int64_t> known = {{"", 0}, {"none", 0}, {"loss", 0}};
+  std::map<std::string, int64_t> known = {{"none", 0}, {"loss", 0}};
   std::string names = "loss";
   for (const Choice<MakeMetric>& choice : plan.eval.metrics) {
     const Metric metric = choice.make();
@@ -143,9 +143,10 @@ static void check_metrics(const Session& session) {
           " is named twice");
     names += ", " + metric.name;
   }
+  const std::string watched = session.watched_metric();
   for (const auto& [option, metric] :
        {std::pair("target.metric", plan.target.metric), std::pair("ckpt.best", plan.ckpt.best),
-        std::pair("schedule.metric", session.watched_metric())}) {
+        std::pair("schedule.metric", watched.empty() ? "none" : watched)}) {
     const auto found = known.find(metric);
     CHECK(found != known.end(), option, ": ", on_one_line(metric),
           " is not evaluated; eval.metrics has ", names);
@@ -535,7 +536,7 @@ Batch Session::zeros_like_batches(const Shape& x) const {
 int64_t Session::total_steps() const { return steps_of(plan.train, steps_per_epoch()); }
 
 double Session::last_rate() const {
-  return lr_at(rates, std::max<int64_t>(0, state->read().applied - 1));
+  return lr_at(rates, std::max<int64_t>(0, state->read().schedule_index() - 1));
 }
 
 const std::string& Session::data_fingerprint() const {
@@ -543,7 +544,7 @@ const std::string& Session::data_fingerprint() const {
   return data_fingerprint_;
 }
 
-double Session::next_rate() const { return lr_at(rates, state->read().applied); }
+double Session::next_rate() const { return lr_at(rates, state->read().schedule_index()); }
 
 void Session::set_rate_state(const RateState& state) {
   rate_state_ = state;

@@ -27,7 +27,7 @@ static Path numbered(const Path& path, int n) {
 // Returns true for the first run of a plan whose name ends in a number, as in "resnet-50".
 static bool is_first_of_its_name(const Path& folder) {
   const Path plan = folder / "plan.yaml";
-  const std::string begin = cat("name: ", folder.filename().string(), " ");
+  const std::string begin = cat("name: ", yaml(folder.filename().string()), " ");
   return kind_of(plan, Exit::storage) == Kind::file &&
          read_file(plan, 1 << 20, Exit::storage).starts_with(begin);
 }

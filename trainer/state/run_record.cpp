@@ -31,7 +31,7 @@ static std::string first_origin(const std::vector<std::string>& lines, const std
   return comment == std::string::npos ? "" : lines[line].substr(comment + 4);
 }
 
-static void add_plan(Json& run, const Path& path) {
+static void add_plan(Json& run, const Path& path) try {
   const std::string text = read_file(path, kYamlBytes, Exit::data);
   std::vector<std::string> lines;
   std::istringstream in(text);
@@ -40,6 +40,8 @@ static void add_plan(Json& run, const Path& path) {
   for (const auto& [key, value] : parse_yaml(text, path.string()))
     run["plan"].push_back({key, value.text, first_origin(lines, value.origin)});
   run["plan_text"] = text;
+} catch (const Error& error) {
+  fail(Exit::data, error.what());
 }
 
 // ---- metrics.jsonl

@@ -55,10 +55,15 @@ static Json plan_json(const Plan& plan) {
 }
 
 static Json step_state_json(const StepState& s) {
-  return {{"forwards", s.forwards},   {"applied", s.applied},
-          {"skipped", s.skipped},     {"loss_scale", s.loss_scale},
-          {"grad_norm", s.grad_norm}, {"inverse_scale", s.inverse_scale},
-          {"found_inf", s.found_inf}, {"good_updates", s.good_updates}};
+  return {{"forwards", s.forwards},
+          {"applied", s.applied},
+          {"skipped", s.skipped},
+          {"schedule_index", s.schedule_index()},
+          {"loss_scale", s.loss_scale},
+          {"grad_norm", s.grad_norm},
+          {"inverse_scale", s.inverse_scale},
+          {"found_inf", s.found_inf},
+          {"good_updates", s.good_updates}};
 }
 
 static Json loss_sum_json(const LossSum& l) { return {{"sum", l.sum}, {"count", l.count}}; }
@@ -200,9 +205,12 @@ static int64_t count_in(const Json& entry, const char* key) {
 // finished update.
 static StepState step_state_of(const Json& j) {
   const Json& norm = j.at("grad_norm");
+  const int64_t applied = count_in(j, "applied");
+  const int64_t index = j.contains("schedule_index") ? count_in(j, "schedule_index") : applied;
   return {.forwards = count_in(j, "forwards"),
-          .applied = count_in(j, "applied"),
+          .applied = applied,
           .skipped = count_in(j, "skipped"),
+          .shift = index - applied,
           .loss_scale = j.at("loss_scale"),
           .inverse_scale = j.at("inverse_scale"),
           .good_updates = j.value("good_updates", 0),
@@ -256,11 +264,12 @@ static Position position_of(const Json& j) {
 static void check_position(const Position& at, const StepState& state, int64_t per_epoch,
                            Resume resume) {
   const bool in_epoch = at.batch <= per_epoch && at.step == at.epoch * per_epoch + at.batch;
-  const bool in_run = at.epoch <= at.step && at.batch <= at.step && state.applied <= at.step;
+  const int64_t index = state.schedule_index();
+  const bool in_run = at.epoch <= at.step && at.batch <= at.step && index <= at.step;
   if (!in_run || (resume == Resume::same_run && !in_epoch))
     fail(Exit::checkpoint, "the checkpoint's position does not fit this run: epoch ", at.epoch,
-         ", batch ", at.batch, ", step ", at.step, ", ", state.applied,
-         " updates applied, where an epoch has ", per_epoch);
+         ", batch ", at.batch, ", step ", at.step, ", update ", index,
+         " of the schedule, where an epoch has ", per_epoch);
 }
 
 // Labels are indices into the names. Names of folders may not be UTF-8, so they are compared as
@@ -284,20 +293,21 @@ void restore_model(Session& session, const SafeTensors& saved) {
 }
 
 // In a branch, updates may have other samples, and epochs another number of updates. Then the epoch
-// in progress starts again.
-static void restart_epoch(Position& at, StepState& state, const Session& session,
-                          int64_t saved_batch, std::vector<std::string>& notes) {
+// in progress starts again. The schedule keeps its place, as a share of the steps so far.
+static void restart_epoch(Position& at, StepState& state, const Session& session, bool same_samples,
+                          std::vector<std::string>& notes) {
   const int64_t per_epoch = session.steps_per_epoch(), step = at.epoch * per_epoch;
-  const bool same_samples = at.batch == 0 || session.joint_batch() == saved_batch;
-  if (same_samples && at.step == step + at.batch && at.batch <= per_epoch) return;
+  if ((at.batch == 0 || same_samples) && at.step == step + at.batch && at.batch <= per_epoch)
+    return;
   notes.push_back(cat("resume: an epoch has ", count_of(per_epoch, "update"), " of ",
                       count_of(session.joint_batch(), "sample"), " now; epoch ", at.epoch + 1,
                       " begins, and step ", at.step, " counts as step ", step));
+  const double share = double(state.schedule_index()) / double(std::max<int64_t>(1, at.step));
+  state.shift = std::llround(share * double(step)) - state.applied;
   at.batch = 0;
   at.step = step;
   at.evaluated = -1;
   at.window = at.of_epoch = {};
-  state.applied = std::max<int64_t>(0, step - state.skipped);
 }
 
 Position restore(Session& session, const SafeTensors& saved, std::vector<std::string>& notes,
@@ -318,10 +328,15 @@ Position restore(Session& session, const SafeTensors& saved, std::vector<std::st
              "; or start a new run from the weights alone with  train.weights=FILE");
   const Plan before = plan_of(saved);
   if (resume == Resume::branch) {
-    restart_epoch(position, state, session, ranks_of(saved) * before.data.loader.sampler.batch_size,
-                  notes);
+    const SamplerOptions &was = before.data.loader.sampler, &is = session.plan.data.loader.sampler;
+    const bool same_samples = then == now && before.seed == session.plan.seed &&
+                              was.shuffle == is.shuffle &&
+                              was.device_randperm == is.device_randperm &&
+                              ranks_of(saved) * was.batch_size == session.joint_batch();
+    restart_epoch(position, state, session, same_samples, notes);
     position.best = {};
     position.target_s = -1;
+    rates = {.factor = rates.factor};
   }
   session.set_rate_state(rates);
   const bool other_precision = session.plan.amp.scales() != before.amp.scales();

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <sstream>
 #include "core/base/check.h"
+#include "core/base/file.h"
 #include "core/base/output.h"
 #include "trainer/verbs/tables.h"
 
@@ -17,6 +18,14 @@ int64_t whole_number(std::string_view text, int64_t most) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   const bool whole = error == std::errc() && end == text.data() + text.size();
   return whole && number >= 1 && number <= most ? number : 0;
+}
+
+void check_place(const std::string& file, const std::string& where) {
+  if (file.empty()) return;
+  const Path path = file, folder = path.has_parent_path() ? path.parent_path() : ".";
+  CHECK(kind_of(folder, Exit::usage) == Kind::folder, where, ": no folder ", folder.string(),
+        "; make it, or name a file in another one");
+  CHECK(kind_of(path, Exit::usage) != Kind::folder, where, ": ", file, " is a folder; name a file");
 }
 
 using Setting = CommandLine::Option;

@@ -19,6 +19,10 @@ using Arguments = std::vector<std::string>;
 // Returns the whole number that `text` is, or 0 if it is none from 1 to `most`.
 int64_t whole_number(std::string_view text, int64_t most = INT64_MAX);
 
+// Checks a file that a verb writes at its end, before its work begins. Throws Error (exit 2) if
+// `file` is a folder or lies in none. `where` begins the message. An empty path is not checked.
+void check_place(const std::string& file, const std::string& where);
+
 class CommandLine {
  public:
   // One option of the command line, for further settings.

@@ -146,10 +146,14 @@ static std::string curve_text(const Json& a, const Json& b) {
   if (steps_a[0] != steps_b[0]) return "train loss: the log windows end at different steps";
   const auto loss_a = column(a, "loss"), loss_b = column(b, "loss");
   const size_t both = std::min(loss_a.size(), loss_b.size());
-  for (size_t i = 0; i < both; ++i)
-    if (loss_a[i] != loss_b[i] && steps_a[i] == steps_b[i])
+  for (size_t i = 0; i < both; ++i) {
+    if (steps_a[i] != steps_b[i])
+      return cat("train loss: equal to the last bit in ", count_of(int64_t(i), "log window"),
+                 "; those after end at different steps");
+    if (loss_a[i] != loss_b[i] && !(std::isnan(loss_a[i]) && std::isnan(loss_b[i])))
       return fmt::format("train loss: first differs in the log window that ends at step {}",
                          steps_a[i]);
+  }
   return cat("train loss: equal to the last bit in ", count_of(int64_t(both), "log window"),
              loss_a.size() == loss_b.size() ? "" : ", as far as both runs go");
 }

@@ -112,8 +112,11 @@ static int run_export(CommandLine& line, const Arguments& args) {
         " exists; replace it with --overwrite, or name another file");
   std::vector<std::string> messages;
   const Loaded saved = load_checkpoint(from, messages);
+  std::error_code unknown;
+  CHECK(!std::filesystem::equivalent(saved.path, to, unknown), to,
+        " is the checkpoint itself, which holds more than an export; name another file");
   NamedTensors model = model_part(saved.content.tensors);
-  check_finite(saved.path, model, {}, messages);
+  check_finite(saved.path, model, plan_of(saved.content).ckpt, messages);
   for (const std::string& message : messages) say_error(message);
   const std::optional<Names> dropped = dropped_biases(saved.content);
   if (dropped)
@@ -122,7 +125,7 @@ static int run_export(CommandLine& line, const Arguments& args) {
     warn(
         "the checkpoint is from an earlier version and does not list the biases that "
         "drop_conv_bias removed; they are missing from the export, so load it with strict=False");
-  const size_t folds = fold_bn ? fold_norms(model, from) : 0;
+  const size_t folds = fold_bn ? fold_norms(model, saved.path.string()) : 0;
   CHECK(!fold_bn || folds > 0, "export: --fold-bn: no batch norm follows a convolution in ", from);
   remove_temporaries(Path(to).has_parent_path() ? Path(to).parent_path() : ".");
   write_safetensors(to, model, metadata_of(saved.content));

@@ -70,10 +70,14 @@ static std::string read_path(const std::string& path) {
 }
 
 std::vector<std::string> read_lines(const std::string& path) {
-  std::istringstream text(read_path(path));
+  std::string whole = read_path(path);
+  if (whole.starts_with("\xef\xbb\xbf")) whole.erase(0, 3);  // a byte order mark
+  std::istringstream text(whole);
   std::vector<std::string> lines;
-  for (std::string line; std::getline(text, line);)
+  for (std::string line; std::getline(text, line);) {
+    if (line.ends_with('\r')) line.pop_back();
     if (!line.empty()) lines.push_back(line);
+  }
   return lines;
 }
 

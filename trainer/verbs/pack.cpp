@@ -81,7 +81,7 @@ static int run_pack(CommandLine& line, const Arguments& args) {
         ": exists and is not an empty folder; remove it, or name another one with --out");
   if (const std::string few = apply(plan.threads); !few.empty()) say(few);
   for (const Split split : {Split::train, Split::test}) pack_split(plan, given, split);
-  say("to use it:  " + quoted(cat("data={name: packed, folder: ", given.out, "}")));
+  say("to use it:  " + quoted(cat("data={name: packed, folder: ", yaml(given.out), "}")));
   return 0;
 }
 

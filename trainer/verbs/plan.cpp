@@ -10,7 +10,6 @@
 #include "plan/toggle.h"
 #include "trainer/verbs/compute_profile.h"
 #include "trainer/verbs/gpu_plan.h"
-#include "trainer/verbs/output_file.h"
 #include "trainer/verbs/scaling_chart.h"
 #include "trainer/verbs/tables.h"
 #include "trainer/verbs/verbs.h"

@@ -4,7 +4,6 @@
 #include "core/base/output.h"
 #include "trainer/page/page.h"
 #include "trainer/state/run_record.h"
-#include "trainer/verbs/output_file.h"
 #include "trainer/verbs/verbs.h"
 
 namespace bellows {
@@ -27,6 +26,8 @@ static int run_report(CommandLine& line, const Arguments& args) {
       .value_name("FILE.html");
   if (!line.read(args)) return 0;
   check_place(to, "report: --out");
+  CHECK(to.empty() || Path(to).extension() == ".html", "report: --out: ", to,
+        ": the page is HTML; name a FILE.html");
   const Path path = from;
   const Kind kind = kind_of(path, Exit::usage);
   CHECK(kind != Kind::nothing, "report: ", from, ": no such run folder or file");
