@@ -57,11 +57,12 @@ struct RewriteOptions {
 };
 void visit(Visitor& v, RewriteOptions& o);
 
-// Calls fn(module) for each Sequential of the tree, children first. Modules that fn inserts are not
-// visited.
-template <class Fn> void each_sequential(Module& root, const Fn& fn) {
-  for (const Child& child : root.children()) each_sequential(*child.module, fn);
-  if (auto* const sequential = dynamic_cast<Sequential*>(&root)) fn(*sequential);
+// Calls fn(path, module) for each Sequential of the tree, children first. Modules that fn inserts
+// are not visited.
+template <class Fn> void each_sequential(Module& root, const Fn& fn, const std::string& path = "") {
+  for (const Child& child : root.children())
+    each_sequential(*child.module, fn, path_below(path, child.name));
+  if (auto* const sequential = dynamic_cast<Sequential*>(&root)) fn(path, *sequential);
 }
 
 // Applies the enabled rewrites. Returns one line per change: "fused: conv_act_pool: conv1 + relu1 +
