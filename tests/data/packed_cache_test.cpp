@@ -516,6 +516,17 @@ TEST_F(PackedCacheOfDamaged, ReadsDamagedRecordsFromTheFilesAndPacksAgain) {
   EXPECT_EQ(epoch_of(again, OnDamaged::skip), wanted);
 }
 
+TEST_F(PackedCacheOfDamaged, CountsAReadOnce) {
+  const trace::Counter& reads = trace::counter("data.twin_reads");
+  Scratch scratch;
+  for (const DatasetChoice& choice : {folder(), digits(20)}) {
+    const auto copy = copy_of(choice);
+    const int64_t before = reads.value();
+    copy->at(0, scratch);
+    EXPECT_EQ(reads.value() - before, 1) << choice.name();
+  }
+}
+
 TEST_F(PackedCache, DrawsDamagedRecordsAgain) {
   copy_of(digits(20));
   spoil(folders().front() / "train-00000.shard");
