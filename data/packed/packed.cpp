@@ -84,7 +84,7 @@ void Packed::read(int64_t index, std::span<uint8_t> to) const {
     place.shard.read(place.record().offset, to);
     check(place.record(), to, advice_);
   } catch (const Error& error) {
-    throw DamagedRecord(error, place.shard.path());
+    throw DamagedRecord(error, place.shard);
   }
 }
 

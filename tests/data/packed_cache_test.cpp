@@ -516,6 +516,23 @@ TEST_F(PackedCacheOfDamaged, ReadsDamagedRecordsFromTheFilesAndPacksAgain) {
   EXPECT_EQ(epoch_of(again, OnDamaged::skip), wanted);
 }
 
+// A process with the damaged shard still open must not remove the one packed in its place.
+TEST_F(PackedCacheOfDamaged, RemovesNoShardThatAnotherRunHasPackedSince) {
+  testing::internal::CaptureStderr();
+  copy_of(folder());
+  const fs::path shard = folders().front() / "train-00000.shard";
+  spoil(shard);
+  const auto first = copy_of(folder()), second = copy_of(folder());
+  Scratch scratch;
+  first->at(11, scratch);
+  EXPECT_FALSE(fs::exists(shard));
+  copy_of(folder());
+  EXPECT_THAT(notes, Packs());
+  second->at(11, scratch);
+  EXPECT_TRUE(fs::exists(shard));
+  testing::internal::GetCapturedStderr();
+}
+
 TEST_F(PackedCacheOfDamaged, CountsAReadOnce) {
   const trace::Counter& reads = trace::counter("data.twin_reads");
   Scratch scratch;
