@@ -48,11 +48,10 @@ class ColorJitter : public RandomTransform {
     const auto around = [&](double middle, double most, uint64_t index) {
       return float(middle + most * (2 * rng.uniform(index) - 1));
     };
-    image.colors = image.colors.value_or(Colors())
-                       .then(stretched(around(1, o_.brightness, 0), 0))
-                       .then(stretched(around(1, o_.contrast, 1), gray_))
-                       .then(saturated(around(1, o_.saturation, 2)))
-                       .then(turned(around(0, o_.hue, 3)));
+    image.recolor(stretched(around(1, o_.brightness, 0), 0));
+    image.recolor(stretched(around(1, o_.contrast, 1), gray_));
+    image.recolor(saturated(around(1, o_.saturation, 2)));
+    image.recolor(turned(around(0, o_.hue, 3)));
   }
 
  private:

@@ -14,9 +14,14 @@ void ImagePlan::crop(const Rectangle& part, Outside outside) {
   refuse_hole();
   const bool pads = part.top < 0 || part.left < 0 || part.top + part.height > height() ||
                     part.left + part.width > width();
-  black_after_colors_ |= pads && colors.has_value();
+  if (pads && colors) colors_of_padding_ = Colors();
   rows_.crop(part.top, part.height, outside);
   columns_.crop(part.left, part.width, outside);
+}
+
+void ImagePlan::recolor(const Colors& next) {
+  colors = colors.value_or(Colors()).then(next);
+  if (colors_of_padding_) colors_of_padding_ = colors_of_padding_->then(next);
 }
 
 void ImagePlan::crop_center(int64_t height, int64_t width) {

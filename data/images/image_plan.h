@@ -33,12 +33,13 @@ class ImagePlan {
   Levels levels;  // per channel, after `colors`; initially to [0, 1]
   // Applied to bytes, before levels. Their place among the edits matters for black padding only.
   std::optional<Colors> colors;
+  void recolor(const Colors& next);  // adds a map to `colors`
 
   const Axis& rows() const { return rows_; }
   const Axis& columns() const { return columns_; }
   const std::optional<Rectangle>& hole() const { return hole_; }
-  // True if padding was added after `colors`, which then do not change its black.
-  bool black_after_colors() const { return black_after_colors_; }
+  // What `colors` do to black padding: those that were added after it. None if all were.
+  const std::optional<Colors>& colors_of_padding() const { return colors_of_padding_; }
   View view() const;  // region of the source that is read
   // True if the pixels, before levels and the hole, are those of the source.
   bool is_source() const { return rows_.is_source() && columns_.is_source() && !colors; }
@@ -51,7 +52,7 @@ class ImagePlan {
   int64_t channels_;
   Axis rows_, columns_;
   std::optional<Rectangle> hole_;
-  bool black_after_colors_ = false;
+  std::optional<Colors> colors_of_padding_;
 };
 
 }  // namespace bellows

@@ -3,20 +3,6 @@
 
 namespace bellows {
 
-void EditTransform::apply(ImagePlan& image, const RngKey& key) const {
-  const Edit& e = training_;
-  const int64_t side = std::min(image.height(), image.width());
-  CHECK(e.kind != Edit::Kind::crop || side + 2 * e.padding >= e.size, "a side of ", side,
-        " with padding of ", e.padding, " is shorter than the crop of ", e.size,
-        "; resize it first");
-  e.apply(image, key);
-}
-
-Shape EditTransform::shape_of(const Shape& in) const {
-  const bool crops = training_.kind == Edit::Kind::crop || training_.kind == Edit::Kind::center;
-  return crops ? Shape{in[0], training_.size, training_.size} : in;
-}
-
 Transforms::Transforms(std::vector<TransformChoice> choices, const DatasetInfo& info,
                        TransformMode mode, DoneBy by, Tta tta)
     : mode_(mode), by_(by), views_(views_of(tta)), in_(info.sample) {

@@ -36,23 +36,6 @@ class RandomTransform : public Transform {
   bool is_random() const final { return true; }
 };
 
-// Transform that is one Edit in training and another in evaluation.
-class EditTransform final : public Transform {
- public:
-  explicit EditTransform(const Edit& training, const Edit& evaluation = {})
-      : training_(training), evaluation_(evaluation) {}
-  void apply(ImagePlan& image, const RngKey& key) const override;
-  void settle(ImagePlan& image) const override { evaluation_.apply(image, RngKey()); }
-  bool is_random() const override { return training_.is_random(); }
-  std::optional<Edit> edit(TransformMode mode) const override {
-    return mode == TransformMode::training ? training_ : evaluation_;
-  }
-  Shape shape_of(const Shape& in) const override;
-
- private:
-  Edit training_, evaluation_;
-};
-
 using TransformPtr = std::shared_ptr<const Transform>;
 using MakeTransform = TransformPtr(const DatasetInfo&);
 using TransformChoice = Choice<MakeTransform>;

@@ -125,17 +125,15 @@ class Writer {
 
   void apply_colors(const Colors& colors, int64_t y) {
     const auto red = row(0, y), green = row(1, y), blue = row(2, y);
-    const auto is_black = [&](int64_t x) {
-      return image_.black_after_colors() &&
-             (image_.rows().cell(y) < 0 || image_.columns().cell(x) < 0);
-    };
+    const std::optional<Colors>& of_padding = image_.colors_of_padding();
     for (size_t x = 0; x < red.size(); ++x) {
       const float in[] = {red[x], green[x], blue[x]};
-      float mapped[3] = {};
-      if (!is_black(int64_t(x))) {
-        for (int c = 0; c < 3; ++c) mapped[c] = colors.at(c, in[0], in[1], in[2]);
-        if (colors.turn != 0) turn_hue(colors.turn, mapped[0], mapped[1], mapped[2]);
-      }
+      const bool padding =
+          of_padding && (image_.rows().cell(y) < 0 || image_.columns().cell(int64_t(x)) < 0);
+      const Colors& map = padding ? *of_padding : colors;
+      float mapped[3];
+      for (int c = 0; c < 3; ++c) mapped[c] = map.at(c, in[0], in[1], in[2]);
+      if (map.turn != 0) turn_hue(map.turn, mapped[0], mapped[1], mapped[2]);
       red[x] = image_.levels.at(0, mapped[0]);
       green[x] = image_.levels.at(1, mapped[1]);
       blue[x] = image_.levels.at(2, mapped[2]);

@@ -84,13 +84,13 @@ void Packed::read(int64_t index, std::span<uint8_t> to) const {
     place.shard.read(place.record().offset, to);
     check(place.record(), to, advice_);
   } catch (const Error& error) {
-    throw DamagedRecord(error, place.shard.path());
+    throw DamagedRecord(error, place.shard);
   }
 }
 
 Sample Packed::at_least(int64_t index, const ViewOf& wanted, Scratch& scratch) const {
   const ShardRecord& r = place_of(index).record();
-  if (r.form >= Form::file) return decode_image(*encoded(index), scratch, wanted);
+  if (r.form >= Form::file) return decode_image(*Packed::encoded(index), scratch, wanted);
   scratch.resize(r.size);
   read(index, scratch);
   Sample sample{scratch.data(), {info_.sample[0], r.height, r.width}, r.label};

@@ -12,8 +12,8 @@ void visit(Visitor& v, PackedOptions& o);
 // Thrown if the bytes of a record cannot be read or differ from those that were packed. An image
 // that was damaged before packing does not count.
 struct DamagedRecord : Error {
-  DamagedRecord(const Error& error, const Path& shard) : Error(error), shard(shard) {}
-  Path shard;
+  DamagedRecord(const Error& error, const Shard& shard) : Error(error), shard(&shard) {}
+  const Shard* shard;
 };
 
 class Packed : public Dataset {

@@ -126,8 +126,7 @@ class CachedCopy : public Packed {
     std::call_once(told_, [&] {
       warn(cat(Packed::origin(index), ": ", damage.what(),
                "; read from the data set itself, which the next run packs again"));
-      std::error_code stays;  // ignored: the next run finds the damage again
-      fs::remove(damage.shard, stays);
+      damage.shard->remove();  // if it stays, the next run finds the damage again
     });
     return *original_;
   }

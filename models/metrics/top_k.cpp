@@ -1,3 +1,4 @@
+// accuracy and top_k: whether the label is among the highest scores.
 #include "core/config/visitor.h"
 #include "models/metrics/metric.h"
 
@@ -13,6 +14,13 @@ void visit(Visitor& v, TopKOptions& o) {
 }
 }  // namespace
 
+static Metric accuracy(const NoOptions&) {
+  return {.name = "accuracy",
+          .higher_is_better = true,
+          .sum = [](const Tensor& output, const Tensor& labels) {
+            return in_top_k(output, labels, 1);
+          }};
+}
 static Metric top_k(const TopKOptions& o) {
   return {.name = cat("accuracy_top", o.k),
           .higher_is_better = true,
@@ -20,6 +28,9 @@ static Metric top_k(const TopKOptions& o) {
                            const Tensor& labels) { return in_top_k(output, labels, k); },
           .min_classes = 2 * o.k};
 }
+static const AddEntry<MakeMetric> accuracy_entry("accuracy",
+                                                 "share of samples whose label scores highest",
+                                                 accuracy);
 static const AddEntry<MakeMetric> top_k_entry(
     "top_k", "share of samples whose label is among the k highest scores", top_k);
 

@@ -3,8 +3,10 @@
 // adjacent modules of a Sequential with one module that runs a fused op; that module keeps them as
 // children under their own names, so parameters, checkpoints and initial values stay the same.
 #pragma once
+#include <functional>
 #include <map>
 #include <span>
+#include "core/base/trace.h"
 #include "models/module/sequential.h"
 
 namespace bellows {
@@ -26,6 +28,18 @@ class Fused : public Module {
   template <class Layer> Layer& child(size_t i) {
     return dynamic_cast<Layer&>(*children()[i].module);
   }
+};
+// A fusion that is a function of its first module: run(first, x).
+template <trace::CounterName name, class First, auto run> class FusedInto final : public Fused {
+ public:
+  explicit FusedInto(std::span<Child> window) : Fused(window), first_(child<First>(0)) {}
+  const char* kind() const override { return name.text; }
+
+ protected:
+  Tensor forward(const Tensor& x) override { return std::invoke(run, first_, x); }
+
+ private:
+  First& first_;
 };
 template <class Made> ModulePtr make_fused(std::span<Child> window) {
   return std::make_unique<Made>(window);
@@ -57,11 +71,12 @@ struct RewriteOptions {
 };
 void visit(Visitor& v, RewriteOptions& o);
 
-// Calls fn(module) for each Sequential of the tree, children first. Modules that fn inserts are not
-// visited.
-template <class Fn> void each_sequential(Module& root, const Fn& fn) {
-  for (const Child& child : root.children()) each_sequential(*child.module, fn);
-  if (auto* const sequential = dynamic_cast<Sequential*>(&root)) fn(*sequential);
+// Calls fn(path, module) for each Sequential of the tree, children first. Modules that fn inserts
+// are not visited.
+template <class Fn> void each_sequential(Module& root, const Fn& fn, const std::string& path = "") {
+  for (const Child& child : root.children())
+    each_sequential(*child.module, fn, path_below(path, child.name));
+  if (auto* const sequential = dynamic_cast<Sequential*>(&root)) fn(path, *sequential);
 }
 
 // Applies the enabled rewrites. Returns one line per change: "fused: conv_act_pool: conv1 + relu1 +

@@ -5,25 +5,15 @@
 
 namespace bellows {
 
-namespace {
-class AddRelu : public Fused {
- public:
-  explicit AddRelu(std::span<Child> window) : Fused(window), shortcut_(child<Shortcut>(0)) {}
-  const char* kind() const override { return "add_act"; }
-
- protected:
-  Tensor forward(const Tensor& x) override { return add_relu(x, shortcut_.value(x), Impl::fused); }
-
- private:
-  Shortcut& shortcut_;
-};
-}  // namespace
+static Tensor add_and_relu(Shortcut& shortcut, const Tensor& x) {
+  return add_relu(x, shortcut.value(x), Impl::fused);
+}
 
 static const AddRewrite add_act_rewrite({
     .name = "fuse.add_act",
     .help = "shortcut + relu in one pass over memory",
     .kinds = {"shortcut", "relu"},
-    .fused = make_fused<AddRelu>,
+    .fused = make_fused<FusedInto<"add_act", Shortcut, add_and_relu>>,
 });
 
 }  // namespace bellows

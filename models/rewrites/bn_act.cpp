@@ -4,33 +4,17 @@
 
 namespace bellows {
 
-namespace {
-class BatchNormAct : public Fused {
- public:
-  explicit BatchNormAct(std::span<Child> window)
-      : Fused(window), norm_(child<BatchNormLayer>(0)), gelu_(is_kind(children()[1], "gelu")) {}
-  const char* kind() const override { return "bn_act"; }
+static Tensor norm_and_relu(BatchNormLayer& norm, const Tensor& x) { return norm.with_relu(x, {}); }
 
- protected:
-  Tensor forward(const Tensor& x) override {
-    return gelu_ ? norm_.with_gelu(x) : norm_.with_relu(x, {});
-  }
+template <auto run> static AddRewrite bn_and(std::string_view act) {
+  return AddRewrite({.name = "fuse.bn_act",
+                     .help = "batch_norm + relu or gelu in one pass; for backward, relu saves one "
+                             "bit per element",
+                     .kinds = {"batch_norm", act},
+                     .fused = make_fused<FusedInto<"bn_act", BatchNormLayer, run>>});
+}
 
- private:
-  BatchNormLayer& norm_;
-  const bool gelu_;
-};
-}  // namespace
-
-static const AddRewrite bn_act_rewrite({
-    .name = "fuse.bn_act",
-    .help = "batch_norm + relu or gelu in one pass; for backward, relu saves one bit per element",
-    .kinds = {"batch_norm", ""},
-    .matches =
-        [](std::span<Child> window) {
-          return is_kind(window[1], "relu") || is_kind(window[1], "gelu");
-        },
-    .fused = make_fused<BatchNormAct>,
-});
+static const AddRewrite bn_relu = bn_and<norm_and_relu>("relu");
+static const AddRewrite bn_gelu = bn_and<&BatchNormLayer::with_gelu>("gelu");
 
 }  // namespace bellows

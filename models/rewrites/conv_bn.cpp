@@ -19,25 +19,6 @@ FoldedConv fold(const Conv2dLayer& conv, const BatchNormLayer& norm) {
   return {mul(conv.weight(), reshape(s, {s.numel(), 1, 1, 1})), add(norm.bias(), mul(moved, s))};
 }
 
-std::vector<FoldedPair> fold_all(const Module& root) {
-  // Modules without children, in the order in which they run.
-  std::vector<std::pair<std::string, const Module*>> leaves;
-  root.each("", [&](const std::string& path, const Module& module) {
-    if (module.children().empty()) leaves.emplace_back(path, &module);
-  });
-  std::vector<FoldedPair> all;
-  const auto parent = [](const std::string& path) { return path.substr(0, path.rfind('.') + 1); };
-  for (size_t i = 1; i < leaves.size(); ++i) {
-    const auto& [before, first] = leaves[i - 1];
-    const auto& [path, second] = leaves[i];
-    const auto* const conv = dynamic_cast<const Conv2dLayer*>(first);
-    const auto* const norm = dynamic_cast<const BatchNormLayer*>(second);
-    if (conv && norm && parent(before) == parent(path))
-      all.push_back({before, path, fold(*conv, *norm)});
-  }
-  return all;
-}
-
 namespace {
 
 // Modules that follow the convolution; `norm` is null if they do not match.

@@ -12,11 +12,4 @@ struct FoldedConv {
 };
 FoldedConv fold(const Conv2dLayer& conv, const BatchNormLayer& norm);
 
-struct FoldedPair {
-  std::string conv, norm;  // their paths: "layer1.0.conv1", "layer1.0.bn1"
-  FoldedConv folded;
-};
-// Folds each batch_norm of the tree that follows a conv2d in the same Sequential.
-std::vector<FoldedPair> fold_all(const Module& root);
-
 }  // namespace bellows

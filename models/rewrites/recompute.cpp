@@ -28,7 +28,7 @@ class Recomputed : public Sequential {
 
 static std::vector<std::string> recompute_blocks(Module& root, int64_t every) {
   std::vector<std::string> report;
-  each_sequential(root, [&](Sequential& sequential) {
+  each_sequential(root, [&](const std::string&, Sequential& sequential) {
     std::vector<Child>& list = sequential.children();
     for (auto at = list.begin(); at != list.end(); ++at) {
       auto end = at;

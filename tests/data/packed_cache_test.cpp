@@ -516,6 +516,34 @@ TEST_F(PackedCacheOfDamaged, ReadsDamagedRecordsFromTheFilesAndPacksAgain) {
   EXPECT_EQ(epoch_of(again, OnDamaged::skip), wanted);
 }
 
+// A process with the damaged shard still open must not remove the one packed in its place.
+TEST_F(PackedCacheOfDamaged, RemovesNoShardThatAnotherRunHasPackedSince) {
+  testing::internal::CaptureStderr();
+  copy_of(folder());
+  const fs::path shard = folders().front() / "train-00000.shard";
+  spoil(shard);
+  const auto first = copy_of(folder()), second = copy_of(folder());
+  Scratch scratch;
+  first->at(11, scratch);
+  EXPECT_FALSE(fs::exists(shard));
+  copy_of(folder());
+  EXPECT_THAT(notes, Packs());
+  second->at(11, scratch);
+  EXPECT_TRUE(fs::exists(shard));
+  testing::internal::GetCapturedStderr();
+}
+
+TEST_F(PackedCacheOfDamaged, CountsAReadOnce) {
+  const trace::Counter& reads = trace::counter("data.twin_reads");
+  Scratch scratch;
+  for (const DatasetChoice& choice : {folder(), digits(20)}) {
+    const auto copy = copy_of(choice);
+    const int64_t before = reads.value();
+    copy->at(0, scratch);
+    EXPECT_EQ(reads.value() - before, 1) << choice.name();
+  }
+}
+
 TEST_F(PackedCache, DrawsDamagedRecordsAgain) {
   copy_of(digits(20));
   spoil(folders().front() / "train-00000.shard");

@@ -111,6 +111,9 @@ TEST(RandomCrop, PadsWithBlackWhateverTheColorsBeforeIt) {
     lightest = std::max(lightest, corner({crop, jitter}, i));
   }
   EXPECT_GT(lightest, 0);
+  const auto still = chosen<TransformChoice>("random_flip", {{"probability", "0"}});
+  for (int i = 0; i < 20; ++i)
+    EXPECT_EQ(corner({jitter, crop, jitter}, i), corner({still, crop, jitter}, i));
 }
 
 TEST(RandomCrop, PadsWithBlackOrWithTheMirroredPicture) {

@@ -134,11 +134,11 @@ TEST(Groups, AParameterBelongsToTheFirstThatNamesIt) {
 TEST(Groups, RestAfterTheirEpochs) {
   ScheduleOptions linear;
   linear.curve.choose("linear");
-  const Tensor table = lr_table_of(linear, 4, 2, 6, 2);  // two of three epochs
+  const Tensor table = lr_table(linear, 4, 2, 6, 2);  // two of three epochs
   EXPECT_THAT(std::vector(table.ptr<double>(), table.ptr<double>() + table.numel()),
               ElementsAre(4, 3, 2, 1, 0));
-  EXPECT_EQ(lr_table_of(linear, 4, 3, 6, 2).numel(), 6);
-  EXPECT_EQ(lr_table_of(linear, 4, 9, 6, 2).numel(), 6);
+  EXPECT_EQ(lr_table(linear, 4, 3, 6, 2).numel(), 6);
+  EXPECT_EQ(lr_table(linear, 4, 9, 6, 2).numel(), 6);
   OptimizerOptions options = sgd_options();
   options.groups = {group("a.bias", 4, 2)};
   EXPECT_THAT(taken(options, {table}, 9), ElementsAre(9, 10, 9));
@@ -164,7 +164,7 @@ TEST(Schedule, LinearFallsToItsShare) {
   ScheduleOptions options;
   options.curve.choose("linear");
   options.warmup_updates = 2;
-  const Tensor table = lr_table(options, 1, 6, 2);
+  const Tensor table = lr_table(options, 1, 3, 6, 2);
   EXPECT_THAT(std::vector(table.ptr<double>(), table.ptr<double>() + 6),
               ElementsAre(testing::DoubleEq(.01), testing::DoubleEq(.505), 1, .75, .5, .25));
 }

@@ -120,7 +120,7 @@ static Tensor rates_of(const Plan& plan, const Choice<UpdateRule()>& rule, doubl
                        int64_t per_epoch, double factor = 1) {
   const int64_t updates = std::max<int64_t>(1, steps_of(plan.train, per_epoch));
   const double over = epochs > 0 ? epochs : double(plan.train.epochs);
-  return lr_table_of(plan.schedule, rule.make().lr, over, updates, per_epoch, factor);
+  return lr_table(plan.schedule, rule.make().lr, over, updates, per_epoch, factor);
 }
 static std::vector<Tensor> group_rates(const Plan& plan, int64_t per_epoch, double factor = 1) {
   std::vector<Tensor> tables;

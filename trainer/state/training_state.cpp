@@ -96,19 +96,11 @@ static Json position_json(const Position& p) {
           {"of_epoch", loss_sum_json(p.of_epoch)}};
 }
 
-std::string bias_name(const NamedTensors& model, const NormedConv& conv) {
-  const auto is_weight = [&](const NamedTensor& t) {
-    return t.tensor.bytes() == conv.weight.bytes();
-  };
-  const std::string& weight = std::ranges::find_if(model, is_weight)->name;
-  return weight.substr(0, weight.rfind("weight")) + "bias";
-}
-
 static Names dropped_biases(const Session& session) {
   Names names;
   for (const NormedConv& conv : session.normed_convs)
     if (conv.has_bias && session.plan.model.rewrites.on("drop_conv_bias"))
-      names.push_back(bias_name(session.parameters, conv));
+      names.push_back(conv.conv + ".bias");
   return names;
 }
 

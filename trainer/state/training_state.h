@@ -8,7 +8,6 @@ namespace bellows {
 
 class Dataset;
 class Session;
-struct NormedConv;
 struct Plan;
 struct TrainingSetInfo;
 
@@ -60,8 +59,6 @@ inline const std::string kClassNames = "classes";  // a JSON list; empty if ther
 std::optional<TrainingSetInfo> trained_on(const SafeTensors& saved);
 // Returns the names of biases that drop_conv_bias removed; nullopt if the checkpoint lacks them.
 std::optional<Names> dropped_biases(const SafeTensors& saved);
-// Returns the name of a convolution's bias, even if the bias has been removed.
-std::string bias_name(const NamedTensors& model, const NormedConv& conv);
 
 // Mode of a resume: as the same run, or as a branch with its own folder, which may train on other
 // data.

@@ -70,27 +70,21 @@ static bool fits(const TensorsByName& all, const NamedTensor& wanted) {
   return found != all.end() && found->second.shape() == wanted.tensor.shape();
 }
 
-static const NamedTensor& find(const NamedTensors& all, const Tensor& tensor) {
-  return *std::ranges::find(all, tensor.bytes(),
-                            [](const NamedTensor& t) { return t.tensor.bytes(); });
-}
-
 // A bias b before a norm only shifts the mean: mean(conv(x) + b) = mean(conv(x)) + b. Two changes
 // keep the output of the norm: a bias that only the file has is subtracted from the running mean,
 // and a bias that only the model has is set to 0. Returns a description of the changes.
-static std::string settle_biases(TensorsByName& saved, const NamedTensors& model,
+static std::string settle_biases(TensorsByName& saved, const TensorsByName& wanted,
                                  const std::vector<NormedConv>& layers) {
-  const TensorsByName wanted = by_name(model);
   std::vector<std::string> moved, absent;
   for (const NormedConv& layer : layers) {
-    const NamedTensor& mean = find(model, layer.running_mean);
-    const std::string bias = bias_name(model, layer);
+    const NamedTensor mean{layer.norm + ".running_mean", layer.after->running().mean};
+    const std::string bias = layer.conv + ".bias";
     if (saved.contains(bias) == wanted.contains(bias)) continue;
     if (wanted.contains(bias)) {
-      if (!fits(saved, find(model, layer.weight))) continue;
+      if (!fits(saved, {layer.conv + ".weight", layer.layer->weight()})) continue;
       saved[bias] = zeros(mean.tensor.shape(), mean.tensor.dtype());
       absent.push_back(bias);
-    } else if (fits(saved, mean) && fits(saved, {bias, layer.running_mean})) {
+    } else if (fits(saved, mean) && fits(saved, {bias, mean.tensor})) {
       saved[mean.name] = sub(saved[mean.name], cast(saved[bias], mean.tensor.dtype()));
       saved.erase(bias);
       moved.push_back(bias);
@@ -133,7 +127,7 @@ void load_weights(Session& session, std::vector<std::string>& notes) {
   strip_wrapper(saved, by_name(model));
   cast_floats(saved, by_name(model));
   std::string text = cat("weights: ", file.path.string(), ";");
-  text += settle_biases(saved, model, session.normed_convs);
+  text += settle_biases(saved, by_name(model), session.normed_convs);
   if (train.weights_strict)
     copy_saved(model, saved, file.path.string(),
                "; or write  train.weights_strict=false  to keep the initial values of the rest");

@@ -48,17 +48,17 @@ static void restore_biases(NamedTensors& model, const Names& dropped) {
 static size_t fold_norms(NamedTensors& model, const std::string& from) {
   const NoGrad untracked;
   const auto session = load_to_predict(from);
-  const std::vector<FoldedPair> pairs = fold_all(*session->model);
-  for (const FoldedPair& pair : pairs) {
+  for (const NormedConv& c : session->normed_convs) {
     std::erase_if(model, [&](const NamedTensor& t) {
-      return t.name.starts_with(pair.norm + ".") || t.name == pair.conv + ".bias";
+      return t.name.starts_with(c.norm + ".") || t.name == c.conv + ".bias";
     });
-    const auto weight = std::ranges::find(model, pair.conv + ".weight", &NamedTensor::name);
+    const auto weight = std::ranges::find(model, c.conv + ".weight", &NamedTensor::name);
     INVARIANT(weight != model.end(), "the model has the tensors of its checkpoint");
-    weight->tensor = contiguous(to(Device::cpu, pair.folded.w));
-    model.insert(weight + 1, {pair.conv + ".bias", contiguous(to(Device::cpu, pair.folded.b))});
+    const auto [w, b] = fold(*c.layer, *c.after);
+    weight->tensor = contiguous(to(Device::cpu, w));
+    model.insert(weight + 1, {c.conv + ".bias", contiguous(to(Device::cpu, b))});
   }
-  return pairs.size();
+  return session->normed_convs.size();
 }
 
 // Writes the (x - mean) / std that equals all normalize transforms of the list together.
