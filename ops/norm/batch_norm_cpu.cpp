@@ -132,11 +132,12 @@ constexpr int64_t kChannels = 64;  // channels whose partial sums a thread merge
 template <class A> A inverse_deviation(A var, double eps) { return A(1 / std::sqrt(var + eps)); }
 
 // weight / sqrt(var + eps) of each channel
-template <class A> Tensor scales_of(const Tensor& statistics, const Tensor& weight, double eps) {
-  const int64_t C = weight.numel();
-  const Tensor scales({C}, weight.dtype());
+template <class A> Tensor scales_of(const kernels::Normalization& norm) {
+  const int64_t C = norm.weight.numel();
+  const Tensor scales({C}, norm.weight.dtype());
+  const A *const weight = norm.weight.ptr<A>(), *const var = norm.statistics.ptr<A>() + C;
   for (int64_t c = 0; c < C; ++c)
-    scales.ptr<A>()[c] = weight.ptr<A>()[c] * inverse_deviation(statistics.ptr<A>()[C + c], eps);
+    scales.ptr<A>()[c] = weight[c] * inverse_deviation(var[c], norm.eps);
   return scales;
 }
 
@@ -151,9 +152,9 @@ template <class A, int L, class F>
 
 // Writes dw and db of each channel, from the sums of dy and of dy * (x - mean).
 template <class A>
-void fold_gradients(const Rows& rows, const ChannelSums<A>& sums, const Tensor& statistics,
-                    double eps, const Tensor& dw, const Tensor& db) {
-  const A* const var = statistics.ptr<A>() + rows.channels;
+void fold_gradients(const Rows& rows, const ChannelSums<A>& sums,
+                    const kernels::Normalization& norm, const Tensor& dw, const Tensor& db) {
+  const A* const var = norm.statistics.ptr<A>() + rows.channels;
   parallel_for(rows.channels, kChannels, [&](int64_t begin, int64_t end) {
     double first[kChannels] = {}, second[kChannels] = {};
     for (int64_t p = 0; p < rows.parts; ++p)
@@ -163,7 +164,7 @@ void fold_gradients(const Rows& rows, const ChannelSums<A>& sums, const Tensor& 
       }
     for (int64_t c = begin; c < end; ++c) {
       db.ptr<A>()[c] = A(first[c - begin]);
-      dw.ptr<A>()[c] = A(second[c - begin] * inverse_deviation(double(var[c]), eps));
+      dw.ptr<A>()[c] = A(second[c - begin] * inverse_deviation(double(var[c]), norm.eps));
     }
   });
   dw.raise_version();
@@ -233,21 +234,20 @@ static void update_running_cpu(const Tensor& statistics, const RunningUpdate& ru
 
 // With gelu there is neither a residual nor relu.
 template <bool gelu>
-static kernels::Normalized forward_cpu(const Tensor& x_, const Tensor& statistics,
-                                       const Tensor& weight, const Tensor& bias,
-                                       const Tensor& residual_, bool relu, double eps) {
+static kernels::Normalized normalize(const Tensor& x_, const kernels::Normalization& norm,
+                                     const Tensor& residual_, bool relu) {
   const Rows rows(x_);
   const Tensor x = rows.ordered(x_), y = rows.like(x_);
   const Tensor residual = residual_.defined() ? rows.ordered(residual_) : residual_;
   const Tensor bits = relu ? Tensor({rows.count, rows.bytes_of_bits()}, DType::u8) : Tensor();
   visit_stored(x.dtype(), [&]<class S>(S) {
     using A = Acc<S>;
-    const A* const mean = statistics.ptr<A>();
-    const Tensor scale = scales_of<A>(statistics, weight, eps);
+    const A *const mean = norm.statistics.ptr<A>(), *const bias = norm.bias.ptr<A>();
+    const Tensor scale = scales_of<A>(norm);
     for_rows<A>(
         rows, [&]<int L, bool inner>(int64_t row) __attribute__((always_inline)) {
           const int64_t c = rows.first_channel(row), first = row * rows.length;
-          const A *const m = mean + c, *const s = scale.ptr<A>() + c, *const b = bias.ptr<A>() + c;
+          const A *const m = mean + c, *const s = scale.ptr<A>() + c, *const b = bias + c;
           const S* const from = x.ptr<S>() + first;
           const S* const added = !gelu && residual.defined() ? residual.ptr<S>() + first : nullptr;
           S* const to = y.ptr<S>() + first;
@@ -275,9 +275,10 @@ static kernels::Normalized forward_cpu(const Tensor& x_, const Tensor& statistic
   return {y, bits};
 }
 
-static Tensor gelu_cpu(const Tensor& x, const Tensor& statistics, const Tensor& weight,
-                       const Tensor& bias, double eps) {
-  return forward_cpu<true>(x, statistics, weight, bias, {}, false, eps).y;
+static kernels::Normalized forward_cpu(const Tensor& x, const kernels::Normalization& norm,
+                                       const Tensor& residual, NormAct act) {
+  return act == NormAct::gelu ? normalize<true>(x, norm, {}, false)
+                              : normalize<false>(x, norm, residual, act == NormAct::relu);
 }
 
 // ---- backward
@@ -312,76 +313,60 @@ template <class S> struct Gradient {
 }  // namespace
 
 static kernels::Incoming backward_w_cpu(const Tensor& dy_, const Tensor& more_, const Tensor& x_,
-                                        const Tensor& statistics, const Tensor& bits, double eps,
-                                        bool keep, const Tensor& dw, const Tensor& db) {
+                                        const kernels::Normalization& norm, const Tensor& bits,
+                                        bool with_gelu, bool keep, const Tensor& dw,
+                                        const Tensor& db) {
   const Rows rows(x_);
   const Tensor x = rows.ordered(x_), dy = rows.ordered(dy_);
   const Tensor more = more_.defined() ? rows.ordered(more_) : more_;
-  const Tensor kept = keep || more.defined() ? rows.like(x_) : Tensor();
+  const Tensor kept = keep || with_gelu || more.defined() ? rows.like(x_) : Tensor();
   visit_stored(x.dtype(), [&]<class S>(S) {
     using A = Acc<S>;
-    const A* const mean = statistics.ptr<A>();
+    const A *const mean = norm.statistics.ptr<A>(), *const bias = norm.bias.ptr<A>();
     const S* const from = x.ptr<S>();
-    const Gradient<S> incoming(dy, more, bits, kept, rows);
-    const ChannelSums<A> sums(
-        rows, [=]<int L, bool inner>(int64_t row, int64_t, int64_t j)
-                  __attribute__((always_inline)) {
-                    const Lanes<A, L> g = incoming.template at<L>(row, j);
-                    const Lanes<A, L> d = load<L>(from + row * rows.length + j) -
-                                          of_channel<L, inner>(mean + rows.first_channel(row), j);
-                    return Terms<A, L>{g, g * d};
-                  });
-    fold_gradients(rows, sums, statistics, eps, dw, db);
+    const auto sum = [&]<bool gelu>() {
+      const Tensor scales = gelu ? scales_of<A>(norm) : Tensor();
+      const A* const scale = gelu ? scales.ptr<A>() : nullptr;
+      S* const dz = gelu ? kept.ptr<S>() : nullptr;
+      const Gradient<S> incoming(dy, more, bits, gelu ? Tensor() : kept, rows);
+      const ChannelSums<A> sums(
+          rows, [=]<int L, bool inner>(int64_t row, int64_t,
+                                       int64_t j) __attribute__((always_inline)) {
+            const int64_t c = rows.first_channel(row), i = row * rows.length + j;
+            Lanes<A, L> g = incoming.template at<L>(row, j);
+            const Lanes<A, L> d = load<L>(from + i) - of_channel<L, inner>(mean + c, j);
+            if constexpr (gelu) {
+              g *= each_lane<A, L>(
+                  d * of_channel<L, inner>(scale + c, j) + of_channel<L, inner>(bias + c, j),
+                  [](A z) __attribute__((always_inline)) { return functors::Gelu::slope(z); });
+              store<L>(dz + i, g);
+              // In 16 bits as rounded, because the pass for dx reads that.
+              if constexpr (!std::is_same_v<S, A>) g = load<L>(dz + i);
+            }
+            return Terms<A, L>{g, g * d};
+          });
+      fold_gradients(rows, sums, norm, dw, db);
+    };
+    with_gelu ? sum.template operator()<true>() : sum.template operator()<false>();
   });
   return kept.defined() ? kernels::Incoming{kept, {}} : kernels::Incoming{dy, bits};
 }
 
-static Tensor gelu_backward_cpu(const Tensor& dy_, const Tensor& x_, const Tensor& statistics,
-                                const Tensor& weight, const Tensor& bias_, double eps,
-                                const Tensor& dw, const Tensor& db) {
-  const Rows rows(x_);
-  const Tensor x = rows.ordered(x_), dy = rows.ordered(dy_), dz = rows.like(x_);
-  visit_stored(x.dtype(), [&]<class S>(S) {
-    using A = Acc<S>;
-    const Tensor scales = scales_of<A>(statistics, weight, eps);
-    const A *const mean = statistics.ptr<A>(), *const scale = scales.ptr<A>();
-    const A* const bias = bias_.ptr<A>();
-    const S *const from = x.ptr<S>(), *const incoming = dy.ptr<S>();
-    S* const to = dz.ptr<S>();
-    const ChannelSums<A> sums(
-        rows, [=]<int L, bool inner>(int64_t row, int64_t,
-                                     int64_t j) __attribute__((always_inline)) {
-          const int64_t c = rows.first_channel(row), i = row * rows.length + j;
-          const Lanes<A, L> d = load<L>(from + i) - of_channel<L, inner>(mean + c, j);
-          const Lanes<A, L> slope = each_lane<A, L>(
-              d * of_channel<L, inner>(scale + c, j) + of_channel<L, inner>(bias + c, j),
-              [](A z) __attribute__((always_inline)) { return functors::Gelu::slope(z); });
-          const Lanes<A, L> exact = load<L>(incoming + i) * slope;
-          store<L>(to + i, exact);
-          // In 16 bits as rounded, because the pass for dx reads that.
-          const Lanes<A, L> g = std::is_same_v<S, A> ? exact : load<L>(to + i);
-          return Terms<A, L>{g, g * d};
-        });
-    fold_gradients(rows, sums, statistics, eps, dw, db);
-  });
-  return dz;
-}
-
-static Tensor backward_x_cpu(const Tensor& dy_, const Tensor& x_, const Tensor& statistics,
-                             const Tensor& weight, const Tensor& dw, const Tensor& db,
-                             const Tensor& bits, double eps) {
+static Tensor backward_x_cpu(const Tensor& dy_, const Tensor& x_,
+                             const kernels::Normalization& norm, const Tensor& dw, const Tensor& db,
+                             const Tensor& bits) {
   const Rows rows(x_);
   const Tensor x = rows.ordered(x_), dy = rows.ordered(dy_), dx = rows.like(x_);
   visit_stored(x.dtype(), [&]<class S>(S) {
     using A = Acc<S>;
     const int64_t C = rows.channels, n = x.numel() / C;
-    const A *const mean = statistics.ptr<A>(), *const var = mean + C;
+    const A *const mean = norm.statistics.ptr<A>(), *const var = mean + C;
     // dx = scale * dy - slope * (x - mean) - shift
-    const Tensor terms = zeros({3, C}, statistics.dtype());
+    const Tensor terms = zeros({3, C}, norm.statistics.dtype());
     A *const scale = terms.ptr<A>(), *const slope = scale + C, *const shift = slope + C;
     for (int64_t c = 0; c < C; ++c) {
-      const double inverse = inverse_deviation(double(var[c]), eps);
-      const double s = weight.ptr<A>()[c] * inverse;
+      const double inverse = inverse_deviation(double(var[c]), norm.eps);
+      const double s = norm.weight.ptr<A>()[c] * inverse;
       scale[c] = A(s);
       if (dw.defined()) slope[c] = A(s * inverse * dw.ptr<A>()[c] / double(n));
       if (db.defined()) shift[c] = A(s * db.ptr<A>()[c] / double(n));
@@ -408,11 +393,9 @@ static Tensor backward_x_cpu(const Tensor& dy_, const Tensor& x_, const Tensor& 
 static const bool cpu =
     kernels::channel_statistics.on(Device::cpu, statistics_cpu) &&
     kernels::update_running.on(Device::cpu, update_running_cpu) &&
-    kernels::batch_norm.on(Device::cpu, forward_cpu<false>) &&
-    kernels::batch_norm_gelu.on(Device::cpu, gelu_cpu) &&
+    kernels::batch_norm.on(Device::cpu, forward_cpu) &&
     kernels::batch_norm_training.on(Device::cpu, kernels::batch_norm_in_steps) &&
     kernels::batch_norm_backward_w.on(Device::cpu, backward_w_cpu) &&
-    kernels::batch_norm_gelu_backward.on(Device::cpu, gelu_backward_cpu) &&
     kernels::batch_norm_backward_x.on(Device::cpu, backward_x_cpu);
 
 }  // namespace bellows
