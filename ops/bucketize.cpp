@@ -1,9 +1,8 @@
 #include "ops/bucketize.h"
 #include "core/base/trace.h"
-#include "core/device/parallel.h"
-#include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
 #include "ops/base/map.h"
+#include "ops/bucketize_kernels.h"
 
 namespace bellows {
 
@@ -11,18 +10,24 @@ namespace bellows {
 
 static void check_list(const char* op, const Tensor& boundaries) {
   CHECK(boundaries.rank() == 1, op, ": boundaries ", boundaries.shape(), " are not a list");
+  if (boundaries.device() != Device::cpu) return;
+  const Tensor edges = cast(contiguous(boundaries), DType::f64);
+  CHECK(std::ranges::is_sorted(edges.data<double>()), op, ": the ", edges.numel(),
+        " boundaries are not in ascending order");
 }
 
 Tensor bucketize(const Tensor& x, const Tensor& boundaries) {
   check_list("bucketize", boundaries);
-  return kernels::bucketize(x, boundaries, DType::i64);
+  // 16 bits do not hold every index.
+  const Tensor exact = is_low(x.dtype()) ? cast(x, DType::f32) : x;
+  return cast(kernels::bucketize(contiguous(exact), boundaries), DType::i64);
 }
 
 Tensor quantile_levels(const Tensor& x, const Tensor& boundaries, Impl impl) {
   check_list("quantile_levels", boundaries);
   if (impl == Impl::fused) {
     trace::count<"ops.vectorized_calls">();
-    return kernels::bucketize(x, boundaries, x.dtype());
+    return kernels::bucketize(x, boundaries);
   }
   const Tensor levels = full(x.shape(), 0, x);
   for (int64_t level = 0; level <= boundaries.dim(0); ++level)
@@ -51,38 +56,6 @@ static const AddOp levels_spec({.name = "quantile_levels",
                                 .composed = run_levels<Impl::composed>,
                                 .differentiable = false});
 
-// ---- CPU
-
-static Tensor bucketize_cpu(const Tensor& x, const Tensor& boundaries, DType dtype) {
-  const Tensor dense = contiguous(x), y(x.shape(), dtype);
-  const Tensor edges = contiguous(cast(boundaries, DType::f64));
-  const auto edges_ = edges.data<double>();
-  CHECK(std::ranges::is_sorted(edges_), "bucketize: the ", edges_.size(),
-        " boundaries are not in ascending order");
-  visit_float(x.dtype(), [&]<class T>(T) {
-    visit_dtype(dtype, [&]<class To>(To) {
-      const T* const x_ = dense.ptr<T>();
-      To* const y_ = y.ptr<To>();
-      parallel_for(x.numel(), 8192, [&](int64_t b, int64_t e) {
-        for (int64_t i = b; i < e; ++i)
-          y_[i] = To(kernels::bucket_of(double(x_[i]), edges_.data(), int64_t(edges_.size())));
-      });
-    });
-  });
-  return y;
-}
-
-static Tensor in_level_cpu(const Tensor& x, const Tensor& boundaries, int64_t level) {
-  const Tensor edges = cast(contiguous(boundaries), DType::f64), y = empty_like(x);
-  visit_float(x.dtype(), [&]<class T>(T) {
-    map_into<T>(y, {&x}, [level, edges_ = edges.ptr<double>(), n = edges.numel()](T value) {
-      return kernels::is_in_level(double(value), edges_, n, level) ? T(level) : T(0);
-    });
-  });
-  return y;
-}
-
-static const bool cpu = kernels::bucketize.on(Device::cpu, bucketize_cpu) &&
-                        kernels::in_level.on(Device::cpu, in_level_cpu);
+static const bool cpu = add_kernels(Device::cpu);
 
 }  // namespace bellows

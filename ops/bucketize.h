@@ -9,8 +9,8 @@ namespace bellows {
 // Returns the number of boundaries below x, so bucket k holds boundaries[k - 1] < x <=
 // boundaries[k]: a value equal to a boundary belongs to the lower bucket. NaN belongs to the last
 // bucket, B.
-// x: any shape, f32 or f64, on a device also bf16 and f16. boundaries: (B), ascending. Returns i64,
-// row-major, with the shape of x. No gradient. Throws (exit 2) if boundaries are not a list or, on
+// x: any shape, any float dtype. boundaries: (B), ascending, B below 2^24. Returns i64, row-major,
+// with the shape of x. No gradient. Throws (exit 2) if boundaries are not a list or, on
 // the CPU only, not ascending.
 Tensor bucketize(const Tensor& x, const Tensor& boundaries);
 
@@ -22,9 +22,8 @@ Tensor bucketize(const Tensor& x, const Tensor& boundaries);
 Tensor quantile_levels(const Tensor& x, const Tensor& boundaries, Impl impl);
 
 namespace kernels {
-// y has `dtype`: any on the CPU; i64 or the dtype of x on a device.
-inline constinit Kernel<Tensor(const Tensor& x, const Tensor& boundaries, DType dtype)> bucketize{
-    "bucketize"};
+// The bucket of each value, in the dtype and memory order of x.
+inline constinit Kernel<Tensor(const Tensor& x, const Tensor& boundaries)> bucketize{"bucketize"};
 // `level` where x is in that bucket, else 0.
 inline constinit Kernel<Tensor(const Tensor& x, const Tensor& boundaries, int64_t level)> in_level{
     "in_level"};

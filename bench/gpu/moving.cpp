@@ -55,7 +55,7 @@ static Task into_buckets(const Setup& s) {
   const Tensor x = s.normal({s.n}), levels({15}, DType::f32);
   for (int64_t i = 0; i < 15; ++i) levels.data<float>()[i] = float(i - 7) / 4;
   const Tensor boundaries = to(s.device, cast(levels, s.dtype));
-  return work({x}, [=] { return Outputs{kernels::bucketize(x, boundaries, DType::i64)}; });
+  return work({x}, [=] { return Outputs{kernels::bucketize(x, boundaries)}; });
 }
 
 static const AddCases cases{

@@ -15,25 +15,26 @@ struct Norm {
         weight(full({256}, 1, DType::f32, s.device)),
         dw(clone(weight)),
         db(clone(weight)),
-        statistics(kernels::channel_statistics(x, {})),
+        norm{kernels::channel_statistics(x, {}), weight, weight, 1e-5},
         bits(forward(true)[1]) {}
 
   Outputs forward(bool add) const {
-    const auto [y, on] =
-        kernels::batch_norm(x, statistics, weight, weight, add ? residual : Tensor(), true, 1e-5);
+    const auto [y, on] = kernels::batch_norm(x, norm, add ? residual : Tensor(), NormAct::relu);
     return {y, on};
   }
   // The residual serves as dy. keep: writes the masked dy, too.
   Outputs backward_w(bool keep) const {
     const kernels::Incoming g =
-        kernels::batch_norm_backward_w(residual, {}, x, statistics, bits, 1e-5, keep, dw, db);
+        kernels::batch_norm_backward_w(residual, {}, x, norm, bits, false, keep, dw, db);
     return keep ? Outputs{dw, db, g.dy} : Outputs{dw, db};
   }
   Outputs backward_x() const {
-    return {kernels::batch_norm_backward_x(residual, x, statistics, weight, dw, db, bits, 1e-5)};
+    return {kernels::batch_norm_backward_x(residual, x, norm, dw, db, bits)};
   }
 
-  Tensor x, residual, weight, dw, db, statistics, bits;
+  Tensor x, residual, weight, dw, db;
+  kernels::Normalization norm;
+  Tensor bits;
 };
 
 }  // namespace

@@ -80,8 +80,8 @@ Tensor sync_batch_norm(const Tensor& x, const Tensor& residual, bool relu, const
     const NoGrad constants;
     joint = merge(kernels::channel_statistics(x, {}), x.numel() / x.dim(1), group);
   }
-  const auto [y, bits] =
-      kernels::batch_norm(x, joint.statistics, weight, bias, residual, relu, options.eps);
+  const auto [y, bits] = kernels::batch_norm(x, {joint.statistics, weight, bias, options.eps},
+                                             residual, relu ? NormAct::relu : NormAct::none);
   kernels::update_running(joint.unbiased, update_of(running, options.momentum, 1));
   if (!will_record(x, residual, weight_, bias_)) return y;
   return record(
@@ -91,11 +91,12 @@ Tensor sync_batch_norm(const Tensor& x, const Tensor& residual, bool relu, const
        needs_residual = needs_grad(residual), &group](const Tensor& dy, const Tensor& more) {
         const DType dtype = precise(x().dtype());
         const Tensor dw = cast(grad_out(weight()), dtype), db = cast(grad_out(bias()), dtype);
-        const auto [g, mask] = kernels::batch_norm_backward_w(dy, more, x(), statistics(), bits(),
-                                                              eps, needs_residual, dw, db);
+        const kernels::Normalization norm{statistics(), contiguous(cast(weight(), dtype)),
+                                          contiguous(cast(bias(), dtype)), eps};
+        const auto [g, mask] = kernels::batch_norm_backward_w(dy, more, x(), norm, bits(), false,
+                                                              needs_residual, dw, db);
         const Sums sums = sums_of_ranks(dw, db, share(), group);
-        const Tensor dx = kernels::batch_norm_backward_x(
-            g, x(), statistics(), contiguous(cast(weight(), dtype)), sums.dw, sums.db, mask, eps);
+        const Tensor dx = kernels::batch_norm_backward_x(g, x(), norm, sums.dw, sums.db, mask);
         return Grads{dx, needs_residual ? g : Tensor(), cast(dw, weight().dtype()),
                      cast(db, bias().dtype())};
       });

@@ -8,7 +8,7 @@ namespace bellows {
 
 // 1 where x > bound or x is NaN, else 0.
 static Tensor above(const Tensor& x, double bound) {
-  return kernels::bucketize(x, full({1}, bound, DType::f64, x.device()), DType::f32);
+  return cast(kernels::bucketize(x, full({1}, bound, DType::f64, x.device())), DType::f32);
 }
 
 Tensor in_top_k(const Tensor& output, const Tensor& labels, int64_t k) {

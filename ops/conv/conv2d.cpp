@@ -11,7 +11,7 @@
 #include "ops/base/op.h"
 #include "ops/base/work.h"
 #include "ops/conv/conv2d_cpu.h"
-#include "ops/conv/padded_conv2d.h"
+#include "ops/matmul/padded.h"
 #include "ops/reduce.h"
 
 namespace bellows {
@@ -39,6 +39,15 @@ static bool overlaps_wgrad(const Tensor& dy) {
          options.autotune != Autotune::benchmark;
 }
 
+static Tensor padded_backward_x(const Tensor& dy, const Tensor& w, const Shape& x,
+                                const Conv2dOptions& options, Slot& slot) {
+  if (!padded::pads(dy, w.shape())) return kernels::conv2d_backward_x(dy, w, x, options, slot);
+  const Tensor wide = padded::weight(w, slot);
+  const Tensor dx = kernels::conv2d_backward_x(padded::with_channels(dy, wide.dim(0)), wide,
+                                               {x[0], wide.dim(1), x[2], x[3]}, options, slot);
+  return padded::without(dx, x[1]);
+}
+
 Tensor conv2d(const Tensor& x_, const Tensor& w_, const Tensor& b_, const Conv2dOptions& options,
               Slot* slot) {
   const auto [x, w, b] = amp::low(x_, w_, b_);
@@ -48,23 +57,25 @@ Tensor conv2d(const Tensor& x_, const Tensor& w_, const Tensor& b_, const Conv2d
   CHECK(!b.defined() || b.shape() == Shape{w.dim(0)}, "conv2d: w ", w.shape(), " needs b of shape ",
         Shape{w.dim(0)}, ", got ", b.shape());
   Slot cache = slot ? *slot : Slot();
-  const Tensor y = padded::conv2d(x, w, b, options, cache);
+  const Tensor y = padded::forward(kernels::conv2d, x, w, b, options, cache);
   if (!will_record(x, w, b)) return y;
-  return record(
-      "conv2d", y, {x, w, b},
-      [x = Saved(x), w = Saved(w), b = Saved(b), options, cache, needs_dx = needs_grad(x),
-       needs_dw = needs_grad(w), needs_db = needs_grad(b)](const Tensor& dy) mutable {
-        Grads grads(3);
-        if (needs_dw) grads[1] = grad_out(w());
-        if (needs_dw && needs_db) grads[2] = grad_out(b());
-        const SideStream side(needs_dx && needs_dw && overlaps_wgrad(dy));
-        if (needs_dx) grads[0] = padded::conv2d_backward_x(dy, w(), x().shape(), options, cache);
-        if (needs_dw)
-          side.run([&] { padded::conv2d_backward_w(dy, x(), grads[1], grads[2], options, cache); });
-        else if (needs_db)
-          grads[2] = kernels::sum(dy, {1, dy.dim(1), 1, 1}, 1).view_as({dy.dim(1)});
-        return grads;
-      });
+  return record("conv2d", y, {x, w, b},
+                [x = Saved(x), w = Saved(w), b = Saved(b), options, cache, needs_dx = needs_grad(x),
+                 needs_dw = needs_grad(w), needs_db = needs_grad(b)](const Tensor& dy) mutable {
+                  Grads grads(3);
+                  if (needs_dw) grads[1] = grad_out(w());
+                  if (needs_dw && needs_db) grads[2] = grad_out(b());
+                  const SideStream side(needs_dx && needs_dw && overlaps_wgrad(dy));
+                  if (needs_dx) grads[0] = padded_backward_x(dy, w(), x().shape(), options, cache);
+                  if (needs_dw)
+                    side.run([&] {
+                      padded::backward_w(kernels::conv2d_backward_w, dy, x(), grads[1], grads[2],
+                                         options, cache);
+                    });
+                  else if (needs_db)
+                    grads[2] = kernels::sum(dy, {1, dy.dim(1), 1, 1}, 1).view_as({dy.dim(1)});
+                  return grads;
+                });
 }
 
 static const AddWork work("conv2d", [](const RecordedOp& op) {

@@ -14,7 +14,7 @@
 #include "core/tensor/gemm.cuh"
 #include "ops/conv/conv2d.h"
 #include "ops/conv/image.cuh"
-#include "ops/matmul/sum_rows.cuh"
+#include "ops/reduce.h"
 
 namespace bellows {
 
@@ -244,11 +244,10 @@ static void sum_shares(const Tensor& dy, const Tensor& x, const Tensor& dw, cons
               OverPixels<InputPatch<T>>{
                   {Image<T>(x), pixels, Window2d(dw.shape(), options), int(taps)}, int(each)},
               IntoParts<Acc<T>>{sums, K, taps, part}, {shares, K, columns, each});
-    sum_rows_into(RowSums<T>{dw.ptr<T>(), K * taps, db.defined() ? db.ptr<T>() : nullptr}, sums,
-                  shares, part);
+    const Tensor all = kernels::sum(parts, {1, part}, 1);
+    copy_into(dw, all.view(dw.shape(), strides_of(dw.shape()), 0));
+    if (db.defined()) copy_into(db, all.view({K}, {1}, K * taps));
   });
-  dw.raise_version();
-  if (db.defined()) db.raise_version();
 }
 
 static void backward_w(const Tensor& dy, const Tensor& x, const Tensor& dw, const Tensor& db,

@@ -43,12 +43,11 @@ template <class T> struct Stage {
 
 const Tensor& value(const Tensor& t) { return t; }
 const Tensor& value(const Saved& t) { return t(); }
-// Weight and bias of a stage's norm in the precision of its statistics.
-template <class T> Tensor weight(const Stage<T>& s) {
-  return contiguous(cast(value(s.weight), value(s.statistics).dtype()));
-}
-template <class T> Tensor bias(const Stage<T>& s) {
-  return contiguous(cast(value(s.bias), value(s.statistics).dtype()));
+// Weight and bias in the precision of the statistics.
+template <class T> kernels::Normalization norm(const Stage<T>& s) {
+  const Tensor& statistics = value(s.statistics);
+  const auto exact = [&](const T& t) { return contiguous(cast(value(t), statistics.dtype())); };
+  return {statistics, exact(s.weight), exact(s.bias), s.eps};
 }
 
 // Runs a layer on relu(norm(before->y)), or on x if no stage comes before it.
@@ -56,10 +55,9 @@ Stage<Tensor> run(const ConvNormLayer& layer, const Tensor& x, const Stage<Tenso
   const Tensor none, w = amp::to_low(layer.w);
   check_one_dtype("conv_norm", x, w, none);
   Slot slot = layer.slot ? *layer.slot : Slot();
-  const auto [y, statistics] =
-      before ? kernels::conv_norm(before->y, before->statistics, weight(*before), bias(*before),
-                                  before->eps, w, layer.conv, slot)
-             : kernels::conv_norm(x, none, none, none, 0, w, layer.conv, slot);
+  const kernels::Normalization n = before ? norm(*before) : kernels::Normalization();
+  const auto [y, statistics] = kernels::conv_norm(before ? before->y : x, n.statistics, n.weight,
+                                                  n.bias, n.eps, w, layer.conv, slot);
   kernels::update_running(statistics, update_of(layer.running, layer.norm.momentum, unbiased(y)));
   return {layer.conv, layer.norm.eps, w, layer.weight, layer.bias, y, statistics, slot};
 }
@@ -86,8 +84,7 @@ kernels::NormalizedGrads through_norm(const Tensor& dy, const Tensor& more,
                                       const Stage<Saved>& stage, const StageGrads& grads,
                                       const Tensor& bits, bool residual) {
   Slot unused;
-  return kernels::batch_norm_backward_in_steps(dy, more, stage.y(), stage.statistics(),
-                                               weight(stage), bits, stage.eps, residual,
+  return kernels::batch_norm_backward_in_steps(dy, more, stage.y(), norm(stage), bits, residual,
                                                grads.dweight, grads.dbias, unused);
 }
 // Backward through a convolution whose input x was not normalized.
@@ -108,8 +105,8 @@ struct Block {
     const size_t last = layers.size() - 1;
     auto [d, daround] = through_norm(dy, more, layers[last], grads[last], bits(), true);
     for (size_t i = last; i > 0; --i) {
-      const Stage<Saved>& in = layers[i - 1];
-      d = kernels::conv_norm_backward(d, in.y(), in.statistics(), weight(in), bias(in), in.eps,
+      const kernels::Normalization n = norm(layers[i - 1]);
+      d = kernels::conv_norm_backward(d, layers[i - 1].y(), n.statistics, n.weight, n.bias, n.eps,
                                       layers[i].w(), layers[i].conv, grads[i].dw,
                                       grads[i - 1].dweight, grads[i - 1].dbias, layers[i].slot);
     }
@@ -164,11 +161,10 @@ Tensor conv_norm(const Tensor& x_, const Tensor& around_, std::span<const ConvNo
   Tensor residual = around;
   for (const ConvNormLayer& l : shortcut) {
     const Stage<Tensor>& s = aside.emplace_back(run(l, around, nullptr));
-    residual = kernels::batch_norm(s.y, s.statistics, weight(s), bias(s), {}, false, s.eps).y;
+    residual = kernels::batch_norm(s.y, norm(s), {}, NormAct::none).y;
   }
   const Stage<Tensor>& end = stages.back();
-  const auto [y, bits] =
-      kernels::batch_norm(end.y, end.statistics, weight(end), bias(end), residual, true, end.eps);
+  const auto [y, bits] = kernels::batch_norm(end.y, norm(end), residual, NormAct::relu);
   Tensors inputs{x, around};
   for (const auto* list : {&stages, &aside})
     for (const Stage<Tensor>& s : *list) inputs.insert(inputs.end(), {s.w, s.weight, s.bias});
@@ -191,8 +187,9 @@ namespace kernels {
 ConvNorm conv_norm_in_steps(const Tensor& x, const Tensor& statistics, const Tensor& weight,
                             const Tensor& bias, double eps, const Tensor& w,
                             const Conv2dOptions& options, Slot& slot) {
-  const Tensor in =
-      statistics.defined() ? batch_norm(x, statistics, weight, bias, {}, true, eps).y : x;
+  const Tensor in = statistics.defined()
+                        ? batch_norm(x, {statistics, weight, bias, eps}, {}, NormAct::relu).y
+                        : x;
   const Tensor y = conv2d(in, w, {}, options, slot);
   return {y, channel_statistics(y, {})};
 }
@@ -201,12 +198,11 @@ Tensor conv_norm_backward_in_steps(const Tensor& dy, const Tensor& x, const Tens
                                    const Tensor& weight, const Tensor& bias, double eps,
                                    const Tensor& w, const Conv2dOptions& options, const Tensor& dw,
                                    const Tensor& dweight, const Tensor& dbias, Slot& slot) {
-  const auto [in, bits] = batch_norm(x, statistics, weight, bias, {}, true, eps);
+  const Normalization norm{statistics, weight, bias, eps};
+  const auto [in, bits] = batch_norm(x, norm, {}, NormAct::relu);
   conv2d_backward_w(dy, in, dw, {}, options, slot);
   const Tensor din = conv2d_backward_x(dy, w, x.shape(), options, slot);
-  return batch_norm_backward_in_steps(din, {}, x, statistics, weight, bits, eps, false, dweight,
-                                      dbias, slot)
-      .dx;
+  return batch_norm_backward_in_steps(din, {}, x, norm, bits, false, dweight, dbias, slot).dx;
 }
 
 static const bool cpu = conv_norm.on(Device::cpu, conv_norm_in_steps) &&

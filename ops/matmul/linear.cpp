@@ -62,12 +62,19 @@ struct Backward {
 };
 }  // namespace
 
+static Tensor backward_x(const Tensor& dy, const Tensor& w, Slot& slot) {
+  if (!padded::pads(dy, w.shape())) return kernels::product(dy, w, &slot);
+  const Tensor wide = padded::weight(w, slot);
+  const Tensor dx = kernels::product(padded::with_channels(dy, wide.dim(0)), wide, &slot);
+  return padded::without(dx, w.dim(1));
+}
+
 Tensor kernels::linear_backward_in_steps(const Tensor& dy_, const Tensor& y, const Tensor& x,
                                          const Tensor& w, const Tensor& dw, const Tensor& db,
                                          bool needs_dx, Slot& slot) {
   const Tensor dy = y.defined() ? unary_backward<functors::Relu>(dy_, y) : dy_;
-  const Tensor dx = needs_dx ? padded::linear_backward_x(dy, w, slot) : Tensor();
-  if (dw.defined() || db.defined()) padded::linear_backward_w(dy, x, dw, db, slot);
+  const Tensor dx = needs_dx ? backward_x(dy, w, slot) : Tensor();
+  if (dw.defined() || db.defined()) padded::backward_w(linear_backward_w, dy, x, dw, db, slot);
   return dx;
 }
 
@@ -76,7 +83,8 @@ static Tensor layer(const char* op, const Tensor& x_, const Tensor& w_, const Te
   const auto [x, w, b] = amp::low(x_, w_, b_);
   const Shape shape = linear_shape(op, x, w, b);
   Slot cache = slot ? *slot : Slot();
-  const Tensor y = padded::linear(kernels::flat_rows(x), w, b, activation, cache).view_as(shape);
+  const Tensor y = padded::forward(kernels::linear, kernels::flat_rows(x), w, b, activation, cache)
+                       .view_as(shape);
   if (!will_record(x, w, b)) return y;
   const Tensor of_relu = activation == Activation::relu ? y : Tensor();
   return record(op, y, {x, w, b}, Backward(x, w, b, of_relu, cache));

@@ -40,7 +40,7 @@ inline constinit Kernel<void(const Tensor& dy, const Tensor& db)> sum_rows{"sum_
 // Plain linear_backward_w of every device: a product and a sum.
 void multiply_and_sum_rows(const Tensor& dy, const Tensor& x, const Tensor& dw, const Tensor& db,
                            Slot& slot);
-// Plain linear_backward of every device: relu's backward, linear_backward_x and linear_backward_w.
+// Plain linear_backward of every device: relu's backward, dy w and linear_backward_w.
 Tensor linear_backward_in_steps(const Tensor& dy, const Tensor& y, const Tensor& x, const Tensor& w,
                                 const Tensor& dw, const Tensor& db, bool needs_dx, Slot& slot);
 }  // namespace kernels

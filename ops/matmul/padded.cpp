@@ -4,7 +4,6 @@
 #include "core/tensor/channel_room.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
-#include "ops/matmul/matmul.h"
 
 // K output channels or features, C input channels or features.
 namespace bellows::padded {
@@ -83,31 +82,6 @@ Tensor weight(const Tensor& w, Slot& slot) {
 
 void count_channels(const Shape& w) {
   trace::count<"pad.channels">(widened(w[0]) - w[0] + widened(w[1]) - w[1]);
-}
-
-Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b, Activation activation,
-              Slot& slot) {
-  if (!pads(x, w.shape())) return kernels::linear(x, w, b, activation, slot);
-  count_channels(w.shape());
-  const Shape wide = widened(w.shape());
-  const Tensor y = kernels::linear(with_channels(x, wide[1]), weight(w, slot), pad(b, {wide[0]}),
-                                   activation, slot);
-  return without(y, w.dim(0));
-}
-
-Tensor linear_backward_x(const Tensor& dy, const Tensor& w, Slot& slot) {
-  if (!pads(dy, w.shape())) return kernels::product(dy, w, &slot);
-  const Tensor wide = weight(w, slot);
-  return without(kernels::product(with_channels(dy, wide.dim(0)), wide, &slot), w.dim(1));
-}
-
-void linear_backward_w(const Tensor& dy, const Tensor& x, const Tensor& dw, const Tensor& db,
-                       Slot& slot) {
-  const Shape shape{dy.dim(1), x.dim(1)}, wide = widened(shape);
-  if (!pads(dy, shape)) return kernels::linear_backward_w(dy, x, dw, db, slot);
-  cut_into(dw, db, [&](const Tensor& w, const Tensor& b) {
-    kernels::linear_backward_w(with_channels(dy, wide[0]), with_channels(x, wide[1]), w, b, slot);
-  });
 }
 
 }  // namespace bellows::padded

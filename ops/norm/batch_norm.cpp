@@ -51,17 +51,13 @@ namespace kernels {
 // In evaluation the statistics do not depend on x, and pass on no gradient.
 template <bool training, bool gelu>
 static NormalizedGrads backward_in_steps(const Tensor& dy, const Tensor& more, const Tensor& x,
-                                         const Tensor& statistics, const Tensor& weight,
-                                         const Tensor& bits, double eps, bool residual,
-                                         const Tensor& dw, const Tensor& db, Slot&) {
-  const auto [g, mask] =
-      gelu ? Incoming{batch_norm_gelu_backward(more.defined() ? add(dy, more) : dy, x, statistics,
-                                               weight, bits, eps, dw, db),
-                      {}}
-           : batch_norm_backward_w(dy, more, x, statistics, bits, eps, residual, dw, db);
+                                         const Normalization& norm, const Tensor& bits,
+                                         bool residual, const Tensor& dw, const Tensor& db, Slot&) {
   const Tensor none;
-  return {batch_norm_backward_x(g, x, statistics, weight, training ? dw : none,
-                                training ? db : none, mask, eps),
+  const bool sums = gelu && more.defined();
+  const auto [g, mask] = batch_norm_backward_w(sums ? add(dy, more) : dy, sums ? none : more, x,
+                                               norm, bits, gelu, residual, dw, db);
+  return {batch_norm_backward_x(g, x, norm, training ? dw : none, training ? db : none, mask),
           residual ? g : none};
 }
 constinit const BatchNormBackward batch_norm_backward_in_steps = backward_in_steps<true, false>;
@@ -70,7 +66,8 @@ BatchNormPass batch_norm_in_steps(const Tensor& x, const Tensor& weight, const T
                                   const Tensor& residual, bool relu, double eps,
                                   const RunningUpdate& running, Slot&) {
   const Tensor statistics = channel_statistics(x, running);
-  const auto [y, bits] = batch_norm(x, statistics, weight, bias, residual, relu, eps);
+  const auto [y, bits] = batch_norm(x, {statistics, weight, bias, eps}, residual,
+                                    relu ? NormAct::relu : NormAct::none);
   return {y, bits, statistics, batch_norm_backward_in_steps};
 }
 
@@ -82,17 +79,13 @@ static std::vector<Tensor> both_passes(decltype(batch_norm_training)::Fn forward
                                        const RunningUpdate&, Slot& slot) {
   const BatchNormPass pass = forward(x, weight, bias, residual, relu, eps, {}, slot);
   const Tensor dw = empty_like(weight), db = empty_like(bias);
-  const auto [dx, dresidual] = pass.backward(pass.y, {}, x, pass.statistics, weight, pass.bits, eps,
-                                             residual.defined(), dw, db, slot);
+  const auto [dx, dresidual] = pass.backward(pass.y, {}, x, {pass.statistics, weight, bias, eps},
+                                             pass.bits, residual.defined(), dw, db, slot);
   return {pass.y, pass.statistics, dx, dresidual, dw, db};
 }
 static const bool tried = batch_norm_training.tried_as(both_passes);
 
 }  // namespace kernels
-
-namespace {
-enum class NormAct { none, relu, gelu };
-}
 
 static Tensor normalize(const char* op, const Tensor& x, const Tensor& residual,
                         const Tensor& weight_, const Tensor& bias_, NormAct act,
@@ -102,21 +95,21 @@ static Tensor normalize(const char* op, const Tensor& x, const Tensor& residual,
   count_layout(x);
   const DType dtype = precise(x.dtype());
   const Tensor weight = contiguous(cast(weight_, dtype)), bias = contiguous(cast(bias_, dtype));
-  const bool relu = act == NormAct::relu, gelu = act == NormAct::gelu;
+  const bool gelu = act == NormAct::gelu;
   const auto update = [&] { return update_of(running, options.momentum, unbiased(x)); };
   Slot cache = slot ? *slot : Slot();
   const auto pass = [&]() -> kernels::BatchNormPass {
     const double eps = options.eps;
     if (options.training && !gelu)
-      return kernels::batch_norm_training(x, weight, bias, residual, relu, eps, update(), cache);
+      return kernels::batch_norm_training(x, weight, bias, residual, act == NormAct::relu, eps,
+                                          update(), cache);
     const Tensor statistics = options.training ? kernels::channel_statistics(x, update())
                                                : running_statistics(x, running);
-    if (gelu)
-      return {kernels::batch_norm_gelu(x, statistics, weight, bias, eps), bias, statistics,
-              options.training ? kernels::backward_in_steps<true, true>
-                               : kernels::backward_in_steps<false, true>};
-    const auto [y, bits] = kernels::batch_norm(x, statistics, weight, bias, residual, relu, eps);
-    return {y, bits, statistics, kernels::backward_in_steps<false, false>};
+    const auto [y, bits] = kernels::batch_norm(x, {statistics, weight, bias, eps}, residual, act);
+    return {y, bits, statistics,
+            options.training ? kernels::backward_in_steps<true, true>
+            : gelu           ? kernels::backward_in_steps<false, true>
+                             : kernels::backward_in_steps<false, false>};
   };
   const auto [y, bits, statistics, backward] = pass();
   if (!will_record(x, residual, weight_, bias_)) return y;
@@ -127,9 +120,10 @@ static Tensor normalize(const char* op, const Tensor& x, const Tensor& residual,
        backward = backward, cache](const Tensor& dy, const Tensor& more) mutable {
         const DType dtype = precise(x().dtype());
         const Tensor dw = cast(grad_out(weight()), dtype), db = cast(grad_out(bias()), dtype);
+        const kernels::Normalization norm{statistics(), contiguous(cast(weight(), dtype)),
+                                          contiguous(cast(bias(), dtype)), eps};
         const auto [dx, dresidual] =
-            backward(dy, more, x(), statistics(), contiguous(cast(weight(), dtype)), bits(), eps,
-                     needs_residual, dw, db, cache);
+            backward(dy, more, x(), norm, bits(), needs_residual, dw, db, cache);
         return Grads{dx, dresidual, cast(dw, weight().dtype()), cast(db, bias().dtype())};
       });
 }

@@ -77,8 +77,16 @@ inline std::ostream& operator<<(std::ostream& out, const RunningUpdate&) { retur
 // batch counts once.
 RunningUpdate update_of(const RunningStatistics& running, double momentum, double unbiased);
 
-// `statistics` is (2, C): means and biased variances. All (C) tensors are f32, or f64 if x is.
+// What batch_norm applies at its end.
+enum class NormAct { none, relu, gelu };
+
 namespace kernels {
+// norm(x) = (x - mean) / sqrt(var + eps) * weight + bias. statistics: (2, C), means and biased
+// variances. It and all (C) tensors are f32, or f64 if x is.
+struct Normalization {
+  Tensor statistics, weight, bias;
+  double eps;
+};
 struct Normalized {
   Tensor y, bits;  // one bit per element, y > 0, in a layout of the backend; undefined without relu
 };
@@ -97,51 +105,37 @@ inline constinit Kernel<void(const Tensor& statistics, const RunningUpdate& runn
 HD inline double moved(double running, double batch, double momentum, double unbiased = 1) {
   return (1 - momentum) * running + momentum * unbiased * batch;
 }
-// y = (x - mean) / sqrt(var + eps) * weight + bias (+ residual), then relu if requested.
-inline constinit Kernel<Normalized(const Tensor& x, const Tensor& statistics, const Tensor& weight,
-                                   const Tensor& bias, const Tensor& residual, bool relu,
-                                   double eps)>
+// y = act(norm(x) + residual). The residual may be undefined, and is with gelu.
+inline constinit Kernel<Normalized(const Tensor& x, const Normalization& norm,
+                                   const Tensor& residual, NormAct act)>
     batch_norm{"batch_norm"};
-// y = gelu(z), with z = (x - mean) / sqrt(var + eps) * weight + bias.
-inline constinit Kernel<Tensor(const Tensor& x, const Tensor& statistics, const Tensor& weight,
-                               const Tensor& bias, double eps)>
-    batch_norm_gelu{"batch_norm_gelu"};
 // y = relu(norm(a) + norm(b)), each rounded to its dtype as batch_norm does.
-inline constinit Kernel<Normalized(const Tensor& a, const Tensor& statistics_a,
-                                   const Tensor& weight_a, const Tensor& bias_a, double eps_a,
-                                   const Tensor& b, const Tensor& statistics_b,
-                                   const Tensor& weight_b, const Tensor& bias_b, double eps_b)>
+inline constinit Kernel<Normalized(const Tensor& a, const Normalization& norm_a, const Tensor& b,
+                                   const Normalization& norm_b)>
     batch_norms{"batch_norm"};
 // True if batch norms of x run as kernels that read x twice, so that batch_norms_relu gains.
 inline constinit Kernel<bool(const Tensor& x)> streams_norms{"batch_norm"};
 // db = sum of g, dw = sum of g * normalized x, where g is dy + more, rounded to their dtype, and 0
 // where its bit is 0. `more` may be undefined. Returns what backward_x reads: g without bits if
-// `keep` or `more`, which is also the gradient of a residual; else dy and the bits.
+// `keep` or `more`, which is also the gradient of a residual; else dy and the bits. With gelu, g is
+// dy * gelu'(norm(x)), and there are neither bits nor `more`.
 inline constinit Kernel<Incoming(const Tensor& dy, const Tensor& more, const Tensor& x,
-                                 const Tensor& statistics, const Tensor& bits, double eps,
+                                 const Normalization& norm, const Tensor& bits, bool gelu,
                                  bool keep, const Tensor& dw, const Tensor& db)>
     batch_norm_backward_w{"batch_norm_backward_w"};
-// Returns dz = dy * gelu'(z), in the dtype of x, which backward_x reads. db = sum of dz, dw = sum
-// of dz * normalized x.
-inline constinit Kernel<Tensor(const Tensor& dy, const Tensor& x, const Tensor& statistics,
-                               const Tensor& weight, const Tensor& bias, double eps,
-                               const Tensor& dw, const Tensor& db)>
-    batch_norm_gelu_backward{"batch_norm_gelu_backward"};
 // dx = weight / sqrt(var + eps) * (g - db / n - normalized x * dw / n), with n elements per
 // channel; g is dy masked by the bits. If dw and db are undefined, statistics are constants and
 // only the first term remains.
-inline constinit Kernel<Tensor(const Tensor& dy, const Tensor& x, const Tensor& statistics,
-                               const Tensor& weight, const Tensor& dw, const Tensor& db,
-                               const Tensor& bits, double eps)>
+inline constinit Kernel<Tensor(const Tensor& dy, const Tensor& x, const Normalization& norm,
+                               const Tensor& dw, const Tensor& db, const Tensor& bits)>
     batch_norm_backward_x{"batch_norm_backward_x"};
 
 // A whole training pass, which some libraries compute in one call. Only its own `backward` can read
-// its bits, which are the bias if the pass ends with gelu; it also writes dw and db. dresidual, if
-// `residual`, is the masked dy + more.
+// its bits; it also writes dw and db. dresidual, if `residual`, is the masked dy + more.
 using BatchNormBackward = NormalizedGrads (*)(const Tensor& dy, const Tensor& more, const Tensor& x,
-                                              const Tensor& statistics, const Tensor& weight,
-                                              const Tensor& bits, double eps, bool residual,
-                                              const Tensor& dw, const Tensor& db, Slot& slot);
+                                              const Normalization& norm, const Tensor& bits,
+                                              bool residual, const Tensor& dw, const Tensor& db,
+                                              Slot& slot);
 struct BatchNormPass {
   Tensor y, bits, statistics;
   BatchNormBackward backward;

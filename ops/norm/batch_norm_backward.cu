@@ -7,69 +7,47 @@ using namespace batch_norm_cuda;
 
 namespace {
 
-// Writes the gradients that it adds up to `kept`, unless that is null.
-template <class T, bool adds> struct Gradients : GradientSums<Acc<T>> {
+// Writes the gradients that it adds up to `kept`, unless that is null. With gelu these are dz = dy
+// * gelu'(z), and always kept: GELU's slope takes some 40 instructions, so computing it again in
+// the pass for dx would cost more than writing and reading dz in 16 bits.
+template <class T, bool adds, bool gelu> struct Gradients : GradientSums<Acc<T>> {
   using A = Acc<T>;
   Incoming<T, adds> incoming;
   T* kept;
+  const A *weight, *bias;
 
   template <int K, int M> struct Terms {
     static constexpr int kAhead = 2;
     Incoming<T, adds> incoming;
     T* kept;
-    A mean[M] = {};
+    Forward<M, A> norm;  // without gelu its mean only
     __device__ auto read(int64_t i) const { return incoming.template read<K>(i); }
-    __device__ void add(int64_t i, const Met<adds, K, T>& met, Sums<A> (&sums)[K]) const {
-      const AlignedVector<T, K> gradient = met.gradient();
-      if (kept) bellows::store(kept + i, gradient);
-      for (int k = 0; k < K; ++k) {
-        const A g = A(gradient.at[k]);
-        sums[k] = sums[k] + Sums<A>{g, g * (A(met.x.at[k]) - mean[k % M])};
+    __device__ AlignedVector<T, K> gradient(const Met<adds, K, T>& met) const {
+      if constexpr (!gelu) {
+        return met.gradient();
+      } else {
+        A dz[K];
+        for (int k = 0; k < K; ++k)
+          dz[k] = A(met.dy.at[k]) * functors::Gelu::slope(norm.normalized(met.x.at[k], k % M));
+        return packed<T>(dz);
       }
     }
-  };
-  template <int K, int M> __device__ Terms<K, M> terms(int64_t, int c) const {
-    Terms<K, M> terms{incoming, kept};
-    for (int m = 0; m < M; ++m) terms.mean[m] = this->batch.mean[c + m];
-    return terms;
-  }
-};
-
-// The sums of batch_norm and gelu. Moves x, dy and dz = dy * gelu'(z) once: GELU's slope takes some
-// 40 instructions, so computing it again in the pass for dx would cost more than writing and
-// reading dz in 16 bits.
-template <class T> struct GeluGradients : GradientSums<Acc<T>> {
-  using A = Acc<T>;
-  const T *x, *dy;
-  T* dz;
-  const A *weight, *bias;
-
-  template <int K> struct Read { AlignedVector<T, K> x, dy; };
-  template <int K, int M> struct Terms {  // for pieces with M different channels
-    static constexpr int kAhead = 2;
-    const T *x, *dy;
-    T* dz;
-    Forward<M, A> norm;
-    __device__ Read<K> read(int64_t i) const { return {load<K>(x + i), load<K>(dy + i)}; }
-    // Sums up dz as rounded, as the pass for dx reads it.
-    __device__ void add(int64_t i, const Read<K>& in, Sums<A> (&sums)[K]) const {
-      A d[K], out[K];
-      for (int k = 0; k < K; ++k) {
-        d[k] = A(in.x.at[k]) - norm.mean[k % M];
-        out[k] =
-            A(in.dy.at[k]) * functors::Gelu::slope(d[k] * norm.scale[k % M] + norm.shift[k % M]);
-      }
-      const AlignedVector<T, K> rounded = packed<T>(out);
-      bellows::store(dz + i, rounded);
+    __device__ void add(int64_t i, const Met<adds, K, T>& met, Sums<A> (&sums)[K]) const {
+      const AlignedVector<T, K> rounded = gradient(met);
+      if (kept) bellows::store(kept + i, rounded);
       for (int k = 0; k < K; ++k) {
         const A g = A(rounded.at[k]);
-        sums[k] = sums[k] + Sums<A>{g, g * d[k]};
+        sums[k] = sums[k] + Sums<A>{g, g * (A(met.x.at[k]) - norm.mean[k % M])};
       }
     }
   };
   template <int K, int M> __device__ Terms<K, M> terms(int64_t, int c) const {
-    Terms<K, M> terms{x, dy, dz, {}};
-    for (int m = 0; m < M; ++m) terms.norm.of(m, this->batch, weight, bias, c + m);
+    Terms<K, M> terms{incoming, kept, {}};
+    for (int m = 0; m < M; ++m)
+      if constexpr (gelu)
+        terms.norm.of(m, this->batch, weight, bias, c + m);
+      else
+        terms.norm.mean[m] = this->batch.mean[c + m];
     return terms;
   }
 };
@@ -93,50 +71,40 @@ __global__ void __launch_bounds__(kThreads, 3)
 }  // namespace
 
 static kernels::Incoming backward_w_cuda(const Tensor& dy_, const Tensor& more_, const Tensor& x_,
-                                         const Tensor& statistics, const Tensor& bits, double eps,
-                                         bool keep, const Tensor& dw, const Tensor& db) {
+                                         const kernels::Normalization& norm, const Tensor& bits,
+                                         bool with_gelu, bool keep, const Tensor& dw,
+                                         const Tensor& db) {
   const Rows rows(x_);
   const Tensor x = rows.ordered(x_), dy = rows.ordered(dy_);
   const Tensor more = more_.defined() ? rows.ordered(more_) : more_;
-  const Tensor kept = keep || more.defined() ? rows.like(x_) : Tensor();
+  const Tensor kept = keep || with_gelu || more.defined() ? rows.like(x_) : Tensor();
   visit_stored(x.dtype(), [&]<class T>(T) {
     using A = Acc<T>;
-    with_added(more, [&]<bool adds>() {
+    const auto sum = [&]<bool adds, bool gelu>() {
       const Incoming<T, adds> incoming{x.ptr<T>(), dy.ptr<T>(), pointer<T>(more), Bits(bits, x)};
       sum_channels<T>(
-          Gradients<T, adds>{
-              {Batch<A>(statistics, eps), dw.ptr<A>(), db.ptr<A>()}, incoming, pointer<T>(kept)},
+          Gradients<T, adds, gelu>{{Batch<A>(norm.statistics, norm.eps), dw.ptr<A>(), db.ptr<A>()},
+                                   incoming,
+                                   pointer<T>(kept),
+                                   norm.weight.ptr<A>(),
+                                   norm.bias.ptr<A>()},
           rows);
-    });
+    };
+    if (with_gelu)
+      sum.template operator()<false, true>();
+    else if (more.defined())
+      sum.template operator()<true, false>();
+    else
+      sum.template operator()<false, false>();
   });
   dw.raise_version();
   db.raise_version();
   return kept.defined() ? kernels::Incoming{kept, {}} : kernels::Incoming{dy, bits};
 }
 
-static Tensor gelu_backward_cuda(const Tensor& dy_, const Tensor& x_, const Tensor& statistics,
-                                 const Tensor& weight, const Tensor& bias, double eps,
-                                 const Tensor& dw, const Tensor& db) {
-  const Rows rows(x_);
-  const Tensor x = rows.ordered(x_), dy = rows.ordered(dy_), dz = rows.like(x_);
-  visit_stored(x.dtype(), [&]<class T>(T) {
-    using A = Acc<T>;
-    sum_channels<T>(GeluGradients<T>{{Batch<A>(statistics, eps), dw.ptr<A>(), db.ptr<A>()},
-                                     x.ptr<T>(),
-                                     dy.ptr<T>(),
-                                     dz.ptr<T>(),
-                                     weight.ptr<A>(),
-                                     bias.ptr<A>()},
-                    rows);
-  });
-  dw.raise_version();
-  db.raise_version();
-  return dz;
-}
-
-static Tensor backward_x_cuda(const Tensor& dy_, const Tensor& x_, const Tensor& statistics,
-                              const Tensor& weight, const Tensor& dw, const Tensor& db,
-                              const Tensor& bits, double eps) {
+static Tensor backward_x_cuda(const Tensor& dy_, const Tensor& x_,
+                              const kernels::Normalization& norm, const Tensor& dw,
+                              const Tensor& db, const Tensor& bits) {
   const Rows rows(x_);
   const Tensor x = rows.ordered(x_), dy = rows.ordered(dy_), dx = rows.like(x_);
   if (x.numel() == 0) return dx;
@@ -144,16 +112,15 @@ static Tensor backward_x_cuda(const Tensor& dy_, const Tensor& x_, const Tensor&
     using A = Acc<T>;
     in_pieces<T>(rows.length, [&]<int K>() {
       const Incoming<T> incoming{x.ptr<T>(), dy.ptr<T>(), nullptr, Bits(bits, x)};
-      launch_on_rows<backward_x<K, T>, K>(rows, incoming, dx.ptr<T>(), Batch<A>(statistics, eps),
-                                          weight.ptr<A>(), pointer<A>(dw), pointer<A>(db),
-                                          A(1 / double(rows.of_a_channel())));
+      launch_on_rows<backward_x<K, T>, K>(
+          rows, incoming, dx.ptr<T>(), Batch<A>(norm.statistics, norm.eps), norm.weight.ptr<A>(),
+          pointer<A>(dw), pointer<A>(db), A(1 / double(rows.of_a_channel())));
     });
   });
   return dx;
 }
 
 static const bool gpu = kernels::batch_norm_backward_w.on(Device::cuda, backward_w_cuda) &&
-                        kernels::batch_norm_gelu_backward.on(Device::cuda, gelu_backward_cuda) &&
                         kernels::batch_norm_backward_x.on(Device::cuda, backward_x_cuda);
 
 }  // namespace bellows

@@ -46,40 +46,32 @@ template <class T> struct Statistics {
   }
 };
 
-// Blocks of kThreads threads, 16 bytes per thread and row. Moves x, residual and y once.
-template <int K, bool adds, bool gelu, class T, class A = Acc<T>>
-__global__ void forward_rows(const T* __restrict__ x, const T* __restrict__ residual,
-                             T* __restrict__ y, uint8_t* __restrict__ bits, Batch<A> batch,
-                             const A* weight, const A* bias, Groups groups) {
-  await_predecessor();
-  const int column = own_column<K>();
-  if (column >= groups.rows.length) return;
-  Forward<K, A> forward;
-  for (int k = 0; k < K; ++k) forward.of(k, batch, weight, bias, (column + k) / groups.rows.inner);
-  const auto read = [&](int64_t i) { return read_forward<adds, K>(x, residual, i); };
-  back_up_the_rows(groups, column, read, [&](int64_t i, const auto& in) {
-    forward.template put<gelu>(y, gelu ? nullptr : bits, i, in);
-  });
-}
+template <class A> struct Norm {
+  explicit Norm(const kernels::Normalization& n)
+      : batch(n.statistics, n.eps), weight(n.weight.ptr<A>()), bias(n.bias.ptr<A>()) {}
+  Batch<A> batch;
+  const A *weight, *bias;
+};
 
-// Blocks as in forward_rows. Moves both inputs and y once.
-template <int K, class T, class A = Acc<T>>
-__global__ void forward_both(const T* __restrict__ a, const T* __restrict__ b, T* __restrict__ y,
-                             uint8_t* __restrict__ bits, Batch<A> batch_a, const A* weight_a,
-                             const A* bias_a, Batch<A> batch_b, const A* weight_b, const A* bias_b,
-                             Groups groups) {
+// Blocks of kThreads threads, 16 bytes per thread and row. Moves x, what is added and y once. adds:
+// 0 for nothing, 1 for a tensor, 2 for one that is normalized by `other`.
+template <int K, int adds, bool gelu, class T, class A = Acc<T>>
+__global__ void forward_rows(const T* __restrict__ x, const T* __restrict__ added,
+                             T* __restrict__ y, uint8_t* __restrict__ bits, Norm<A> norm,
+                             Norm<A> other, Groups groups) {
   await_predecessor();
   const int column = own_column<K>();
   if (column >= groups.rows.length) return;
-  Forward<K, A> forward_a, forward_b;
+  Forward<K, A> forward, of_added;
   for (int k = 0; k < K; ++k) {
     const int c = (column + k) / groups.rows.inner;
-    forward_a.of(k, batch_a, weight_a, bias_a, c);
-    forward_b.of(k, batch_b, weight_b, bias_b, c);
+    forward.of(k, norm.batch, norm.weight, norm.bias, c);
+    if constexpr (adds == 2) of_added.of(k, other.batch, other.weight, other.bias, c);
   }
-  const auto read = [&](int64_t i) { return read_forward<true, K>(a, b, i); };
-  back_up_the_rows(groups, column, read, [&](int64_t i, const Read<true, K, T>& in) {
-    forward_a.put(y, bits, i, Read<true, K, T>{in.x, forward_b.of(in.residual)});
+  const auto read = [&](int64_t i) { return read_forward<adds != 0, K>(x, added, i); };
+  back_up_the_rows(groups, column, read, [&](int64_t i, auto in) {
+    if constexpr (adds == 2) in.residual = of_added.of(in.residual);
+    forward.template put<gelu>(y, gelu ? nullptr : bits, i, in);
   });
 }
 
@@ -110,64 +102,49 @@ static void update_running_cuda(const Tensor& statistics, const RunningUpdate& r
   });
 }
 
-// With gelu there is neither a residual nor relu.
-template <bool gelu>
-static kernels::Normalized forward_cuda(const Tensor& x_, const Tensor& statistics,
-                                        const Tensor& weight, const Tensor& bias,
-                                        const Tensor& residual_, bool relu, double eps) {
+// other: what normalizes `added`; null if nothing does.
+static kernels::Normalized normalize(const Tensor& x_, const kernels::Normalization& norm,
+                                     const Tensor& added_, const kernels::Normalization* other,
+                                     NormAct act) {
   const Rows rows(x_);
   const Tensor x = rows.ordered(x_), y = rows.like(x_);
-  const Tensor residual = residual_.defined() ? rows.ordered(residual_) : residual_;
+  const Tensor added = added_.defined() ? rows.ordered(added_) : added_;
   Tensor bits;
   visit_stored(x.dtype(), [&]<class T>(T) {
     using A = Acc<T>;
     in_pieces<T>(rows.length, [&]<int K>() {
-      if (relu) bits = Tensor({x.numel() / K}, DType::u8, x.device());
+      if (act == NormAct::relu) bits = Tensor({x.numel() / K}, DType::u8, x.device());
       if (x.numel() == 0) return;
-      const auto start = [&]<bool adds>() {
+      const auto start = [&]<int adds, bool gelu>() {
         launch_on_rows<forward_rows<K, adds, gelu, T>, K>(
-            rows, x.ptr<T>(), pointer<T>(residual), y.ptr<T>(), pointer<uint8_t>(bits),
-            Batch<A>(statistics, eps), weight.ptr<A>(), bias.ptr<A>());
+            rows, x.ptr<T>(), pointer<T>(added), y.ptr<T>(), pointer<uint8_t>(bits), Norm<A>(norm),
+            Norm<A>(other ? *other : norm));
       };
-      if constexpr (gelu)
-        start.template operator()<false>();
+      if (act == NormAct::gelu)
+        start.template operator()<0, true>();
+      else if (other)
+        start.template operator()<2, false>();
+      else if (added.defined())
+        start.template operator()<1, false>();
       else
-        with_added(residual, start);
+        start.template operator()<0, false>();
     });
   });
   return {y, bits};
 }
-static Tensor gelu_cuda(const Tensor& x, const Tensor& statistics, const Tensor& weight,
-                        const Tensor& bias, double eps) {
-  return forward_cuda<true>(x, statistics, weight, bias, {}, false, eps).y;
+static kernels::Normalized forward_cuda(const Tensor& x, const kernels::Normalization& norm,
+                                        const Tensor& residual, NormAct act) {
+  return normalize(x, norm, residual, nullptr, act);
 }
-
-static kernels::Normalized forward_both_cuda(const Tensor& a, const Tensor& statistics_a,
-                                             const Tensor& weight_a, const Tensor& bias_a,
-                                             double eps_a, const Tensor& b,
-                                             const Tensor& statistics_b, const Tensor& weight_b,
-                                             const Tensor& bias_b, double eps_b) {
-  const Rows rows(a);
-  const Tensor x = rows.ordered(a), other = rows.ordered(b), y = rows.like(a);
-  Tensor bits;
-  visit_stored(x.dtype(), [&]<class T>(T) {
-    using A = Acc<T>;
-    in_pieces<T>(rows.length, [&]<int K>() {
-      bits = Tensor({x.numel() / K}, DType::u8, x.device());
-      if (x.numel() == 0) return;
-      launch_on_rows<forward_both<K, T>, K>(
-          rows, x.ptr<T>(), other.ptr<T>(), y.ptr<T>(), bits.ptr<uint8_t>(),
-          Batch<A>(statistics_a, eps_a), weight_a.ptr<A>(), bias_a.ptr<A>(),
-          Batch<A>(statistics_b, eps_b), weight_b.ptr<A>(), bias_b.ptr<A>());
-    });
-  });
-  return {y, bits};
+static kernels::Normalized forward_both_cuda(const Tensor& a, const kernels::Normalization& norm_a,
+                                             const Tensor& b,
+                                             const kernels::Normalization& norm_b) {
+  return normalize(a, norm_a, b, &norm_b, NormAct::relu);
 }
 
 static const bool gpu = kernels::batch_norms.on(Device::cuda, forward_both_cuda) &&
                         kernels::channel_statistics.on(Device::cuda, statistics_cuda) &&
                         kernels::update_running.on(Device::cuda, update_running_cuda) &&
-                        kernels::batch_norm.on(Device::cuda, forward_cuda<false>) &&
-                        kernels::batch_norm_gelu.on(Device::cuda, gelu_cuda);
+                        kernels::batch_norm.on(Device::cuda, forward_cuda);
 
 }  // namespace bellows

@@ -240,15 +240,14 @@ __global__ void __launch_bounds__(kBlock, 1)
 // ---- host code
 
 static kernels::NormalizedGrads backward_cuda(const Tensor& dy_, const Tensor& more_,
-                                              const Tensor& x_, const Tensor& statistics,
-                                              const Tensor& weight, const Tensor& bits, double eps,
-                                              bool residual, const Tensor& dw, const Tensor& db,
-                                              Slot& slot) {
+                                              const Tensor& x_, const kernels::Normalization& norm,
+                                              const Tensor& bits, bool residual, const Tensor& dw,
+                                              const Tensor& db, Slot& slot) {
   const Rows rows(x_);
   const Slices slices(rows, x_.dtype(), 2);
   if (!slices)
-    return kernels::batch_norm_backward_in_steps(dy_, more_, x_, statistics, weight, bits, eps,
-                                                 residual, dw, db, slot);
+    return kernels::batch_norm_backward_in_steps(dy_, more_, x_, norm, bits, residual, dw, db,
+                                                 slot);
   const Tensor x = rows.ordered(x_), dy = rows.ordered(dy_), dx = rows.like(x_);
   const Tensor more = more_.defined() ? rows.ordered(more_) : more_;
   const Tensor dresidual = residual ? rows.like(x_) : Tensor();
@@ -259,8 +258,8 @@ static kernels::NormalizedGrads backward_cuda(const Tensor& dy_, const Tensor& m
         launch_on_chip<backward_on_chip<K, T, adds>>(
             slices.grid<K>(x.dtype()),
             Incoming<T, adds>{x.ptr<T>(), dy.ptr<T>(), pointer<T>(more), Bits(bits, x)},
-            dx.ptr<T>(), pointer<T>(dresidual), Batch<A>(statistics, eps), weight.ptr<A>(),
-            dw.ptr<A>(), db.ptr<A>(), A(1 / double(rows.count)), rows);
+            dx.ptr<T>(), pointer<T>(dresidual), Batch<A>(norm.statistics, norm.eps),
+            norm.weight.ptr<A>(), dw.ptr<A>(), db.ptr<A>(), A(1 / double(rows.count)), rows);
       });
     });
   });

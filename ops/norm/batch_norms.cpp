@@ -13,22 +13,28 @@ struct SavedNorm {
   Saved x, statistics, weight, bias;
   double eps;
 
+  kernels::Normalization norm() const {
+    const auto exact = [&](const Tensor& t) { return contiguous(cast(t, statistics().dtype())); };
+    return {statistics(), exact(weight()), exact(bias()), eps};
+  }
   // Backward of one norm; `residual`: of both. Appends dx, dw and db.
   kernels::NormalizedGrads run(const Tensor& dy, const Tensor& more, const Tensor& bits,
                                bool residual, Grads& grads) const {
     const DType dtype = statistics().dtype();
     const Tensor dw = cast(grad_out(weight()), dtype), db = cast(grad_out(bias()), dtype);
     Slot unused;
-    const auto result = kernels::batch_norm_backward_in_steps(dy, more, x(), statistics(),
-                                                              contiguous(cast(weight(), dtype)),
-                                                              bits, eps, residual, dw, db, unused);
+    const auto result = kernels::batch_norm_backward_in_steps(dy, more, x(), norm(), bits, residual,
+                                                              dw, db, unused);
     grads.insert(grads.end(), {result.dx, cast(dw, weight().dtype()), cast(db, bias().dtype())});
     return result;
   }
 };
 
-Tensor statistics_of(const NormInput& n) {
-  return kernels::channel_statistics(n.x, update_of(n.running, n.options.momentum, unbiased(n.x)));
+kernels::Normalization normalization_of(const NormInput& n) {
+  const Tensor statistics =
+      kernels::channel_statistics(n.x, update_of(n.running, n.options.momentum, unbiased(n.x)));
+  const auto exact = [&](const Tensor& t) { return contiguous(cast(t, statistics.dtype())); };
+  return {statistics, exact(n.weight), exact(n.bias), n.options.eps};
 }
 SavedNorm saved(const NormInput& n, const Tensor& statistics) {
   return {Saved(n.x), Saved(statistics), Saved(n.weight), Saved(n.bias), n.options.eps};
@@ -47,16 +53,12 @@ Tensor batch_norms_relu(const NormInput& a, const NormInput& b, Impl impl) {
     count_layout(n->x);
   }
   trace::count<"fuse.norm_add_act">();
-  const DType dtype = precise(a.x.dtype());
-  const auto exact = [&](const Tensor& t) { return contiguous(cast(t, dtype)); };
-  const Tensor sa = statistics_of(a), sb = statistics_of(b);
-  const auto [y, bits] =
-      kernels::batch_norms(a.x, sa, exact(a.weight), exact(a.bias), a.options.eps, b.x, sb,
-                           exact(b.weight), exact(b.bias), b.options.eps);
+  const kernels::Normalization norm_a = normalization_of(a), norm_b = normalization_of(b);
+  const auto [y, bits] = kernels::batch_norms(a.x, norm_a, b.x, norm_b);
   if (!will_record(a.x, a.weight, a.bias, b.x, b.weight, b.bias)) return y;
   return record("batch_norms_relu", y, {a.x, a.weight, a.bias, b.x, b.weight, b.bias},
-                [a = saved(a, sa), b = saved(b, sb), bits = Saved(bits)](const Tensor& dy,
-                                                                         const Tensor& more) {
+                [a = saved(a, norm_a.statistics), b = saved(b, norm_b.statistics),
+                 bits = Saved(bits)](const Tensor& dy, const Tensor& more) {
                   Grads grads;
                   const Tensor g = a.run(dy, more, bits(), true, grads).dresidual;
                   b.run(g, {}, {}, false, grads);
@@ -98,14 +100,10 @@ static const AddOp spec({.name = "batch_norms_relu",
 
 // ---- CPU: one norm after the other
 
-static kernels::Normalized batch_norms_cpu(const Tensor& a, const Tensor& statistics_a,
-                                           const Tensor& weight_a, const Tensor& bias_a,
-                                           double eps_a, const Tensor& b,
-                                           const Tensor& statistics_b, const Tensor& weight_b,
-                                           const Tensor& bias_b, double eps_b) {
-  const Tensor residual =
-      kernels::batch_norm(b, statistics_b, weight_b, bias_b, {}, false, eps_b).y;
-  return kernels::batch_norm(a, statistics_a, weight_a, bias_a, residual, true, eps_a);
+static kernels::Normalized batch_norms_cpu(const Tensor& a, const kernels::Normalization& norm_a,
+                                           const Tensor& b, const kernels::Normalization& norm_b) {
+  const Tensor residual = kernels::batch_norm(b, norm_b, {}, NormAct::none).y;
+  return kernels::batch_norm(a, norm_a, residual, NormAct::relu);
 }
 static const bool cpu = kernels::batch_norms.on(Device::cpu, batch_norms_cpu) &&
                         kernels::streams_norms.on(Device::cpu, [](const Tensor&) { return false; });

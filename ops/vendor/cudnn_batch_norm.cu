@@ -104,10 +104,10 @@ __global__ void inverse_deviations(const float* var, float* inverse, int64_t cha
 }  // namespace
 
 static kernels::NormalizedGrads backward(const Tensor& dy_, const Tensor& more, const Tensor& x,
-                                         const Tensor& statistics, const Tensor& weight,
-                                         const Tensor& bits, double eps, bool residual,
-                                         const Tensor& dw_, const Tensor& db_, Slot& slot) {
-  const auto& [t, call] = find(true, x, bits.defined(), residual, eps, slot);
+                                         const kernels::Normalization& norm, const Tensor& bits,
+                                         bool residual, const Tensor& dw_, const Tensor& db_,
+                                         Slot& slot) {
+  const auto& [t, call] = find(true, x, bits.defined(), residual, norm.eps, slot);
   const int64_t C = x.dim(1);
   Tensor dy = aligned(contiguous(dy_, kNHWC));
   const Tensor dx = empty_like(x);
@@ -119,14 +119,15 @@ static kernels::NormalizedGrads backward(const Tensor& dy_, const Tensor& more, 
   }
   const Tensor dresidual = residual ? empty_like(x) : Tensor(),
                inverse({C}, DType::f32, x.device());
-  launch(inverse_deviations, grid_of(C), statistics.ptr<float>() + C, inverse.ptr<float>(), C, eps);
+  launch(inverse_deviations, grid_of(C), norm.statistics.ptr<float>() + C, inverse.ptr<float>(), C,
+         norm.eps);
   const cudnn::Output dw(dw_), db(db_);
   const bool done = call->run({{t.dy, dy},
                                {t.bits, bits},
                                {t.dresidual, dresidual},
                                {t.x, aligned(x)},
-                               {t.weight, aligned(weight)},
-                               {t.mean, statistics},
+                               {t.weight, aligned(norm.weight)},
+                               {t.mean, norm.statistics},
                                {t.inverse, inverse},
                                {t.dx, dx},
                                {t.dw, dw.tensor()},

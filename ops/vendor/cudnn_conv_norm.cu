@@ -217,7 +217,8 @@ static Tensor backward(const Tensor& dy_, const Tensor& x_, const Tensor& statis
   if (!have_dx) return plain();
   copy_into(dweight, sums.view({C}, {1}, 0));
   copy_into(dbias, sums.view({C}, {1}, C));
-  return kernels::batch_norm_backward_x(dnorm, x, statistics, weight, dweight, dbias, {}, eps);
+  return kernels::batch_norm_backward_x(dnorm, x, {statistics, weight, bias, eps}, dweight, dbias,
+                                        {});
 }
 
 static const bool gpu =

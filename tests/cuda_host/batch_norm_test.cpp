@@ -22,6 +22,8 @@ Job job_of(const Shape& shape, DType dtype) {
           normal({shape[1]}, 4), normal({shape[1]}, 5)};
 }
 
+NormAct act_of(bool relu) { return relu ? NormAct::relu : NormAct::none; }
+
 struct Answer {
   Tensor statistics, y, dw, db, dx, dresidual;
 };
@@ -31,13 +33,13 @@ Answer answer(const Job& job, bool relu, Tensor statistics = {}) {
   Answer a;
   a.statistics = kernels::channel_statistics(x, {});
   if (!statistics.defined()) statistics = a.statistics;
-  const auto [y, bits] =
-      kernels::batch_norm(x, statistics, weight, bias, relu ? residual : Tensor(), relu, 1e-5);
+  const kernels::Normalization norm{statistics, weight, bias, 1e-5};
+  const auto [y, bits] = kernels::batch_norm(x, norm, relu ? residual : Tensor(), act_of(relu));
   a.y = y, a.dw = zeros(weight.shape(), weight.dtype(), weight.device());
   a.db = clone(a.dw);
   Slot slot;
-  const auto [dx, dresidual] = kernels::batch_norm_backward_in_steps(
-      dy, more, x, statistics, weight, bits, 1e-5, relu, a.dw, a.db, slot);
+  const auto [dx, dresidual] =
+      kernels::batch_norm_backward_in_steps(dy, more, x, norm, bits, relu, a.dw, a.db, slot);
   a.dx = dx, a.dresidual = dresidual;
   return a;
 }
@@ -127,10 +129,11 @@ TEST_P(Norm, ReluLetsNaNPass) {
   const Tensor one = full({1}, 1, DType::f32, Device::cuda),
                zero = zeros({1}, DType::f32, Device::cuda);
   const Tensor statistics = tensor_of<float>({0, 1}, {2, 1}, Device::cuda);
-  const auto [y, bits] = kernels::batch_norm(x, statistics, one, zero, {}, true, 0);
+  const kernels::Normalization norm{statistics, one, zero, 0};
+  const auto [y, bits] = kernels::batch_norm(x, norm, {}, NormAct::relu);
   const Tensor dy = full({4, 1}, 3, DType::f32, Device::cuda);
   const Tensor dw = clone(one), db = clone(one);
-  const Tensor g = kernels::batch_norm_backward_w(dy, {}, x, statistics, bits, 0, true, dw, db).dy;
+  const Tensor g = kernels::batch_norm_backward_w(dy, {}, x, norm, bits, false, true, dw, db).dy;
   EXPECT_EQ(difference(tensor_of<double>({NAN, 0, 0, 2}, {4, 1}), y), 0);
   EXPECT_EQ(difference(tensor_of<double>({3, 0, 0, 3}, {4, 1}), g), 0);
 }
@@ -166,11 +169,12 @@ TEST_P(Norm, IsFewLaunches) {
       };
       const Tensor statistics = kernels::channel_statistics(x, {{dw, db, batches}, 0.1, 1});
       EXPECT_EQ(queued(), 2);
-      const auto [y, bits] = kernels::batch_norm(x, statistics, one, one, x, true, 1e-5);
+      const kernels::Normalization norm{statistics, one, one, 1e-5};
+      const auto [y, bits] = kernels::batch_norm(x, norm, x, NormAct::relu);
       EXPECT_EQ(queued(), 1);
-      kernels::batch_norm_backward_w(y, y, x, statistics, bits, 1e-5, true, dw, db);
+      kernels::batch_norm_backward_w(y, y, x, norm, bits, false, true, dw, db);
       EXPECT_EQ(queued(), 2);
-      kernels::batch_norm_backward_x(y, x, statistics, one, dw, db, bits, 1e-5);
+      kernels::batch_norm_backward_x(y, x, norm, dw, db, bits);
       EXPECT_EQ(queued(), 1);
     }
 }
@@ -187,7 +191,7 @@ TEST_P(Norm, GoesToALibraryAsAWhole) {
     const Tensor one = full({channels}, 1, precise(dtype), Device::cuda), dw = clone(one),
                  db = clone(one);
     const auto pass = kernels::batch_norm_training(x, one, one, x, true, 1e-5, {}, slot);
-    pass.backward(x, x, x, pass.statistics, one, pass.bits, 1e-5, true, dw, db, slot);
+    pass.backward(x, x, x, {pass.statistics, one, one, 1e-5}, pass.bits, true, dw, db, slot);
     return calls.value() - before;
   };
   const KernelOptions asked{.vendor = true, .algorithm = "cudnn"};
@@ -219,8 +223,8 @@ Pass pass_of(const Job& job, bool relu, const char* algorithm = nullptr) {
                                               1e-5, {}, slot);
   const int64_t between = launches.value();
   const auto [dx, dresidual] =
-      pass.forward.backward(dy, more, x, pass.forward.statistics, weight, pass.forward.bits, 1e-5,
-                            relu, pass.dw, pass.db, slot);
+      pass.forward.backward(dy, more, x, {pass.forward.statistics, weight, bias, 1e-5},
+                            pass.forward.bits, relu, pass.dw, pass.db, slot);
   pass.dx = dx, pass.dresidual = dresidual;
   pass.launches[0] = between - before, pass.launches[1] = launches.value() - between;
   return pass;
@@ -258,8 +262,8 @@ void expect_on_chip(const Shape& shape, DType dtype, bool relu) {
   const Answer streamed = answer(job_, relu, got.forward.statistics);
   expect_close(on_cpu(streamed), answer_of(got), dtype);
   if (!relu) return;
-  const auto [y, bits] = kernels::batch_norm(job_.x, got.forward.statistics, job_.weight, job_.bias,
-                                             job_.residual, true, 1e-5);
+  const auto [y, bits] = kernels::batch_norm(
+      job_.x, {got.forward.statistics, job_.weight, job_.bias, 1e-5}, job_.residual, NormAct::relu);
   EXPECT_EQ(difference(to(Device::cpu, bits), got.forward.bits), 0);
 }
 
@@ -412,11 +416,11 @@ TEST_P(Norm, OfTwoInputsIsTheSumOfTheirNorms) {
         SCOPED_TRACE(cat(dtype, " ", shape, " ", format.name));
         const Job job = on_device(job_of(shape, dtype), dtype, format);
         const Tensor &a = job.x, &b = job.residual, &w = job.weight, &bias = job.bias;
-        const Tensor sa = kernels::channel_statistics(a, {}),
-                     sb = kernels::channel_statistics(b, {});
-        const auto got = kernels::batch_norms(a, sa, w, bias, 1e-5, b, sb, bias, w, 1e-3);
-        const Tensor residual = kernels::batch_norm(b, sb, bias, w, {}, false, 1e-3).y;
-        const auto want = kernels::batch_norm(a, sa, w, bias, residual, true, 1e-5);
+        const kernels::Normalization of_a{kernels::channel_statistics(a, {}), w, bias, 1e-5},
+            of_b{kernels::channel_statistics(b, {}), bias, w, 1e-3};
+        const auto got = kernels::batch_norms(a, of_a, b, of_b);
+        const Tensor residual = kernels::batch_norm(b, of_b, {}, NormAct::none).y;
+        const auto want = kernels::batch_norm(a, of_a, residual, NormAct::relu);
         EXPECT_EQ(difference(to(Device::cpu, want.y), got.y), 0);
         EXPECT_EQ(difference(to(Device::cpu, want.bits), got.bits), 0);
       }
@@ -428,15 +432,14 @@ TEST_P(Norm, OfNothing) {
     const Tensor x(shape, DType::f32, Device::cuda);
     const Tensor one = full({4}, 1, DType::f32, Device::cuda), dw = clone(one), db = clone(one);
     const Tensor statistics = full({2, 4}, 1, DType::f32, Device::cuda);
-    const auto [y, bits] = kernels::batch_norm(x, statistics, one, one, {}, true, 1e-5);
+    const kernels::Normalization norm{statistics, one, one, 1e-5};
+    const auto [y, bits] = kernels::batch_norm(x, norm, {}, NormAct::relu);
     EXPECT_EQ(y.shape(), shape);
-    const auto [g, mask] =
-        kernels::batch_norm_backward_w(y, y, x, statistics, bits, 1e-5, true, dw, db);
+    const auto [g, mask] = kernels::batch_norm_backward_w(y, y, x, norm, bits, false, true, dw, db);
     EXPECT_EQ(g.shape(), shape);
     EXPECT_EQ(difference(zeros({4}, DType::f64), dw), 0);
     EXPECT_EQ(difference(zeros({4}, DType::f64), db), 0);
-    EXPECT_EQ(kernels::batch_norm_backward_x(g, x, statistics, one, {}, {}, mask, 1e-5).shape(),
-              shape);
+    EXPECT_EQ(kernels::batch_norm_backward_x(g, x, norm, {}, {}, mask).shape(), shape);
   }
 }
 

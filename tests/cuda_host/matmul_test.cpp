@@ -129,7 +129,7 @@ TEST_P(TiledProduct, LinearBackwardOfASmallLayer) {
       }
 }
 
-// Rows are summed 8 at a time; from 1025 on they are split into groups.
+// From one row and column to many rows.
 TEST_P(TiledProduct, SumsOfRows) {
   for (const Shape& shape :
        {Shape{1, 1}, {7, 31}, {9, 33}, {64, 120}, {1024, 3}, {1025, 3}, {1600, 40}})

@@ -7,7 +7,6 @@
 #include <fstream>
 #include "core/base/trace.h"
 #include "ops/vendor/nvrtc.h"
-#include "ops/vendor/nvrtc_pointwise.h"
 #include "tests/place.h"
 
 using namespace bellows;

@@ -28,7 +28,28 @@ TEST(Bucketize, RefusesBoundariesOutOfOrder) {
       testing::ThrowsMessage<Error>("bucketize: the 2 boundaries are not in ascending order"));
 }
 
-TEST(QuantileLevels, LoopAndOpAgreeOnRandomValuesTiesAndNaN) {
+// Under amp, the layer before may give 16 bits. Neither bf16 nor f16 holds every index.
+TEST(Bucketize, CountsExactlyInSixteenBits) {
+  Tensor edges({5000}, DType::f32);
+  for (int i = 0; i < 5000; ++i) edges.data<float>()[i] = float(i) - 0.5f;
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    const Tensor x = cast(tensor_of<float>({-1, 3, 300, 4096}, {4}), dtype);
+    EXPECT_THAT(bucketize(x, edges).data<int64_t>(), ElementsAre(0, 4, 301, 4097)) << dtype;
+  }
+}
+
+TEST(QuantileLevels, LoopAndOpAgreeInSixteenBits) {
+  const Tensor edges = tensor_of<float>({-1, 0, 0.5}, {3});
+  for (const DType dtype : {DType::bf16, DType::f16})
+    for (const Impl impl : {Impl::composed, Impl::fused}) {
+      const Tensor x = cast(tensor_of<float>({-2, -1, 0.25, 0.5, 0.75, NAN}, {6}), dtype);
+      const Tensor levels = quantile_levels(x, edges, impl);
+      EXPECT_EQ(levels.dtype(), dtype);
+      EXPECT_THAT(cast(levels, DType::f32).data<float>(), ElementsAre(0, 0, 2, 2, 3, 3)) << dtype;
+    }
+}
+
+TEST(QuantileLevels, LoopAndOpAgreeOnOnRandomValuesTiesAndNaN) {
   const Tensor edges = tensor_of<float>({-1, -0.25, 0, 0.5, 1.5}, {5});
   Tensor x({1000}, DType::f32);
   fill_normal(x, 0, 1, {.seed = 3});

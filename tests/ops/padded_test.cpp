@@ -1,4 +1,5 @@
 // Padded products: the same values and shapes, and their cost.
+#include "ops/matmul/padded.h"
 #include <gtest/gtest.h>
 #include "autograd/amp.h"
 #include "autograd/backward.h"
@@ -8,8 +9,9 @@
 #include "core/tensor/foreach.h"
 #include "core/tensor/rng.h"
 #include "ops/base/op.h"
-#include "ops/conv/padded_conv2d.h"
+#include "ops/conv/conv2d.h"
 #include "ops/cross_entropy.h"
+#include "ops/matmul/linear.h"
 
 using namespace bellows;
 
@@ -102,7 +104,9 @@ TEST(Padded, KeepsTheCopyOfAWeightUntilItIsWritten) {
   const Tensor w = cast(normal({10, 8}, 2), DType::bf16);
   Slot slot;
   Tensor y;
-  const auto run = [&] { y = padded::linear(x, w, Tensor(), Activation::none, slot); };
+  const auto run = [&] {
+    y = padded::forward(kernels::linear, x, w, Tensor(), Activation::none, slot);
+  };
   const int64_t cut = 3 * 10 * 2;
   EXPECT_EQ(moved(run).bytes, 16 * 8 * 2 + cut);
   EXPECT_EQ(moved(run).bytes, cut);
@@ -110,7 +114,7 @@ TEST(Padded, KeepsTheCopyOfAWeightUntilItIsWritten) {
   copy_into(w, cast(normal({10, 8}, 3), DType::bf16));
   run();
   Slot fresh;
-  expect_near(padded::linear(x, w, Tensor(), Activation::none, fresh), y, 0);
+  expect_near(padded::forward(kernels::linear, x, w, Tensor(), Activation::none, fresh), y, 0);
   EXPECT_NE(before.ptr<Bf16>()[0], y.ptr<Bf16>()[0]);
 }
 
@@ -127,8 +131,9 @@ TEST(Padded, FindsZerosWhereTheyLie) {
     Tensor y, dw({5, 3, 3, 3}, DType::bf16);
     const auto run = [&](const Tensor& images) {
       return moved([&] {
-        y = padded::conv2d(images, w, Tensor(), {}, slot);
-        padded::conv2d_backward_w(y, images, dw, Tensor(), {}, slot);
+        y = padded::forward(kernels::conv2d, images, w, Tensor(), Conv2dOptions(), slot);
+        padded::backward_w(kernels::conv2d_backward_w, y, images, dw, Tensor(), Conv2dOptions(),
+                           slot);
       });
     };
     run(values);
@@ -150,6 +155,6 @@ TEST(Padded, KeepsTheFormatOfImages) {
   const Tensor x = contiguous(cast(normal({2, 3, 6, 6}, 1), DType::bf16), kNHWC);
   const Tensor w = contiguous(cast(normal({5, 3, 3, 3}, 2), DType::bf16), kNHWC);
   Slot slot;
-  const Tensor y = padded::conv2d(x, w, Tensor(), {}, slot);
+  const Tensor y = padded::forward(kernels::conv2d, x, w, Tensor(), Conv2dOptions(), slot);
   EXPECT_TRUE(y.is_contiguous(kNHWC)) << y.strides();
 }

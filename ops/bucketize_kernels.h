@@ -1,0 +1,47 @@
+// Kernels of bucketize and in_level for one device: that of the map_into() which was included
+// before, as in ops/elementwise_kernels.h.
+#pragma once
+#include "core/tensor/copy.h"
+#include "ops/base/maths.h"
+#include "ops/bucketize.h"
+
+namespace bellows {
+
+namespace {
+
+struct Bucket {
+  const double* edges = nullptr;
+  int64_t n_edges = 0;
+  template <class A> FORMULA A operator()(A x) const {
+    return A(kernels::bucket_of(double(x), edges, n_edges));
+  }
+};
+struct InLevel {
+  int64_t level;
+  const double* edges = nullptr;
+  int64_t n_edges = 0;
+  template <class A> FORMULA A operator()(A x) const {
+    return kernels::is_in_level(double(x), edges, n_edges, level) ? A(level) : A(0);
+  }
+};
+
+template <class F> Tensor by_edges(const Tensor& x, const Tensor& boundaries, F formula) {
+  const Tensor edges = cast(contiguous(boundaries), DType::f64), y = empty_like(x);
+  formula.edges = edges.ptr<double>(), formula.n_edges = edges.numel();
+  visit_stored(x.dtype(), [&]<class T>(T) { map_into<T>(y, {&x}, formula); });
+  return y;
+}
+
+bool add_kernels(Device device, const char* file = __builtin_FILE()) {
+  const auto bucketize = [](const Tensor& x, const Tensor& boundaries) {
+    return by_edges(x, boundaries, Bucket());
+  };
+  const auto in_level = [](const Tensor& x, const Tensor& boundaries, int64_t level) {
+    return by_edges(x, boundaries, InLevel{level});
+  };
+  return kernels::bucketize.on(device, bucketize, file) &&
+         kernels::in_level.on(device, in_level, file);
+}
+
+}  // namespace
+}  // namespace bellows
