@@ -41,7 +41,7 @@ static Tensor words_of(const StepState& state) {
 }
 
 void DataParallel::send_parameters(DeviceStepState& state) const {
-  std::vector<WorkPtr> works;
+  std::vector<Work> works;
   for (const auto& [name, tensor] : parameters_) {
     const Tensor values = flat(tensor.detach());
     works.push_back(group_.broadcast(values, 0, name));
@@ -51,7 +51,7 @@ void DataParallel::send_parameters(DeviceStepState& state) const {
   const Tensor words = to(state.device(), words_of(state.read()));
   works.push_back(group_.broadcast(words, 0, "step state"));
   count_wait([&] {
-    for (const WorkPtr& work : works) work->wait();
+    for (const Work& work : works) work.wait();
   });
   StepState now;
   std::memcpy(&now, to(Device::cpu, words).bytes(), sizeof(now));

@@ -127,7 +127,7 @@ void Reducer::send(Bucket& bucket) {
 }
 
 void Reducer::receive(Bucket& bucket) {
-  count_wait([&] { std::exchange(bucket.work, {})->wait(); });
+  count_wait([&] { std::exchange(bucket.work, {}).wait(); });
   if (bucket.wire.defined()) copy_into(bucket.values, bucket.wire);
   for (const size_t i : bucket.members) {
     Parameter& p = parameters_[i];
@@ -197,7 +197,7 @@ void Reducer::rebuild() {
     if (!parameters_[i].recorded) ready_order_.push_back(i);
   const Tensor order = tensor_of(std::vector<int64_t>(ready_order_.begin(), ready_order_.end()),
                                  {std::ssize(ready_order_)}, parameters_.front().leaf.device());
-  group_.broadcast(order, 0, "order of readiness")->wait();
+  group_.broadcast(order, 0, "order of readiness").wait();
   const Tensor known = to(Device::cpu, order);
   std::ranges::copy(known.data<int64_t>(), order_.begin());
   make_buckets();

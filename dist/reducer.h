@@ -92,7 +92,7 @@ class Reducer {
     size_t missing;               // gradients that are not ready
     Tensor values;                // rank 1
     Tensor wire = {};             // the values in bf16; undefined: not compressed
-    WorkPtr work = {};            // on its way
+    Work work = {};               // on its way
   };
 
   void make_buckets();

@@ -59,7 +59,7 @@ void reduce(const Place& place, const GroupContext& context) {
   for (;;) {
     ++group->step;
     try {
-      group->all_reduce(t, Reduction::mean, "bucket 3")->wait();
+      group->all_reduce(t, Reduction::mean, "bucket 3").wait();
     } catch (const Error& failed) {
       write("error", failed.what());
       throw;
@@ -91,15 +91,15 @@ std::string results_of(ProcessGroup& group) {
         return t;
       };
       const Tensor sum = values(n), mean = values(n), mine = values(n), all = values(n * world);
-      std::vector<WorkPtr> works;
+      std::vector<Work> works;
       works.push_back(group.all_reduce(sum, Reduction::sum, "sum"));
       if (dtype != DType::i64) works.push_back(group.all_reduce(mean, Reduction::mean, "mean"));
       works.push_back(group.all_gather(mine, all, "gathered"));
-      for (const WorkPtr& work : works) work->wait();
+      for (const Work& work : works) work.wait();
       for (const Tensor& t : {sum, mean, all}) add(t);
       for (int root = 0; root < world; ++root) {
         const Tensor t = values(n), parts = values(n * world);
-        group.broadcast(t, root, "root's")->wait();
+        group.broadcast(t, root, "root's").wait();
         add(t);
         group.gather(mine, parts, root, "at the root");
         if (group.rank() == root) add(parts);

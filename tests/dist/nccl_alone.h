@@ -38,11 +38,11 @@ struct NcclUpdate {
   void run() const {
     copy_into(a, x);
     scale_each(Tensors{a}, 2);
-    const WorkPtr first = alone.group->all_reduce(a, Reduction::mean, "a");
+    const Work first = alone.group->all_reduce(a, Reduction::mean, "a");
     copy_into(b, x);
-    const WorkPtr second = alone.group->all_reduce(b, Reduction::mean, "b");
-    first->wait();
-    second->wait();
+    const Work second = alone.group->all_reduce(b, Reduction::mean, "b");
+    first.wait();
+    second.wait();
     scale_each(Tensors{a}, 10);
     copy_into(x, a);
   }
