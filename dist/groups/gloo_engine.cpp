@@ -1,5 +1,4 @@
 #include "dist/groups/gloo_engine.h"
-#include "dist/groups/collective_check.h"
 
 namespace bellows {
 

@@ -2,7 +2,6 @@
 #include "core/config/visitor.h"
 #include "core/device/graph.h"
 #include "core/tensor/foreach.h"
-#include "dist/groups/collective_check.h"
 #include "dist/groups/nccl_watch.h"
 
 namespace bellows {
