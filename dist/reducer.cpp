@@ -191,8 +191,8 @@ void Reducer::return_gradients() {
     count_wait([&] { group_.gather(mine, all, 0, p.name); });
     count_root_bytes(group_, mine.nbytes());
     if (!root) continue;
-    for (int rank = 1; rank < world; ++rank) add_into(mine, all.view({n}, {1}, rank * n));
-    scale_each({&mine, 1}, 1.0 / world);
+    fill(mine, 0);
+    for (int r = 0; r < world; ++r) add_into(mine, all.view({n}, {1}, r * n), 1.0 / world);
   }
 }
 

@@ -55,9 +55,9 @@ TEST_P(CollectivesOnDevice, FollowTheWorkSoFarAndPrecedeLaterWork) {
       fill(b, 10 + group.rank());
       const Work second = group.all_reduce(b, Reduction::mean, "b");
       first.wait();
-      scale_each(Tensors{a}, 3);
+      add_into(a, a, 2);
       second.wait();
-      scale_each(Tensors{b}, 2);
+      add_into(b, b);
       EXPECT_EQ(at(a, 49), 3);
       EXPECT_EQ(at(b, 59), 21);
     }));
