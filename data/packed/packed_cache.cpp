@@ -4,7 +4,7 @@
 #include <mutex>
 #include "core/base/crc32c.h"
 #include "core/base/disk_cache.h"
-#include "core/base/file_lock.h"
+#include "core/base/file.h"
 #include "core/base/output.h"
 #include "core/base/plural.h"
 #include "core/base/trace.h"

@@ -5,7 +5,7 @@
 #include <unistd.h>
 #include <csignal>
 #include <thread>
-#include "core/base/file_lock.h"
+#include "core/base/file.h"
 #include "core/base/trace.h"
 #include "core/config/values.h"
 #include "data/loader/loader.h"
