@@ -9,9 +9,20 @@
 
 namespace bellows {
 
+void count_root_bytes(const ProcessGroup& group, size_t bytes) {
+  if (group.rank() == 0) trace::count<"dist.root_bytes">(int64_t(bytes) * (group.world() - 1));
+}
+
+// Calls wait(), which waits for the other ranks, and adds its time to dist.exposed_wait_ns.
+static void count_wait(const std::function<void()>& wait) {
+  const int64_t begin = trace::now_ns();
+  wait();
+  trace::count<"dist.exposed_wait_ns">(trace::now_ns() - begin);
+}
+
 Reducer::Reducer(ProcessGroup& group, const DistOptions& options, const NamedTensors& parameters,
                  const NamedTensors& buffers)
-    : group_(group), options_(options) {
+    : group_(group), options_(options), dp_(!options.ddp && group.world() > 1) {
   for (const auto& [name, leaf] : parameters) {
     order_.insert(order_.begin(), parameters_.size());
     parameters_.push_back({name, leaf});
@@ -19,10 +30,7 @@ Reducer::Reducer(ProcessGroup& group, const DistOptions& options, const NamedTen
   if (alone()) return;
   broadcast_from_root(group, parameters);
   broadcast_from_root(group, buffers);
-  if (!options.ddp && group.world() > 1) {
-    dp_.emplace(group, parameters);
-    return;
-  }
+  if (dp_) return;
   make_buckets();
   for (size_t i = 0; i < parameters_.size(); ++i)
     on_grad_ready(parameters_[i].leaf, [this, i](const Tensor&) { ready(i); });
@@ -127,7 +135,7 @@ void Reducer::send(Bucket& bucket) {
 }
 
 void Reducer::receive(Bucket& bucket) {
-  count_wait([&] { std::exchange(bucket.work, {})->wait(); });
+  count_wait([&] { std::exchange(bucket.work, {}).wait(); });
   if (bucket.wire.defined()) copy_into(bucket.values, bucket.wire);
   for (const size_t i : bucket.members) {
     Parameter& p = parameters_[i];
@@ -172,10 +180,26 @@ void Reducer::fill_missing() {
   note_unused();
 }
 
+// Collects all gradients on rank 0 and averages them there.
+void Reducer::return_gradients() {
+  const int world = group_.world();
+  for (const Parameter& p : parameters_) {
+    const Tensor mine = flat(leaf_of(p.leaf).grad);
+    const int64_t n = mine.numel();
+    const bool root = group_.rank() == 0;
+    const Tensor all = root ? Tensor({world * n}, mine.dtype(), mine.device()) : Tensor();
+    count_wait([&] { group_.gather(mine, all, 0, p.name); });
+    count_root_bytes(group_, mine.nbytes());
+    if (!root) continue;
+    fill(mine, 0);
+    for (int r = 0; r < world; ++r) add_into(mine, all.view({n}, {1}, r * n), 1.0 / world);
+  }
+}
+
 bool Reducer::wait() {
   if (dp_ || alone()) {
     fill_missing();
-    if (dp_) dp_->return_gradients();
+    if (dp_) return_gradients();
     return group_.rank() == 0;
   }
   finish_round();
@@ -186,7 +210,14 @@ bool Reducer::wait() {
 }
 
 void Reducer::end_update(DeviceStepState& state) {
-  if (dp_) dp_->send_parameters(state);
+  if (!dp_) return;
+  NamedTensors sent;
+  for (const Parameter& p : parameters_) {
+    sent.push_back({p.name, p.leaf});
+    count_root_bytes(group_, p.leaf.nbytes());
+  }
+  sent.push_back({"step state", state.tensor()});
+  count_wait([&] { broadcast_from_root(group_, sent); });
 }
 
 // Gradients of this update stay in the old buckets until they are dropped; those that zero_grad()
@@ -197,7 +228,7 @@ void Reducer::rebuild() {
     if (!parameters_[i].recorded) ready_order_.push_back(i);
   const Tensor order = tensor_of(std::vector<int64_t>(ready_order_.begin(), ready_order_.end()),
                                  {std::ssize(ready_order_)}, parameters_.front().leaf.device());
-  group_.broadcast(order, 0, "order of readiness")->wait();
+  group_.broadcast(order, 0, "order of readiness").wait();
   const Tensor known = to(Device::cpu, order);
   std::ranges::copy(known.data<int64_t>(), order_.begin());
   make_buckets();

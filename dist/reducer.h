@@ -1,22 +1,26 @@
 // Reducer: averages gradients over the ranks of a ProcessGroup, like PyTorch's
 // DistributedDataParallel.
 #pragma once
-#include <optional>
 #include <string>
 #include <vector>
+#include "core/tensor/step_state.h"
 #include "core/tensor/tensor.h"
 #include "dist/buckets.h"
-#include "dist/data_parallel.h"
 #include "dist/groups/process_group.h"
 
 namespace bellows {
+
+// Adds bytes that rank 0 sends to or receives from each of the other ranks to the counter
+// dist.root_bytes. Call on every rank; rank 0 counts.
+void count_root_bytes(const ProcessGroup& group, size_t bytes);
 
 // Gradients travel in buckets (dist/buckets.h), which leave in ascending order on every rank. With
 // options.overlap a bucket leaves during backward: as soon as its last gradient is final and the
 // bucket before it has left. In a world of one rank there are no hooks, copies or waits, except
 // with nccl; only missing gradients are set to zero. With nccl the streams wait for buckets, not
-// the host, so a graph can capture an update after the first one. Without options.ddp gradients go
-// to rank 0, which updates alone (dist/data_parallel.h). For the compute thread only.
+// the host, so a graph can capture an update after the first one. Without options.ddp (dp),
+// gradients go to rank 0, which updates alone, as the first device of PyTorch's DataParallel does.
+// For the compute thread only.
 //
 // Counters: dist.buckets (sent), dist.bucketed_grads (gradients sent in a bucket with others),
 // dist.early_buckets (sent before wait()), dist.view_grads (gradients stored in their bucket),
@@ -92,7 +96,7 @@ class Reducer {
     size_t missing;               // gradients that are not ready
     Tensor values;                // rank 1
     Tensor wire = {};             // the values in bf16; undefined: not compressed
-    WorkPtr work = {};            // on its way
+    Work work = {};               // on its way
   };
 
   void make_buckets();
@@ -104,11 +108,12 @@ class Reducer {
   bool alone() const { return group_.world() == 1 && !group_.on_streams(); }
   void fill_missing();
   void note_unused();
+  void return_gradients();
   void rebuild();
 
   ProcessGroup& group_;
   const DistOptions options_;
-  std::optional<DataParallel> dp_;  // without options.ddp
+  const bool dp_;  // without options.ddp
   std::vector<Parameter> parameters_;
   std::vector<size_t> order_;        // order of parameters in buckets
   std::vector<size_t> ready_order_;  // order of readiness in the first update

@@ -332,19 +332,6 @@ Config make_config(const std::vector<Values>& sources) {
   return config;
 }
 
-namespace {
-// Prints the options that a user may set. Options owned by toggles are omitted.
-class PrintUnowned : public Print {
- public:
-  using Print::Print;
-
- protected:
-  void option(const std::string& key, const Option& option, const char* help) override {
-    if (!option_owners().contains(key)) Print::option(key, option, help);
-  }
-};
-}  // namespace
-
 // A toggle that was turned off here, because ranks or a GPU are missing, is not off for a run that
 // has them: it keeps the value that the user set, or none.
 static std::string print_toggle(const Config& config, const std::string& name, const Value& value) {
@@ -357,10 +344,13 @@ static std::string print_toggle(const Config& config, const std::string& name, c
 }
 
 std::string print_config(const Config& config) {
-  PrintUnowned options(config.origins);
+  Listing options;
   Plan plan = config.options;
   visit(options, plan);
-  std::string text = options.text() + "toggles:\n";
+  std::erase_if(options.lines, [](const Listing::Line& line) {  // which toggles set
+    return option_owners().contains(line.key) && !line.empty_list();
+  });
+  std::string text = yaml_of(options, config.origins) + "toggles:\n";
   text += fmt::format("{:<38}  # for those without a value\n", "  preset: " + config.preset);
   for (const auto& [name, value] : config.toggles) text += print_toggle(config, name, value);
   const Values effective = dump(config.plan);

@@ -35,10 +35,6 @@ static Task add_to(const Setup& s) {
   const Tensor sum = s.normal({s.n}), t = s.normal({s.n});
   return work({sum, sum, t}, [=] { return add_into(sum, t), Outputs{}; });
 }
-static Task scale(const Setup& s) {
-  const Tensor t = s.normal({s.n});
-  return work({t, t}, [=] { return scale_each({&t, 1}, 1 + 1e-7), Outputs{}; });
-}
 static Task norm(const Setup& s) {
   const Tensor t = s.normal({s.n});
   return work({t}, [=] { return Outputs{norm_of({&t, 1})}; });
@@ -72,7 +68,6 @@ static const AddCases cases{
      [](const Setup& s) { return written(s, [](auto& t) { fill_normal(t, 0, 1, {}); }); }},
     {"randperm", "; order", permutation},
     {"add_into", "sum, x; sum", add_to},
-    {"scale_each", "x; x", scale},
     {"norm_of", "x;", norm},
     {"index_select rows of 64", "x, index; y", select_rows},
     {"gather in rows of 64", "x, index; y", gather_in_rows},

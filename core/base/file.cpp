@@ -8,9 +8,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <mutex>
 #include <set>
 #include <system_error>
+#include <thread>
 #include "core/base/crc32c.h"
 
 namespace bellows {
@@ -321,6 +323,39 @@ LineWriter::LineWriter(const Path& path)
 void LineWriter::write(std::string line) {
   line += '\n';
   write_all(descriptor_, path_, bytes_of(line));
+}
+
+FileLock::FileLock(const Path& path) : path_(path), file_(open_own_file(path, O_RDWR)) {}
+
+bool FileLock::try_take() {
+  if (!try_lock(file_.get())) {
+    if (errno == EWOULDBLOCK) return false;
+    fail_call(Exit::storage, path_, "flock", "");
+  }
+  char host[256] = {};
+  gethostname(host, sizeof host - 1);
+  const std::string owner = cat("process ", getpid(), " on ", host);
+  const auto size = static_cast<ssize_t>(owner.size());
+  if (ftruncate(file_.get(), 0) != 0 || pwrite(file_.get(), owner.data(), owner.size(), 0) != size)
+    fail_call(Exit::storage, path_, "write", "");
+  return true;
+}
+
+// Polls, because flock() has no timeout.
+bool FileLock::take_within(double seconds) {
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  while (!try_take()) {
+    if (Clock::now() >= end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return true;
+}
+
+std::string FileLock::owner() const {
+  char text[128];
+  const ssize_t size = pread(file_.get(), text, sizeof text, 0);
+  return size > 0 ? printable({text, static_cast<size_t>(size)}) : "another process";
 }
 
 }  // namespace bellows

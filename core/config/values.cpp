@@ -146,13 +146,26 @@ void note_origins(Values& now, const Values& before, const Values& source) {
   }
 }
 
-void Dump::option(const std::string& key, const Option& option, const char*) {
-  INVARIANT(values.emplace(key, Value{option.text}).second, key, " is the key of two options");
+void Listing::option(const std::string& key, const Option& option, const char* help) {
+  lines.push_back({key, option.text, option.accepts, help});
 }
 
-std::optional<size_t> Dump::list_size(const std::string& key, size_t now, const char*) {
-  if (now == 0) values.emplace(key, Value{"[]"});
-  return {};
+std::optional<size_t> Listing::list_size(const std::string& key, size_t now, const char* help) {
+  if (now > 0) return {};
+  lines.push_back({key, "[]", kList, help});
+  return items_ ? std::optional<size_t>(1) : std::nullopt;
+}
+
+std::string Listing::Line::described() const {
+  return cat(text, text.empty() ? "(" : " (", accepts, "): ", help);
+}
+
+Values values_of(const Listing& listing) {
+  Values values;
+  for (const Listing::Line& line : listing.lines)
+    INVARIANT(values.emplace(line.key, Value{line.text}).second, line.key,
+              " is the key of two options");
+  return values;
 }
 
 std::string yaml(const std::string& text) {
@@ -173,15 +186,6 @@ std::string yaml(const std::string& text) {
   return quoted + "\"";
 }
 
-void Print::option(const std::string& key, const Option& option, const char*) {
-  lines_.emplace_back(key, yaml(option.text));
-}
-
-std::optional<size_t> Print::list_size(const std::string& key, size_t now, const char*) {
-  if (now == 0) lines_.emplace_back(key, "[]");
-  return {};
-}
-
 static std::vector<std::string> split(const std::string& key) {
   std::vector<std::string> words;
   std::istringstream in(key);
@@ -191,15 +195,16 @@ static std::vector<std::string> split(const std::string& key) {
 
 // Each line opens those of its maps that the previous line had not opened. A word of digits is a
 // list item, whose first key follows the dash.
-std::string Print::text() const {
+std::string yaml_of(const Listing& listing, const Values& origins) {
+  const std::vector<Listing::Line>& lines = listing.lines;
   std::string text;
   std::vector<std::string> open;
   const auto is_item = [](const std::string& word) {
     return word.find_first_not_of("0123456789") == std::string::npos;
   };
-  for (size_t n = 0; n < lines_.size(); ++n) {
-    const auto& [key, value] = lines_[n];
-    if (n + 1 < lines_.size() && lines_[n + 1].first.starts_with(key + ".")) continue;
+  for (size_t n = 0; n < lines.size(); ++n) {
+    const std::string& key = lines[n].key;
+    if (n + 1 < lines.size() && lines[n + 1].key.starts_with(key + ".")) continue;
     const std::vector<std::string> words = split(key);
     const size_t known = std::ranges::mismatch(words, open).in1 - words.begin();
     std::string line(2 * known, ' ');
@@ -209,25 +214,15 @@ std::string Print::text() const {
       line += item ? "- " : words[i] + ":";
       if (!item && !last) line.append("\n").append(2 * (i + 1), ' ');
     }
-    const auto from = origins_.find(key);
-    line += (line.ends_with(' ') ? "" : " ") + value;
+    const auto from = origins.find(key);
+    line += line.ends_with(' ') ? "" : " ";
+    line += lines[n].empty_list() ? lines[n].text : yaml(lines[n].text);
     const size_t start = line.rfind('\n') + 1;
     text += line.substr(0, start) + fmt::format("{:<38}", line.substr(start)) + "  # " +
-            (from == origins_.end() ? "default" : from->second.origin) + "\n";
+            (from == origins.end() ? "default" : from->second.origin) + "\n";
     open = words;
   }
   return text;
-}
-
-void Describe::option(const std::string& key, const Option& option, const char* help) {
-  const std::string value = option.text.empty() ? "" : option.text + " ";
-  lines.push_back({key, cat(value, "(", option.accepts, "): ", help)});
-}
-
-std::optional<size_t> Describe::list_size(const std::string& key, size_t now, const char* help) {
-  if (now > 0) return {};
-  lines.push_back({key, cat("[] (a list): ", help)});
-  return 1;
 }
 
 }  // namespace bellows

@@ -44,52 +44,39 @@ class Load : public Visitor {
   std::set<std::string> used_;                // keys of the source that an option has read
 };
 
-// Collects the values of all options.
-class Dump : public Visitor {
+// Lists all options in the order of the visit. With `items`, an empty list shows the options of an
+// item.
+class Listing : public Visitor {
  public:
-  Values values;
-
- protected:
-  void option(const std::string& key, const Option& option, const char* help) override;
-  std::optional<size_t> list_size(const std::string& key, size_t now, const char* help) override;
-};
-
-// Prints nested YAML in the order of the visit, each value followed by its origin. Loading it gives
-// the same values. `origins` must outlive it.
-class Print : public Visitor {
- public:
-  explicit Print(const Values& origins) : origins_(origins) {}
-  std::string text() const;
+  struct Line {
+    std::string key, text, accepts, help;  // "width", "64", "a whole number >= 1", "channels"
+    bool empty_list() const { return accepts == kList; }  // then the text is "[]"
+    std::string described() const;                        // "64 (a whole number >= 1): channels"
+  };
+  explicit Listing(bool items = false) : items_(items) {}
+  std::vector<Line> lines;
 
  protected:
   void option(const std::string& key, const Option& option, const char* help) override;
   std::optional<size_t> list_size(const std::string& key, size_t now, const char* help) override;
 
  private:
-  const Values& origins_;
-  std::vector<std::pair<std::string, std::string>> lines_;  // key, and its value in YAML
+  static constexpr const char* kList = "a list";
+  const bool items_;
 };
 
-// Describes each option, in the order of the visit. An empty list shows the options of an item.
-class Describe : public Visitor {
- public:
-  struct Line {
-    std::string key, text;  // "width", "64 (a whole number >= 1): channels of the first stage"
-  };
-  std::vector<Line> lines;
-
- protected:
-  void option(const std::string& key, const Option& option, const char* help) override;
-  std::optional<size_t> list_size(const std::string& key, size_t now, const char* help) override;
-};
+Values values_of(const Listing& listing);
+// Returns nested YAML in the order of the lines, each value followed by its origin. Loading it
+// gives the same values.
+std::string yaml_of(const Listing& listing, const Values& origins);
 
 // Returns the text as a YAML scalar: plain if it reads back unchanged, else in double quotes.
 std::string yaml(const std::string& text);
 
 template <class Options> Values dump(Options options) {
-  Dump visitor;
-  visit(visitor, options);
-  return visitor.values;
+  Listing listing;
+  visit(listing, options);
+  return values_of(listing);
 }
 
 template <class Options>
@@ -113,9 +100,9 @@ void load_onto(Options& options, Values& origins, const Values& source, const Ke
 }
 
 template <class Options> std::string print(Options options, const Values& origins) {
-  Print visitor(origins);
-  visit(visitor, options);
-  return visitor.text();
+  Listing listing;
+  visit(listing, options);
+  return yaml_of(listing, origins);
 }
 
 }  // namespace bellows

@@ -1,11 +1,13 @@
 #include "core/device/affinity.h"
 #include <linux/mempolicy.h>
 #include <omp.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <algorithm>
-#include <cerrno>
+#include <array>
 #include <fstream>
+#include <functional>
 #include <map>
 #include "core/base/check.h"
 #include "core/base/trace.h"
@@ -17,34 +19,24 @@ namespace fs = std::filesystem;
 
 // ---- sets of cores in the system's format
 
-// Consecutive cpu_set_t form one set for machines with more than 1024 processors.
-using CpuSet = std::vector<cpu_set_t>;
-static size_t bytes_of(const CpuSet& set) { return set.size() * sizeof(cpu_set_t); }
+// Consecutive cpu_set_t form one set, of 8192 processors, the most that Linux can have.
+using CpuSet = std::array<cpu_set_t, 8>;
 
-std::vector<int> read_affinity(const AskForCores& ask) {
-  constexpr size_t kMostSets = 1024;
-  for (CpuSet set(1); set.size() <= kMostSets; set.resize(2 * set.size())) {
-    if (ask(bytes_of(set), set.data()) == 0) {
-      std::vector<int> cores;
-      for (int cpu = 0; cpu < int(8 * bytes_of(set)); ++cpu)
-        if (CPU_ISSET_S(cpu, bytes_of(set), set.data())) cores.push_back(cpu);
-      return cores;
-    }
-    if (errno != EINVAL) break;
-  }
-  return {0};
-}
-
+// Returns {0} if the system does not tell.
 static std::vector<int> cores_of_thread() {
-  return read_affinity(
-      [](size_t bytes, cpu_set_t* set) { return sched_getaffinity(0, bytes, set); });
+  CpuSet set{};
+  if (sched_getaffinity(0, sizeof set, set.data()) != 0) return {0};
+  std::vector<int> cores;
+  for (int cpu = 0; cpu < int(8 * sizeof set); ++cpu)
+    if (CPU_ISSET_S(cpu, sizeof set, set.data())) cores.push_back(cpu);
+  return cores;
 }
 
 // Moves this thread to these cores. Returns false if they have gone offline.
 static bool run_on(const std::vector<int>& cores) {
-  CpuSet set(*std::ranges::max_element(cores) / CPU_SETSIZE + 1);
-  for (const int cpu : cores) CPU_SET_S(cpu, bytes_of(set), set.data());
-  return sched_setaffinity(0, bytes_of(set), set.data()) == 0;
+  CpuSet set{};
+  for (const int cpu : cores) CPU_SET_S(cpu, sizeof set, set.data());
+  return sched_setaffinity(0, sizeof set, set.data()) == 0;
 }
 
 // Calls place(thread) on each thread of the OpenMP team, and on workers when they start. Returns

@@ -1,7 +1,5 @@
 // Placement of the process: the cores that its threads run on, and the memory node of its pages.
 #pragma once
-#include <sched.h>
-#include <functional>
 #include "core/device/topology.h"
 
 namespace bellows {
@@ -9,12 +7,6 @@ namespace bellows {
 // Returns the cores that the process may use: those it was started with, or the ones among them
 // that are on its node.
 std::vector<int> process_cores();
-
-// Returns the cores in the set that `ask` fills like sched_getaffinity, which fails with EINVAL
-// while the set is smaller than the system's (more than the C library's 1024 on large machines).
-// Returns {0} on other errors.
-using AskForCores = std::function<int(size_t bytes, cpu_set_t* set)>;
-std::vector<int> read_affinity(const AskForCores& ask);
 
 // Moves the threads of the pool, and threads created later, to the cores of one NUMA node and
 // prefers its memory. Ranks of one machine take the nodes in rotation. Returns the node and

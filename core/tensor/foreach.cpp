@@ -18,11 +18,6 @@ void add_into(const Tensor& sum, const Tensor& t, double factor) {
   sum.raise_version();
   kernels::add_into(sum, t, factor);
 }
-void scale_each(TensorSpan list, double factor) {
-  if (list.empty()) return;
-  for (const Tensor& t : list) t.raise_version();
-  kernels::scale_each(list, factor);
-}
 
 static void check_pairs(const char* op, TensorSpan a, TensorSpan b) {
   CHECK(a.size() == b.size(), op, ": lists of ", a.size(), " and ", b.size(), " tensors");
@@ -78,18 +73,6 @@ static void add_into_cpu(const Tensor& sum, const Tensor& t, double factor) {
   });
 }
 
-static void scale_each_cpu(TensorSpan list, double factor) {
-  for (const Tensor& t : list) {
-    CHECK(t.is_dense(), "scale_each: strides ", t.strides(), " have gaps");
-    visit_stored(t.dtype(), [&]<class T>(T) {
-      T* const t_ = t.ptr<T>();
-      parallel_for(t.numel(), kChunk, [&](int64_t b, int64_t e) {
-        for (int64_t i = b; i < e; ++i) t_[i] = T(Acc<T>(t_[i]) * Acc<T>(factor));
-      });
-    });
-  }
-}
-
 // Calls fn(a, b, n) for chunks of n elements of each pair.
 template <class Fn> static void for_pairs(TensorSpan a, TensorSpan b, const Fn& fn) {
   for (size_t i = 0; i < a.size(); ++i)
@@ -125,7 +108,6 @@ static void norm_of_cpu(TensorSpan list, const Tensor& norm) {
 
 static const bool cpu = kernels::fill.on(Device::cpu, fill_cpu) &&
                         kernels::add_into.on(Device::cpu, add_into_cpu) &&
-                        kernels::scale_each.on(Device::cpu, scale_each_cpu) &&
                         kernels::lerp_each.on(Device::cpu, lerp_each_cpu) &&
                         kernels::swap_each.on(Device::cpu, swap_each_cpu) &&
                         kernels::norm_of.on(Device::cpu, norm_of_cpu);

@@ -30,20 +30,6 @@ static void add_into_cuda(const Tensor& sum, const Tensor& t, double factor) {
 }
 
 // The kernels below take a block of kThreads per chunk (core/tensor/foreach.cuh).
-static __global__ void scale_chunks(const __grid_constant__ Chunks chunks, double factor) {
-  await_predecessor();
-  chunks.visit(blockIdx.x, [&]<class T>(T* t, int64_t n) {
-    const auto scaled = [f = Acc<T>(factor)](int64_t, Acc<T> value) { return value * f; };
-    map_line(t, n, 1, Team{int(blockDim.x)}, scaled, t);
-  });
-}
-
-static void scale_each_cuda(TensorSpan list, double factor) {
-  for_chunks("scale_each", list, [&](const Chunks& chunks) {
-    launch(scale_chunks, {unsigned(chunks.count()), kThreads}, chunks, factor);
-  });
-}
-
 static __global__ void lerp_chunks(const __grid_constant__ Chunks list,
                                    const __grid_constant__ Chunks to, double share,
                                    const StepState* state) {
@@ -90,7 +76,6 @@ static void norm_of_cuda(TensorSpan list, const Tensor& norm) {
 
 static const bool gpu = kernels::fill.on(Device::cuda, fill_cuda) &&
                         kernels::add_into.on(Device::cuda, add_into_cuda) &&
-                        kernels::scale_each.on(Device::cuda, scale_each_cuda) &&
                         kernels::lerp_each.on(Device::cuda, lerp_each_cuda) &&
                         kernels::swap_each.on(Device::cuda, swap_each_cuda) &&
                         kernels::norm_of.on(Device::cuda, norm_of_cuda);

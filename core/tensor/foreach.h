@@ -14,7 +14,6 @@ using TensorSpan = std::span<const Tensor>;
 void fill(const Tensor& t, double value);
 // sum += factor * t, with equal shapes and dtypes. `sum` has t's strides or is contiguous.
 void add_into(const Tensor& sum, const Tensor& t, double factor = 1);
-void scale_each(TensorSpan list, double factor);
 // For two lists whose tensors pair up in shape, dtype and strides. lerp_each: t += share * (to -
 // t), rounded once; does nothing if state->found_inf. swap_each: exchanges the values.
 void lerp_each(TensorSpan list, TensorSpan to, double share, const StepState* state = nullptr);
@@ -40,7 +39,6 @@ namespace kernels {
 inline constinit Kernel<void(const Tensor& t, double value)> fill{"fill"};
 inline constinit Kernel<void(const Tensor& sum, const Tensor& t, double factor)> add_into{
     "add_into"};
-inline constinit Kernel<void(TensorSpan list, double factor)> scale_each{"scale_each"};
 inline constinit Kernel<void(TensorSpan list, TensorSpan to, double share, const StepState* state)>
     lerp_each{"lerp_each"};
 inline constinit Kernel<void(TensorSpan a, TensorSpan b)> swap_each{"swap_each"};

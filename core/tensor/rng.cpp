@@ -30,11 +30,11 @@ Tensor randperm(int64_t n, const RngKey& key, Device device, bool serial) {
 
 void fill_uniform(const Tensor& t, double low, double high, const RngKey& key) {
   t.raise_version();
-  kernels::fill_uniform(t, low, high, key);
+  kernels::fill_random(t, false, low, high - low, key);
 }
 void fill_normal(const Tensor& t, double mean, double deviation, const RngKey& key) {
   t.raise_version();
-  kernels::fill_normal(t, mean, deviation, key);
+  kernels::fill_random(t, true, mean, deviation, key);
 }
 
 // ---- CPU
@@ -56,17 +56,16 @@ static void fill_each_index(const Tensor& t, auto value) {
   });
 }
 
-static void uniform_cpu(const Tensor& t, double low, double high, const RngKey& key) {
+static void random_cpu(const Tensor& t, bool normal, double offset, double scale,
+                       const RngKey& key) {
   const Philox rng(key);
-  fill_each_index(t, [&](int64_t i) { return low + (high - low) * rng.uniform(i); });
-}
-static void normal_cpu(const Tensor& t, double mean, double deviation, const RngKey& key) {
-  const Philox rng(key);
-  fill_each_index(t, [&](int64_t i) { return mean + deviation * rng.normal(i); });
+  if (normal)
+    fill_each_index(t, [&](int64_t i) { return offset + scale * rng.normal(i); });
+  else
+    fill_each_index(t, [&](int64_t i) { return offset + scale * rng.uniform(i); });
 }
 
 static const bool cpu = kernels::randperm.on(Device::cpu, randperm_cpu) &&
-                        kernels::fill_uniform.on(Device::cpu, uniform_cpu) &&
-                        kernels::fill_normal.on(Device::cpu, normal_cpu);
+                        kernels::fill_random.on(Device::cpu, random_cpu);
 
 }  // namespace bellows

@@ -15,34 +15,23 @@ static void randperm_cuda(const Tensor& order, const RngKey& key) {
 }
 
 // Computes in double, as on the CPU, and rounds at the end, so both agree.
-template <class T>
-static __global__ void uniform(T* t, int64_t n, double low, double high, Philox rng) {
+template <class T, bool normal>
+static __global__ void draw(T* t, int64_t n, double offset, double scale, Philox rng) {
   await_predecessor();
   for (int64_t i = thread_index(); i < n; i += thread_count())
-    t[i] = T(Acc<T>(low + (high - low) * rng.uniform(i)));
-}
-template <class T>
-static __global__ void normal(T* t, int64_t n, double mean, double deviation, Philox rng) {
-  await_predecessor();
-  for (int64_t i = thread_index(); i < n; i += thread_count())
-    t[i] = T(Acc<T>(mean + deviation * rng.normal(i)));
+    t[i] = T(Acc<T>(offset + scale * (normal ? rng.normal(i) : rng.uniform(i))));
 }
 
-static void uniform_cuda(const Tensor& t, double low, double high, const RngKey& key) {
-  CHECK(t.is_contiguous(), "fill_uniform: strides ", t.strides(), " are not row-major");
+static void random_cuda(const Tensor& t, bool normal, double offset, double scale,
+                        const RngKey& key) {
+  CHECK(t.is_contiguous(), "fill_random: strides ", t.strides(), " are not row-major");
   visit_stored(t.dtype(), [&]<class T>(T) {
-    launch(uniform<T>, grid_of(t.numel()), t.ptr<T>(), t.numel(), low, high, Philox(key));
-  });
-}
-static void normal_cuda(const Tensor& t, double mean, double deviation, const RngKey& key) {
-  CHECK(t.is_contiguous(), "fill_normal: strides ", t.strides(), " are not row-major");
-  visit_stored(t.dtype(), [&]<class T>(T) {
-    launch(normal<T>, grid_of(t.numel()), t.ptr<T>(), t.numel(), mean, deviation, Philox(key));
+    const auto kernel = normal ? draw<T, true> : draw<T, false>;
+    launch(kernel, grid_of(t.numel()), t.ptr<T>(), t.numel(), offset, scale, Philox(key));
   });
 }
 
 static const bool gpu = kernels::randperm.on(Device::cuda, randperm_cuda) &&
-                        kernels::fill_uniform.on(Device::cuda, uniform_cuda) &&
-                        kernels::fill_normal.on(Device::cuda, normal_cuda);
+                        kernels::fill_random.on(Device::cuda, random_cuda);
 
 }  // namespace bellows

@@ -16,9 +16,9 @@ void fill_normal(const Tensor& t, double mean, double deviation, const RngKey& k
 
 namespace kernels {
 inline constinit Kernel<void(const Tensor& order, const RngKey& key)> randperm{"randperm"};
-inline constinit Kernel<void(const Tensor& t, double low, double high, const RngKey& key)>
-    fill_uniform{"fill_uniform"};
-inline constinit Kernel<void(const Tensor& t, double mean, double deviation, const RngKey& key)>
-    fill_normal{"fill_normal"};
+// offset + scale * random number: normal, or uniform in [0, 1).
+inline constinit Kernel<void(const Tensor& t, bool normal, double offset, double scale,
+                             const RngKey& key)>
+    fill_random{"fill_random"};
 }  // namespace kernels
 }  // namespace bellows

@@ -19,19 +19,22 @@ struct StepState {
   HD int64_t schedule_index() const { return applied + shift; }
 };
 
+static_assert(sizeof(StepState) % sizeof(int64_t) == 0);
+
 // A StepState on a device. The host reads it at log steps only: read() waits for the device.
 class DeviceStepState {
  public:
   explicit DeviceStepState(Device device);
-  StepState* get() const { return reinterpret_cast<StepState*>(bytes_.bytes()); }
+  StepState* get() const { return reinterpret_cast<StepState*>(words_.bytes()); }
+  const Tensor& tensor() const { return words_; }  // the whole state as i64, for collectives
   StepState read() const;
   void write(const StepState& state);
   void begin_forward() const;  // increments `forwards` on the device
   Tensor loss_scale() const;   // a view of it: an f32 scalar on the device
-  Device device() const { return bytes_.device(); }
+  Device device() const { return words_.device(); }
 
  private:
-  Tensor bytes_;
+  Tensor words_;
 };
 
 namespace kernels {

@@ -4,11 +4,11 @@
 #include <mutex>
 #include "core/base/crc32c.h"
 #include "core/base/disk_cache.h"
-#include "core/base/file_lock.h"
+#include "core/base/file.h"
 #include "core/base/output.h"
 #include "core/base/plural.h"
 #include "core/base/trace.h"
-#include "core/config/visitor.h"
+#include "core/config/values.h"
 #include "data/packed/pack.h"
 #include "data/packed/packed.h"
 
@@ -20,18 +20,6 @@ namespace {
 
 // Begins each note of the original in a shard's `source`, after the text of source_of().
 constexpr std::string_view kNote = "\nnote: ";
-
-// Text of a data set's options.
-class Describe : public Visitor {
- public:
-  std::string text;
-
- protected:
-  void option(const std::string& key, const Option& option, const char*) override {
-    text += cat("\n", key, ": ", option.text);
-  }
-  std::optional<size_t> list_size(const std::string&, size_t, const char*) override { return {}; }
-};
 
 // Number of files and checksum of their paths, sizes and times: of files, and of all files and
 // folders below a folder. Independent of the order in which they are found. A folder's time changes
@@ -146,9 +134,11 @@ struct Source {
 };
 
 Source read_source(DatasetChoice choice) {
-  Describe options;
+  Listing options;
   choice.visit_options(options);
-  Source source{cat("name: ", choice.name(), options.text), "", false};
+  Source source{cat("name: ", choice.name()), "", false};
+  for (const Listing::Line& line : options.lines)
+    if (!line.empty_list()) source.key += cat("\n", line.key, ": ", line.text);
   Sources paths = sources_of(choice);
   source.of_files = !paths.empty();
   std::error_code unreadable;

@@ -17,7 +17,7 @@ struct DistOptions {
   int64_t store_port = 0;      // for rank 0's store; 0: the launcher's
   double bucket_mb = 25;       // capacity of a gradient bucket, in MiB
   double first_bucket_mb = 1;  // small, so that communication begins early
-  bool ddp = false;            // all ranks update; false: rank 0 alone (dist/data_parallel.h)
+  bool ddp = false;            // all ranks update; false: rank 0 alone (dist/reducer.h)
   bool bucketed = false;       // false: one collective per gradient
   bool overlap = false;        // buckets leave during backward; false: after it
   bool rebuild = false;        // bucket order follows the order of readiness

@@ -114,22 +114,6 @@ SharedMemory::Message message(const Tensor& t, bool offered, const Read& read) {
   return {.mine = offered ? t.bytes() : nullptr, .bytes = t.nbytes(), .read = read};
 }
 
-class GlooWork : public Work {
- public:
-  GlooWork(std::shared_ptr<GlooEngine> engine, int64_t sequence,
-           std::shared_ptr<const StagedCopies> copies)
-      : engine_(std::move(engine)), sequence_(sequence), copies_(std::move(copies)) {}
-  void wait() override {
-    engine_->wait(sequence_);
-    if (copies_) copies_->hold();
-  }
-
- private:
-  const std::shared_ptr<GlooEngine> engine_;
-  const int64_t sequence_;
-  const std::shared_ptr<const StagedCopies> copies_;  // null on the CPU
-};
-
 class Gloo : public ProcessGroup {
  public:
   // Returns once all ranks are connected.
@@ -153,7 +137,7 @@ class Gloo : public ProcessGroup {
     return engine_->shares_memory() ? "gloo, shared memory" : "gloo";
   }
 
-  WorkPtr all_reduce(const Tensor& t, Reduction reduction, const std::string& what) override {
+  Work all_reduce(const Tensor& t, Reduction reduction, const std::string& what) override {
     check_collective(*this, device_, t, reduction, what);
     t.raise_version();
     return start(
@@ -166,7 +150,7 @@ class Gloo : public ProcessGroup {
         });
   }
 
-  WorkPtr broadcast(const Tensor& t, int root, const std::string& what) override {
+  Work broadcast(const Tensor& t, int root, const std::string& what) override {
     check_collective(*this, device_, t, Reduction::sum, what);
     t.raise_version();
     return start(
@@ -182,7 +166,7 @@ class Gloo : public ProcessGroup {
         });
   }
 
-  WorkPtr all_gather(const Tensor& mine, const Tensor& all, const std::string& what) override {
+  Work all_gather(const Tensor& mine, const Tensor& all, const std::string& what) override {
     check_collective(*this, device_, mine, all, what);
     all.raise_version();
     return start(
@@ -216,7 +200,7 @@ class Gloo : public ProcessGroup {
           return message(host[0], true,
                          here ? collect_to(host[1].bytes(), host[0].nbytes()) : nothing());
         })
-        ->wait();
+        .wait();
     if (here) all.raise_version();
   }
 
@@ -243,7 +227,7 @@ class Gloo : public ProcessGroup {
                                        .bytes = world() * bytes,
                                        .read = own_part(bytes, copy_to(host[0].bytes(), root))};
         })
-        ->wait();
+        .wait();
     mine.raise_version();
   }
 
@@ -278,8 +262,8 @@ class Gloo : public ProcessGroup {
 
   // The first part is the tensor that reports describe. `run` goes over TCP, `share` through shared
   // memory.
-  WorkPtr start(const std::string& op, const std::vector<StagedPart>& parts,
-                const std::string& what, const Run& run, const Share& share) {
+  Work start(const std::string& op, const std::vector<StagedPart>& parts, const std::string& what,
+             const Run& run, const Share& share) {
     CHECK(!staging_ || !capturing(), "gloo: ", what,
           ": runs on the host, so no graph can capture "
           "it; write  toggles.cuda_graph: off");
@@ -294,7 +278,10 @@ class Gloo : public ProcessGroup {
     const Collective collective{
         .op = op, .elements = t.numel(), .dtype = t.dtype(), .what = what, .step = step};
     const int64_t sequence = engine_->start({collective, over_tcp, share(host), copies});
-    return std::make_unique<GlooWork>(engine_, sequence, copies);
+    return {[=, engine = engine_] {
+      engine->wait(sequence);
+      if (copies) copies->hold();
+    }};
   }
 
   const Ranks ranks_;

@@ -1,5 +1,4 @@
 #include "dist/groups/gloo_engine.h"
-#include "dist/groups/collective_check.h"
 
 namespace bellows {
 
@@ -38,6 +37,7 @@ int64_t GlooEngine::start(GlooOperation operation) {
     has_work_.notify_one();
   }
   queue_.push_back(std::move(operation));
+  changed_.notify_all();
   return sequence;
 }
 
@@ -213,12 +213,14 @@ void GlooEngine::watch() {
       lock.unlock();
       postmortem_.report(recorder_.started(), false);
       lock.lock();
-      // Runs all that is queued. What is still there after kGrace needs a rank that has left.
-      wanted_ = recorder_.started();
-      has_work_.notify_one();
-      changed_.wait_for(lock, kGrace,
-                        [this] { return queue_.empty() || stopping_ || !failure_.empty(); });
-      if (!queue_.empty() && !stopping_ && failure_.empty()) {
+      const auto over = [this] { return stopping_ || !failure_.empty(); };
+      while (!over()) {
+        changed_.wait(lock, [&] { return !queue_.empty() || over(); });
+        // Runs all that is queued. What is still there after kGrace needs a rank that has left.
+        wanted_ = recorder_.started();
+        has_work_.notify_one();
+        changed_.wait_for(lock, kGrace, [&] { return queue_.empty() || over(); });
+        if (queue_.empty() || over()) continue;
         const Collective first = queue_.front().collective;
         lock.unlock();
         diagnose(first, false, "closed by peer");

@@ -2,7 +2,6 @@
 #include "core/config/visitor.h"
 #include "core/device/graph.h"
 #include "core/tensor/foreach.h"
-#include "dist/groups/collective_check.h"
 #include "dist/groups/nccl_watch.h"
 
 namespace bellows {
@@ -15,20 +14,6 @@ void visit(Visitor& v, NcclOptions& o) {
   v("max_ctas", o.max_ctas, "GPU blocks that a collective may occupy beside backward; 0: NCCL's",
     {.min = 0, .max = 64});
 }
-
-class NcclWork : public Work {
- public:
-  NcclWork(std::shared_ptr<Event> done, const NcclWatch& watch)
-      : done_(std::move(done)), watch_(watch) {}
-  void wait() override {
-    watch_.check();
-    done_->hold(current_stream(Device::cuda));
-  }
-
- private:
-  const std::shared_ptr<Event> done_;
-  const NcclWatch& watch_;
-};
 
 class Nccl : public ProcessGroup {
  public:
@@ -49,19 +34,19 @@ class Nccl : public ProcessGroup {
   std::string backend() const override { return "nccl"; }
   bool on_streams() const override { return true; }
 
-  WorkPtr all_reduce(const Tensor& t, Reduction reduction, const std::string& what) override {
+  Work all_reduce(const Tensor& t, Reduction reduction, const std::string& what) override {
     check_collective(*this, Device::cuda, t, reduction, what);
     t.raise_version();
     return start(cat("all_reduce (", name_of(reduction), ")"), t, what,
                  [&](Communicator& c) { c.all_reduce(t, reduction); });
   }
-  WorkPtr broadcast(const Tensor& t, int root, const std::string& what) override {
+  Work broadcast(const Tensor& t, int root, const std::string& what) override {
     check_collective(*this, Device::cuda, t, Reduction::sum, what);
     t.raise_version();
     return start(cat("broadcast (root ", root, ")"), t, what,
                  [&](Communicator& c) { c.broadcast(t, root); });
   }
-  WorkPtr all_gather(const Tensor& mine, const Tensor& all, const std::string& what) override {
+  Work all_gather(const Tensor& mine, const Tensor& all, const std::string& what) override {
     check_collective(*this, Device::cuda, mine, all, what);
     all.raise_version();
     return start("all_gather", mine, what, [&](Communicator& c) { c.all_gather(mine, all); });
@@ -85,14 +70,13 @@ class Nccl : public ProcessGroup {
 
   void leave(const std::string& cause) override { watch_->abort(cause); }
 
-  WorkPtr start(const std::string& op, const Tensor& t, const std::string& what,
-                const Queue& queue) {
+  Work start(const std::string& op, const Tensor& t, const std::string& what, const Queue& queue) {
     Collective collective{
         .op = op, .elements = t.numel(), .dtype = t.dtype(), .what = what, .step = step};
     return start(collective, queue);
   }
   // The communication stream waits for all work queued so far on the current one.
-  WorkPtr start(Collective& collective, const Queue& queue) {
+  Work start(Collective& collective, const Queue& queue) {
     collective.sequence = watch_->start(collective);
     if (context_.options.check_collectives && world() > 1) compare(collective);
     const Stream stream = communicator_->stream();
@@ -103,7 +87,10 @@ class Nccl : public ProcessGroup {
     auto done = std::make_shared<Event>(Device::cuda);
     done->record(stream);
     watch_->watch(collective, capturing() ? nullptr : done);
-    return std::make_unique<NcclWork>(done, *watch_);
+    return {[done, &watch = *watch_] {
+      watch.check();
+      done->hold(current_stream(Device::cuda));
+    }};
   }
   void compare(const Collective& collective) {
     const std::string differences = differences_of(

@@ -8,12 +8,12 @@
 namespace bellows {
 
 void broadcast_from_root(ProcessGroup& group, const NamedTensors& tensors) {
-  std::vector<WorkPtr> works;
+  std::vector<Work> works;
   for (const auto& [name, t] : tensors) {
     works.push_back(group.broadcast(flat(t.detach()), 0, name));
     t.raise_version();
   }
-  for (const WorkPtr& work : works) work->wait();
+  for (const Work& work : works) work.wait();
 }
 
 const char* name_of(Reduction reduction) { return reduction == Reduction::sum ? "sum" : "mean"; }
@@ -57,14 +57,14 @@ void ProcessGroup::abort(const std::string& why) noexcept {
 void ProcessGroup::gather(const Tensor& mine, const Tensor& all, int root,
                           const std::string& what) {
   const Shape shape{world() * mine.numel()};
-  all_gather(mine, rank() == root ? all : Tensor(shape, mine.dtype(), mine.device()), what)->wait();
+  all_gather(mine, rank() == root ? all : Tensor(shape, mine.dtype(), mine.device()), what).wait();
 }
 
 void ProcessGroup::scatter(const Tensor& all, const Tensor& mine, int root,
                            const std::string& what) {
   const int64_t n = mine.numel();
   const Tensor parts = rank() == root ? all : Tensor({world() * n}, mine.dtype(), mine.device());
-  broadcast(parts, root, what)->wait();
+  broadcast(parts, root, what).wait();
   copy_into(mine, parts.view({n}, {1}, parts.offset() + rank() * n));
 }
 

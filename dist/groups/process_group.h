@@ -1,5 +1,6 @@
 // ProcessGroup: the ranks that train one model together, and their collectives.
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
 #include "core/tensor/tensor.h"
@@ -12,14 +13,11 @@ namespace bellows {
 enum class Reduction { sum, mean };
 
 // A collective that has started. Its tensors must stay alive and untouched until wait() returns.
-class Work {
- public:
-  virtual ~Work() = default;
+struct Work {
   // Makes later work of the current stream (on the CPU: the caller) see the results. Throws Error,
   // exit 7, if the collective failed or took longer than dist.timeout_s; the group is then dead.
-  virtual void wait() = 0;
+  std::function<void()> wait;
 };
-using WorkPtr = std::unique_ptr<Work>;
 
 // Returns the elements of a dense tensor in the order of its memory, (numel).
 inline Tensor flat(const Tensor& t) {
@@ -42,10 +40,10 @@ class ProcessGroup {
   // it, and the graph must be destroyed before the group.
   virtual bool on_streams() const { return false; }
 
-  virtual WorkPtr all_reduce(const Tensor& t, Reduction reduction, const std::string& what) = 0;
-  virtual WorkPtr broadcast(const Tensor& t, int root, const std::string& what) = 0;
+  virtual Work all_reduce(const Tensor& t, Reduction reduction, const std::string& what) = 0;
+  virtual Work broadcast(const Tensor& t, int root, const std::string& what) = 0;
   // mine: (n), all: (world * n): the values of all ranks, by rank.
-  virtual WorkPtr all_gather(const Tensor& mine, const Tensor& all, const std::string& what) = 0;
+  virtual Work all_gather(const Tensor& mine, const Tensor& all, const std::string& what) = 0;
   // all: (world * n) on `root`, ignored elsewhere; mine: (n). gather: the root receives the values
   // of all ranks, by rank. scatter: each rank receives its part of the root's. Both block until
   // that is done.

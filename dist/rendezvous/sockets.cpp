@@ -138,9 +138,11 @@ Descriptor listen_on(const std::string& host, bool all_local, int port) {
     for (const Address& address : addresses) {
       const int type = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, yes = 1, no = 0;
       Descriptor socket(::socket(address.bytes.ss_family, type, 0));
+      error = errno;
+      if (socket.get() < 0) continue;
       setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
       if (address.ip6()) setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof(no));
-      if (socket.get() >= 0 && ::bind(socket.get(), address.get(), address.size) == 0 &&
+      if (::bind(socket.get(), address.get(), address.size) == 0 &&
           ::listen(socket.get(), SOMAXCONN) == 0)
         return Descriptor(socket.release());
       error = errno;
@@ -148,10 +150,13 @@ Descriptor listen_on(const std::string& host, bool all_local, int port) {
     }
     const auto inode = error == EADDRINUSE ? listener_inode(port) : std::nullopt;
     if (error == EADDRINUSE && !inode && Clock::now() < deadline) continue;
+    const bool of_port = error == EADDRINUSE || error == EACCES;  // not if sockets are used up
     fail(Exit::distributed, "rendezvous: rank 0 cannot listen on port ", port, ": ",
          error == EADDRINUSE ? cat("it is in use", inode ? owner_of(*inode) : "")
                              : std::strerror(error),
-         "; choose another with dist.store_port");
+         of_port           ? "; choose another with dist.store_port"
+         : error == EMFILE ? "; raise ulimit -n"
+                           : "");
   }
 }
 

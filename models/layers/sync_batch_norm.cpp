@@ -31,7 +31,7 @@ Joint merge(const Tensor& mine, int64_t n, ProcessGroup& group) {
       all({W, width}, DType::f64, mine.device());
   copy_into(message.view({2, C}, {C, 1}, 0), mine);
   fill(message.view({1}, {1}, 2 * C), double(n));
-  group.all_gather(message, all, "statistics of a batch norm")->wait();
+  group.all_gather(message, all, "statistics of a batch norm").wait();
   const Tensor mean = columns(all, 0, C), var = columns(all, C, C), count = columns(all, 2 * C, 1);
   const Tensor total = sum_of_ranks(count), shares = div(count, total);
   const Tensor joint_mean = sum_of_ranks(mul(shares, mean)),
@@ -57,7 +57,7 @@ Sums sums_of_ranks(const Tensor& dw, const Tensor& db, const Tensor& share, Proc
   const Tensor dw_of_all = all.view({C}, {1}, 0), db_of_all = all.view({C}, {1}, C);
   copy_into(dw_of_all, dw);
   copy_into(db_of_all, db);
-  group.all_reduce(all, Reduction::sum, "gradients of a batch norm")->wait();
+  group.all_reduce(all, Reduction::sum, "gradients of a batch norm").wait();
   return {cast(mul(dw_of_all, share), dw.dtype()), cast(mul(db_of_all, share), db.dtype())};
 }
 

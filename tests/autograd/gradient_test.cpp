@@ -13,7 +13,7 @@ using namespace bellows;
 TEST(Gradient, TwoLeavesNeverShareOne) {
   const Tensor a = leaf(1), b = leaf(2);
   backward(add(a, b));  // returns the same dy for both
-  scale_each({&grad(a), 1}, 10);
+  fill(grad(a), 10);
   EXPECT_EQ(grad(a).item(), 10);
   EXPECT_EQ(grad(b).item(), 1);
 }

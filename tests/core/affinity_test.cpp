@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <omp.h>
 #include <sched.h>
-#include <cerrno>
 #include <fstream>
 #include <set>
 #include <thread>
@@ -67,30 +66,6 @@ std::vector<std::vector<int>> cores_of_the_pool() {
 }
 
 }  // namespace
-
-// cpu_set_t has room for 1024 cores.
-TEST(Cores, OfAMachineWithMoreThanFitIntoASetAreAllSeen) {
-  int asked = 0;
-  const auto system_of_3000 = [&](size_t bytes, cpu_set_t* set) {
-    ++asked;
-    if (8 * bytes < 3000) return errno = EINVAL, -1;
-    CPU_ZERO_S(bytes, set);
-    for (const int cpu : {0, 1023, 1024, 2999}) CPU_SET_S(cpu, bytes, set);
-    return 0;
-  };
-  EXPECT_EQ(read_affinity(system_of_3000), (std::vector{0, 1023, 1024, 2999}));
-  EXPECT_EQ(asked, 3);
-}
-
-TEST(Cores, AreOneWhereTheSystemDoesNotTell) {
-  int asked = 0;
-  const auto never = [&](int error) {
-    return [&asked, error](size_t, cpu_set_t*) { return ++asked, errno = error, -1; };
-  };
-  EXPECT_EQ(read_affinity(never(EPERM)), std::vector{0});
-  EXPECT_EQ(asked, 1);
-  EXPECT_EQ(read_affinity(never(EINVAL)), std::vector{0}) << "and does not ask for ever";
-}
 
 TEST(CpuList, ThatIsNoneIsRefused) {
   EXPECT_EQ(checked_cpu_list("0-3,8"), (std::vector{0, 1, 2, 3, 8}));

@@ -222,7 +222,7 @@ TEST(Foreach, AddIntoPairsElementsByIndexNotByPlace) {
 TEST(Foreach, NormIsOverTheWholeList) {
   const std::vector<Tensor> list{full({2}, 3), full({1}, -1, DType::f64), zeros({5})};
   EXPECT_FLOAT_EQ(float(norm_of(list).item()), std::sqrt(19.0f));
-  scale_each(list, 2);
+  for (const Tensor& t : list) add_into(t, t);
   EXPECT_FLOAT_EQ(float(norm_of(list).item()), 2 * std::sqrt(19.0f));
 }
 
@@ -255,7 +255,6 @@ TEST(Foreach, EveryWriterRaisesTheVersion) {
     return t.storage()->version > before;
   };
   EXPECT_TRUE(raises([&] { fill(t, 0); }));
-  EXPECT_TRUE(raises([&] { scale_each({&t, 1}, 2); }));
   EXPECT_TRUE(raises([&] { add_into(t, full({3}, 1)); }));
   EXPECT_TRUE(raises([&] { lerp_each({&t, 1}, {&other, 1}, 0.5); }));
   EXPECT_FALSE(raises([&] { lerp_each({&other, 1}, {&t, 1}, 0.5); }));

@@ -85,9 +85,6 @@ static void check_lists() {
   for (const DType dtype : kFloats) {
     const auto list = list_on(Device::cpu, {dtype}), list_ = list_on(Device::cuda, {dtype});
     EXPECT_LE(difference(norm_of(list), norm_of(list_)), 1e-7);
-    scale_each(list, 0.3);
-    scale_each(list_, 0.3);
-    for (size_t i = 0; i < list.size(); ++i) EXPECT_EQ(difference(list[i], list_[i]), 0) << i;
     for (size_t i = 0; i < list.size(); ++i) {
       add_into(list[i], list[i], -0.7);
       add_into(list_[i], list_[i], -0.7);
@@ -95,7 +92,7 @@ static void check_lists() {
     }
   }
 }
-TEST_F(CoreOnDevice, ScalesAddsAndMeasuresLists) { check_lists(); }
+TEST_F(CoreOnDevice, AddsAndMeasuresLists) { check_lists(); }
 
 TEST_F(CoreOnDevice, TheNormOfNothingIsZero) {
   const Tensor memory = full({64}, 7, DType::f32, Device::cuda);  // stale values must not be read
@@ -134,25 +131,12 @@ TEST_F(CoreOnDevice, AListOfManyShortTensorsTakesFewLaunches) {
   const Tensor norm = norm_of(list);
   EXPECT_EQ(launches.value() - before, 3);  // 512 tensors each
   EXPECT_FLOAT_EQ(norm.item(), std::sqrt(2200 * 4.0));
-  before = launches.value();
-  scale_each(list, 0.5);
-  EXPECT_EQ(launches.value() - before, 3);  // 512 tensors each
-  for (const Tensor& t : list) EXPECT_EQ(difference(full(t.shape(), 1), t), 0);
   std::vector<Tensor> others;
   for (const Tensor& t : list) others.push_back(full(t.shape(), 3, DType::f32, Device::cuda));
   before = launches.value();
   lerp_each(list, others, 0.5);
   EXPECT_EQ(launches.value() - before, 3);
-  for (const Tensor& t : list) EXPECT_EQ(difference(full(t.shape(), 2), t), 0);
-}
-
-TEST_F(CoreOnDevice, AListToScaleMayMixPrecisions) {
-  const auto list = list_on(Device::cuda, {std::begin(kFloats), std::end(kFloats)});
-  std::vector<Tensor> wide;
-  for (const Tensor& t : list) wide.push_back(cast(on_host(t), DType::f64));
-  scale_each(list, 0.5);
-  scale_each(wide, 0.5);
-  for (size_t i = 0; i < list.size(); ++i) EXPECT_EQ(difference(wide[i], list[i]), 0) << i;
+  for (const Tensor& t : list) EXPECT_EQ(difference(full(t.shape(), 2.5), t), 0);
 }
 
 static void check_random_numbers() {

@@ -5,7 +5,7 @@
 #include <unistd.h>
 #include <csignal>
 #include <thread>
-#include "core/base/file_lock.h"
+#include "core/base/file.h"
 #include "core/base/trace.h"
 #include "core/config/values.h"
 #include "data/loader/loader.h"
@@ -136,9 +136,10 @@ TEST(Sources, AreNamedByEachDataSetThatIsReadFromAFolder) {
   int of_files = 0;
   for (const std::string& name : DatasetChoice::names()) {
     DatasetChoice choice(name);
-    Dump options;
+    Listing options;
     choice.visit_options(options);
-    if (!options.values.contains("root") && !options.values.contains("folder")) continue;
+    const Values values = values_of(options);
+    if (!values.contains("root") && !values.contains("folder")) continue;
     EXPECT_FALSE(sources_of(choice).empty()) << name;
     ++of_files;
   }

@@ -1,5 +1,6 @@
 // Ranks that are processes and meet over the real store. Results are the same over TCP and through
-// shared memory; and one rank is killed or stopped in the middle of a collective.
+// shared memory; and one rank is killed or stopped in the middle of a collective, or killed between
+// two.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,7 +25,7 @@ constexpr double kTimeout = 2;  // of a collective, in seconds
 
 // The options of a rank, as text in its environment.
 struct Place {
-  std::string job;  // "reduce" or "compare"
+  std::string job;  // "reduce", "pause" or "compare"
   int rank, world, port;
   bool shared;
   Path folder;
@@ -38,7 +39,17 @@ std::unique_ptr<ProcessGroup> gloo_of(const GroupContext& context, bool shared) 
   return gloo.make(context);
 }
 
+// Waits for a file of that name.
+bool comes(const Path& file, Timeout timeout) {
+  for (const auto end = SteadyClock::now() + timeout; access(file.c_str(), R_OK);) {
+    if (SteadyClock::now() >= end) return false;
+    std::this_thread::sleep_for(Timeout(2));
+  }
+  return true;
+}
+
 // Reduces until a collective fails. Writes `error<rank>` into the folder, and `runs<rank>` before.
+// "pause": after three updates, goes on when the file `go` is there.
 void reduce(const Place& place, const GroupContext& context) {
   const auto write = [&](const char* name, const std::string& text) {
     write_file(place.folder / cat(name, place.rank), bytes_of(text));
@@ -48,12 +59,14 @@ void reduce(const Place& place, const GroupContext& context) {
   for (;;) {
     ++group->step;
     try {
-      group->all_reduce(t, Reduction::mean, "bucket 3")->wait();
+      group->all_reduce(t, Reduction::mean, "bucket 3").wait();
     } catch (const Error& failed) {
       write("error", failed.what());
       throw;
     }
-    if (group->step == 3) write("runs", "");
+    if (group->step != 3) continue;
+    write("runs", "");
+    if (place.job == "pause") comes(place.folder / "go", Timeout(60'000));
   }
 }
 
@@ -78,15 +91,15 @@ std::string results_of(ProcessGroup& group) {
         return t;
       };
       const Tensor sum = values(n), mean = values(n), mine = values(n), all = values(n * world);
-      std::vector<WorkPtr> works;
+      std::vector<Work> works;
       works.push_back(group.all_reduce(sum, Reduction::sum, "sum"));
       if (dtype != DType::i64) works.push_back(group.all_reduce(mean, Reduction::mean, "mean"));
       works.push_back(group.all_gather(mine, all, "gathered"));
-      for (const WorkPtr& work : works) work->wait();
+      for (const Work& work : works) work.wait();
       for (const Tensor& t : {sum, mean, all}) add(t);
       for (int root = 0; root < world; ++root) {
         const Tensor t = values(n), parts = values(n * world);
-        group.broadcast(t, root, "root's")->wait();
+        group.broadcast(t, root, "root's").wait();
         add(t);
         group.gather(mine, parts, root, "at the root");
         if (group.rank() == root) add(parts);
@@ -115,8 +128,8 @@ void compare(const Place&, GroupContext context) {
     DistOptions patient;
     patient.timeout_s = 30;  // of the start on a busy machine
     context.store = meet(context.ranks, patient);
-    context.options.timeout_s = kTimeout;
-    place.job == "reduce" ? reduce(place, context) : compare(place, context);
+    context.options.timeout_s = place.job == "pause" ? 60 : kTimeout;
+    place.job == "compare" ? compare(place, context) : reduce(place, context);
   });
   if (error.message != "no error")
     write_file(place.folder / cat("why", place.rank), bytes_of(error.message));
@@ -164,13 +177,8 @@ class Processes : public testing::Test {
     waitpid(std::exchange(processes[rank], 0), &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
-  // Waits for a file of that name.
   bool comes(const std::string& name, Timeout timeout) const {
-    for (const auto end = SteadyClock::now() + timeout; access((folder / name).c_str(), R_OK);) {
-      if (SteadyClock::now() >= end) return false;
-      std::this_thread::sleep_for(Timeout(2));
-    }
-    return true;
+    return ::comes(folder / name, timeout);
   }
 
   std::string why(int rank) const {
@@ -204,6 +212,9 @@ std::string name_of(const testing::TestParamInfo<std::tuple<Fault, bool>>& info)
 INSTANTIATE_TEST_SUITE_P(Faults, FaultyProcesses,
                          testing::Combine(testing::ValuesIn(kFaults), testing::Bool()), name_of);
 
+class PausedProcesses : public Processes, public testing::WithParamInterface<bool> {};
+INSTANTIATE_TEST_SUITE_P(Either, PausedProcesses, testing::Bool());
+
 class EqualProcesses : public Processes, public testing::WithParamInterface<int> {};
 INSTANTIATE_TEST_SUITE_P(Worlds, EqualProcesses, testing::Values(2, 3, 4));
 
@@ -236,6 +247,22 @@ TEST_P(FaultyProcesses, EndInTimeAndNameTheRank) {
     ASSERT_TRUE(comes(file, std::chrono::ceil<Timeout>(limit - SteadyClock::now())));
     EXPECT_THAT(read_file(folder / file, 10'000, Exit::data),
                 testing::MatchesRegex(cat("gloo: step [0-9]+, bucket 3: ", fault.error)));
+    EXPECT_EQ(exit_of(rank), int(Exit::distributed));
+  }
+}
+
+// The ranks that live compute for so long that they see the connection break meanwhile.
+TEST_P(PausedProcesses, NameARankThatDiedBetweenTwoCollectives) {
+  start("pause", 3, GetParam());
+  for (int rank = 0; rank < 3; ++rank)
+    ASSERT_TRUE(comes(cat("runs", rank), Timeout(40'000))) << why(rank) << why(0);
+  kill(processes[2], SIGKILL);
+  std::this_thread::sleep_for(Timeout(1000));
+  write_file(folder / "go", bytes_of(""));
+  for (int rank = 0; rank < 2; ++rank) {
+    ASSERT_TRUE(comes(cat("why", rank), Timeout(10'000)));
+    EXPECT_EQ(why(rank).find("gloo: step 4, bucket 3: rank 2 left and gave no cause; "), 0)
+        << why(rank);
     EXPECT_EQ(exit_of(rank), int(Exit::distributed));
   }
 }

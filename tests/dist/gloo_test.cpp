@@ -98,7 +98,7 @@ TEST_P(Gloo, ReducesEveryDTypeAndSize) {
           const Tensor t =
               values_of(dtype, n, [&](int64_t i) { return small_integer(group.rank(), i); });
           const Tensor expected = values_of(dtype, n, [&](int64_t i) { return sum(i) / divisor; });
-          group.all_reduce(t, reduction, "t")->wait();
+          group.all_reduce(t, reduction, "t").wait();
           ASSERT_EQ(bits_of(t) == bits_of(expected), true) << dtype << " " << n;
         }
   }));
@@ -111,7 +111,7 @@ TEST_P(Gloo, ReducesLargeTensorsToTheSameBitsEveryTimeAndOnEveryRank) {
     for (int round = 0; round < 2; ++round) {
       const Tensor t =
           values_of(DType::f32, 2'500'001, [&](int64_t i) { return noise(group.rank(), i); });
-      group.all_reduce(t, Reduction::mean, "t")->wait();
+      group.all_reduce(t, Reduction::mean, "t").wait();
       results[group.rank() * 2 + round] = bits_of(t);
       double mean = 0;
       for (int r = 0; r < group.world(); ++r) mean += noise(r, 123'456) / group.world();
@@ -125,7 +125,7 @@ TEST_P(Gloo, BroadcastsFromAnyRank) {
   expect_no_errors(ranks.run([&](ProcessGroup& group) {
     for (int root = 0; root < group.world(); ++root) {
       const Tensor t = full({100'001}, group.rank() == root ? 3.5 : -1);
-      group.broadcast(t, root, "t")->wait();
+      group.broadcast(t, root, "t").wait();
       EXPECT_EQ(at(t, 0), 3.5);
       EXPECT_EQ(at(t, 100'000), 3.5);
     }
@@ -138,7 +138,7 @@ TEST_P(Gloo, GathersByRank) {
     for (const DType dtype : kDTypes) {
       const Tensor mine = values_of(dtype, n, [&](int64_t i) { return i % 50 + group.rank(); });
       const Tensor all({world * n}, dtype);
-      group.all_gather(mine, all, "gather")->wait();
+      group.all_gather(mine, all, "gather").wait();
       for (int64_t i = 0; i < world * n; ++i) ASSERT_EQ(at(all, i), i % n % 50 + i / n) << dtype;
     }
   }));
@@ -164,14 +164,14 @@ TEST_P(Gloo, GathersAtTheRootAndScattersFromIt) {
 TEST_P(Gloo, RunsWhatWasStartedInOrderAndWaitsInAnyOrder) {
   expect_no_errors(ranks.run([&](ProcessGroup& group) {
     std::vector<Tensor> tensors;
-    std::vector<WorkPtr> works;
+    std::vector<Work> works;
     for (int64_t i = 0; i < 20; ++i) {
       tensors.push_back(full({1 + i * 100}, double(i)));
       works.push_back(group.all_reduce(tensors.back(), Reduction::mean, cat("bucket ", i)));
     }
     group.barrier("all");
     for (int64_t i = 19; i >= 0; --i) {
-      works[i]->wait();
+      works[i].wait();
       EXPECT_EQ(at(tensors[i], i * 100), i);
     }
   }));
@@ -194,7 +194,7 @@ TEST_P(GlooOfTwo, EqualsTheSumInOneProcessBitForBit) {
     expect_no_errors(ranks_of(2).run([&](ProcessGroup& group) {
       for (const bool averaged : {false, true}) {
         const Tensor t = values_of(dtype, n, [&](int64_t i) { return noise(group.rank(), i); });
-        group.all_reduce(t, averaged ? Reduction::mean : Reduction::sum, "t")->wait();
+        group.all_reduce(t, averaged ? Reduction::mean : Reduction::sum, "t").wait();
         EXPECT_EQ(bits_of(t) == bits_of(averaged ? mean : sum), true) << dtype << averaged;
       }
     }));
@@ -203,9 +203,8 @@ TEST_P(GlooOfTwo, EqualsTheSumInOneProcessBitForBit) {
 
 TEST_P(GlooOfTwo, CountsCollectivesAndTheirBytes) {
   const auto before = trace::counters();
-  expect_no_errors(ranks_of(2).run([&](ProcessGroup& group) {
-    group.all_reduce(full({1000}, 1), Reduction::sum, "t")->wait();
-  }));
+  expect_no_errors(ranks_of(2).run(
+      [&](ProcessGroup& group) { group.all_reduce(full({1000}, 1), Reduction::sum, "t").wait(); }));
   auto after = trace::counters();
   for (const auto& [name, value] : before) after[name] -= value;
   EXPECT_EQ(after["dist.collectives"], 4);  // two ranks: the barrier at the start, and this
@@ -252,7 +251,7 @@ TEST_P(GlooOfMany, LetsRanksLeaveOneByOne) {
   for (int round = 0; round < 5; ++round)
     expect_no_errors(ranks_of(4).run([](ProcessGroup& group) {
       const Tensor t = full({300'000}, 1);
-      group.all_reduce(t, Reduction::sum, "last")->wait();
+      group.all_reduce(t, Reduction::sum, "last").wait();
       EXPECT_EQ(at(t, 7), 4);
     }));
 }
@@ -281,7 +280,7 @@ TEST_P(GlooFailure, NamesTheRankThatComesTooLate) {
     const auto begin = std::chrono::steady_clock::now();
     const Tensor t = full({100'000}, 1);
     const std::string first =
-        refusal([&] { group.all_reduce(t, Reduction::sum, "bucket 3")->wait(); });
+        refusal([&] { group.all_reduce(t, Reduction::sum, "bucket 3").wait(); });
     EXPECT_LT(std::chrono::steady_clock::now() - begin, Timeout(6000));
     ++failed;
     const std::string second = refusal([&] { group.barrier("end"); });
@@ -307,7 +306,7 @@ TEST_P(GlooFailure, ReportsTheCauseOfARankThatAborts) {
       return;
     }
     const Tensor t = full({1'000'000}, 1);
-    for (;;) group.all_reduce(t, Reduction::mean, "bucket 1")->wait();
+    for (;;) group.all_reduce(t, Reduction::mean, "bucket 1").wait();
   });
   for (const int rank : {0, 1, 3}) {
     EXPECT_EQ(errors[rank].message, "gloo: step 7, bucket 1: rank 2 left in step 7: disk full");
@@ -319,7 +318,7 @@ TEST_P(GlooFailure, ReportsARankThatLeavesWithoutACause) {
   const auto errors = ranks_of(3).run([](ProcessGroup& group) {
     if (group.rank() == 0) return;
     const Tensor t = full({100}, 1);
-    group.all_reduce(t, Reduction::mean, "bucket 1")->wait();
+    group.all_reduce(t, Reduction::mean, "bucket 1").wait();
   });
   for (const int rank : {1, 2})
     EXPECT_THAT(errors[rank].message, HasSubstr("gloo: bucket 1: rank 0 left and gave no cause"));
@@ -332,7 +331,7 @@ TEST_P(GlooFailure, FindsRanksThatStartDifferentCollectives) {
     const auto errors = ranks_of(3, options).run([&](ProcessGroup& group) {
       const auto [what, n] = group.rank() == 2 ? different : std::pair("bucket 1", 100);
       group.barrier("both");
-      group.all_reduce(full({n}, 1), Reduction::sum, what)->wait();
+      group.all_reduce(full({n}, 1), Reduction::sum, what).wait();
     });
     for (int rank = 0; rank < 3; ++rank) {
       EXPECT_THAT(errors[rank].message,
@@ -353,7 +352,7 @@ TEST_P(GlooFailure, ChecksEqualCollectivesWithoutFillingTheStore) {
   std::atomic<size_t> before = 0;
   expect_no_errors(ranks.run([&](ProcessGroup& group) {
     for (int i = 0; i < 20; ++i) {
-      group.all_reduce(full({10}, 1), Reduction::sum, "t")->wait();
+      group.all_reduce(full({10}, 1), Reduction::sum, "t").wait();
       if (i == 4 && group.rank() == 0) before = store->size();
     }
   }));

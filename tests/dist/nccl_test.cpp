@@ -40,10 +40,10 @@ TEST_F(NcclAloneOnDevice, TakesEveryDType) {
   const NcclAlone alone;
   for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16, DType::i64}) {
     const Tensor t = on_gpu(100, 3, dtype), all = on_gpu(100, 0, dtype);
-    alone.group->all_reduce(t, Reduction::sum, "sum")->wait();
-    alone.group->all_gather(t, all, "gather")->wait();
+    alone.group->all_reduce(t, Reduction::sum, "sum").wait();
+    alone.group->all_gather(t, all, "gather").wait();
     EXPECT_EQ(at(all, 99), 3) << dtype;
-    alone.group->broadcast(t, 0, "broadcast")->wait();
+    alone.group->broadcast(t, 0, "broadcast").wait();
     EXPECT_EQ(at(t, 99), 3) << dtype;
   }
 }
@@ -52,7 +52,7 @@ TEST_F(NcclAloneOnDevice, NeverMakesTheHostWait) {
   const NcclAlone alone;
   const Tensor t = on_gpu(100, 1);
   const int64_t before = trace::counter("sync.count").value();
-  for (int i = 0; i < 3; ++i) alone.group->all_reduce(t, Reduction::mean, "t")->wait();
+  for (int i = 0; i < 3; ++i) alone.group->all_reduce(t, Reduction::mean, "t").wait();
   EXPECT_EQ(trace::counter("sync.count").value(), before);
   EXPECT_EQ(at(t, 99), 1);
 }

@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <spawn.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -309,6 +310,18 @@ TEST(RendezvousTest, APortInUseIsReportedWithItsProcess) {
   EXPECT_THAT(refusal.message, AllOf(HasSubstr(cat("cannot listen on port ", port,
                                                    ": it is in use by process ", getpid(), " (")),
                                      HasSubstr("; choose another with dist.store_port")));
+}
+
+TEST(RendezvousTest, ALackOfFileDescriptorsIsNoFaultOfThePort) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &none);
+  const Refusal refusal = refused([] { listen_on("127.0.0.1", true, 0); });
+  setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_EQ(refusal.exit, Exit::distributed);
+  EXPECT_EQ(refusal.message,
+            "rendezvous: rank 0 cannot listen on port 0: Too many open files; raise ulimit -n");
 }
 
 TEST(RendezvousTest, WaitsForAPortThatIsTakenWithoutAListener) {

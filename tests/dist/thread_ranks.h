@@ -78,52 +78,42 @@ class ThreadGroup : public ProcessGroup {
   int rank() const override { return rank_; }
   int world() const override { return meeting_->world; }
   std::string backend() const override { return "threads"; }
-  WorkPtr all_reduce(const Tensor& t, Reduction reduction, const std::string& what) override {
+  Work all_reduce(const Tensor& t, Reduction reduction, const std::string& what) override {
     return start("all_reduce", what, {t, t}, [reduction](const Meeting::Parts& parts) {
       const Tensor sum = total(parts, reduction);
       for (const auto& [in, out] : parts) copy(out, 0, sum, 0, sum.numel());
     });
   }
-  WorkPtr broadcast(const Tensor& t, int root, const std::string& what) override {
+  Work broadcast(const Tensor& t, int root, const std::string& what) override {
     return start("broadcast", what, {t, t}, [root](const Meeting::Parts& parts) {
       for (const auto& [in, out] : parts)
         if (out.bytes() != parts[root].in.bytes()) copy(out, 0, parts[root].in, 0, out.numel());
     });
   }
-  WorkPtr all_gather(const Tensor& mine, const Tensor& all, const std::string& what) override {
+  Work all_gather(const Tensor& mine, const Tensor& all, const std::string& what) override {
     return start("all_gather", what, {mine, all}, [n = mine.numel()](const Meeting::Parts& parts) {
       for (const auto& [in, out] : parts)
         for (size_t r = 0; r < parts.size(); ++r) copy(out, r * n, parts[r].in, 0, n);
     });
   }
   void barrier(const std::string& what) override {
-    start("barrier", what, {zeros({1}), {}}, [](const Meeting::Parts&) {})->wait();
+    start("barrier", what, {zeros({1}), {}}, [](const Meeting::Parts&) {}).wait();
   }
 
   std::vector<std::string> started;  // by this rank: "bucket 0 (w)"
   int64_t bytes = 0;                 // that it passed to collectives
 
  private:
-  class Waiting : public Work {
-   public:
-    Waiting(Meeting& meeting, int64_t number) : meeting_(meeting), number_(number) {}
-    void wait() override { meeting_.await(number_); }
-
-   private:
-    Meeting& meeting_;
-    const int64_t number_;
-  };
-
   void leave(const std::string& cause) override { meeting_->abort(cause); }
-  WorkPtr start(const char* op, const std::string& what, Meeting::Part part,
-                const Meeting::Exchange& exchange) {
+  Work start(const char* op, const std::string& what, Meeting::Part part,
+             const Meeting::Exchange& exchange) {
     const int64_t number = std::ssize(started);
     started.push_back(what);
     bytes += static_cast<int64_t>(part.in.nbytes());
     CHECK(part.in.is_contiguous(), what, ": strides ", part.in.strides());
     const std::string full = cat(op, " of ", what, ", ", part.in.dtype(), " ", part.in.shape());
     meeting_->arrive(number, rank_, full, std::move(part), exchange);
-    return std::make_unique<Waiting>(*meeting_, number);
+    return {[meeting = meeting_, number] { meeting->await(number); }};
   }
   static void copy(const Tensor& to, int64_t to_at, const Tensor& from, int64_t from_at,
                    int64_t n) {

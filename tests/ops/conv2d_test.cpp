@@ -42,7 +42,7 @@ TEST(Conv2d, SlotKeepsReorderedWeightsUntilTheyAreWritten) {
   };
   const int64_t first = run(), second = run();
   EXPECT_LT(second, first);
-  scale_each(std::span(&w, 1), 2);
+  add_into(w, w);
   EXPECT_EQ(run(), first);
 }
 

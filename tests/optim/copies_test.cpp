@@ -179,9 +179,6 @@ TEST(Copies, OfWeightsThatAnybodyElseWroteAreCast) {
   const std::vector<std::function<void()>> writers = {
       [&] { fill(w, 3); },
       [&] { copy_into(w.detach(), other); },
-      [&] {
-        scale_each({&w, 1}, 0.3);
-      },
       [&] { add_into(w, other, 0.1); },
       [&] {
         lerp_each({&w, 1}, {&other, 1}, 0.1);

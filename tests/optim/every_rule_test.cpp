@@ -34,7 +34,7 @@ struct Trial {
     for (size_t i = 0; i < parameters.size(); ++i) {
       const Tensor& w = parameters[i].tensor;
       const Tensor g = gradient(i, step, w.shape(), DType::f32);
-      scale_each({&g, 1}, factor);
+      for (float& value : g.data<float>()) value *= float(factor);
       set_grad(w, cast(g, w.dtype()));
     }
     optimizer.step(state);

@@ -126,10 +126,10 @@ inline std::vector<std::string> settings_of(const std::string& key, const std::s
 // Returns a rule with all settings of its options that it does not refuse.
 inline std::vector<OptimizerOptions> variants_of(const std::string& name) {
   Choice<UpdateRule()> rule(name);
-  Dump own;
+  Listing own;
   own.choice("name", rule, "");
   std::vector<Texts> all(1);
-  for (const auto& [key, value] : own.values) {
+  for (const auto& [key, value] : values_of(own)) {
     const std::vector<std::string> settings = settings_of(key, value.text);
     if (settings.empty()) continue;
     std::vector<Texts> more;

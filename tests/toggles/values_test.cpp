@@ -286,11 +286,11 @@ TEST(Values, ArePrintedAsNestedYamlWithTheirOrigins) {
 
 TEST(Values, AreDescribedForHelp) {
   Options options;
-  Describe help;
+  Listing help(true);
   visit(help, options);
   const auto line = [&](const std::string& key) {
-    const auto found = std::ranges::find(help.lines, key, &Describe::Line::key);
-    return found == help.lines.end() ? "no such line" : found->text;
+    const auto found = std::ranges::find(help.lines, key, &Listing::Line::key);
+    return found == help.lines.end() ? "no such line" : found->described();
   };
   EXPECT_EQ(line("loader.batch_size"),
             "128 (a whole number from 1 to 1000000000): samples per step and rank");

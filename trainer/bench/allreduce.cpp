@@ -38,11 +38,11 @@ class Bench {
     std::vector<double> seconds;
     for (int i = 0; i < 50; ++i) {
       const int64_t begin = time_ns(Clock::wall);
-      const WorkPtr work = group_->all_reduce(t, Reduction::sum, "bench");
+      const Work work = group_->all_reduce(t, Reduction::sum, "bench");
       const double start = seconds_since(begin);
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
       const int64_t read = time_ns(Clock::wall);
-      work->wait();
+      work.wait();
       seconds.push_back(start + seconds_since(read));
     }
     return median(seconds);
@@ -50,7 +50,7 @@ class Bench {
 
   Measured measure(int64_t bytes, int64_t rounds) {
     const Tensor t = zeros({bytes / 4}, DType::f32, Device::cpu);
-    const auto ours = [&] { group_->all_reduce(t, Reduction::sum, "bench")->wait(); };
+    const auto ours = [&] { group_->all_reduce(t, Reduction::sum, "bench").wait(); };
     const auto gloos = [&] { gloo_all_reduce(t); };
     const int64_t calls = calls_for(ours);
     seconds_of(gloos, 1);
@@ -86,7 +86,7 @@ class Bench {
     const double once = seconds_of(call, 3);
     const Tensor calls =
         tensor_of(std::vector<int64_t>{std::clamp<int64_t>(int64_t(kSlice / once), 1, 1000)}, {1});
-    group_->broadcast(calls, 0, "calls")->wait();
+    group_->broadcast(calls, 0, "calls").wait();
     return *calls.ptr<int64_t>();
   }
 

@@ -39,8 +39,8 @@ void Consensus::end_update(const double* loss) {
 }
 
 void Consensus::settle() {
-  if (!work_) return;
-  std::exchange(work_, nullptr)->wait();
+  if (!work_.wait) return;
+  std::exchange(work_, {}).wait();
   const std::span<const double> votes(votes_.ptr<double>(), kVotes);
   if (votes[kTerminated] > 0) stop_ = SIGTERM;
   if (votes[kInterrupted] > 0 && !stop_) stop_ = SIGINT;
@@ -72,13 +72,13 @@ bool Consensus::take_save_request() {
 
 std::vector<double> Consensus::means(std::span<const double> mine) {
   const Tensor all = tensor_of(mine);
-  if (!mine.empty()) group_.all_reduce(all, Reduction::mean, "losses")->wait();
+  if (!mine.empty()) group_.all_reduce(all, Reduction::mean, "losses").wait();
   return values_of(all);
 }
 
 std::vector<double> Consensus::gather(std::span<const double> mine) {
   const Tensor all({group_.world() * std::ssize(mine)}, DType::f64);
-  group_.all_gather(tensor_of(mine), all, "costs")->wait();
+  group_.all_gather(tensor_of(mine), all, "costs").wait();
   return values_of(all);
 }
 

@@ -51,7 +51,7 @@ class Consensus {
   ProcessGroup& group_;
   Signals& signals_;
   Tensor votes_;                  // f64, on their way
-  WorkPtr work_;                  // null: no votes are on their way
+  Work work_ = {};                // without wait: no votes are on their way
   std::optional<Error> failure_;  // this rank's
   int stop_ = 0;
   bool save_ = false;

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include "core/base/crc32c.h"
 #include "core/base/json.h"
-#include "core/config/visitor.h"
+#include "core/config/values.h"
 #include "data/packed/packed_cache.h"
 #include "plan/plan.h"
 
@@ -64,33 +64,17 @@ TrainingSetInfo read_data_card(const Json& card, const Names& names) {
   return trained;
 }
 
-namespace {
-class ToJson : public Visitor {
- public:
-  Json json;
-
- protected:
-  void option(const std::string& key, const Option& option, const char*) override {
-    const Json value = Json::parse(option.text, nullptr, false);
-    at(key) = value.is_number() || value.is_boolean() ? value : Json(option.text);
-  }
-  std::optional<size_t> list_size(const std::string& key, size_t now, const char*) override {
-    if (now == 0) at(key) = Json::array();
-    return {};
-  }
-
- private:
-  Json& at(std::string key) {
-    std::ranges::replace(key, '.', '/');
-    return json[Json::json_pointer("/" + key)];
-  }
-};
-}  // namespace
-
 Json to_json(std::vector<TransformChoice> transforms) {
-  ToJson visitor;
-  visitor.choices("list", transforms, "");
-  return visitor.json.at("list");
+  Listing listing;
+  listing.choices("list", transforms, "");
+  Json json;
+  for (Listing::Line& line : listing.lines) {
+    const Json value = Json::parse(line.text, nullptr, false);
+    const bool as_is = value.is_number() || value.is_boolean() || line.empty_list();
+    std::ranges::replace(line.key, '.', '/');
+    json[Json::json_pointer("/" + line.key)] = as_is ? value : Json(line.text);
+  }
+  return json.at("list");
 }
 
 std::string fingerprint(const Dataset& data) {

@@ -142,7 +142,7 @@ class Tally {
     values[0] = double(samples_), values[1] = double(damaged_);
     const size_t known = std::min<size_t>(sums.size(), kMost - 2);
     for (size_t i = 0; i < known; ++i) values[i + 2] = sums[i].second;
-    group.all_reduce(all, Reduction::sum, "evaluation")->wait();
+    group.all_reduce(all, Reduction::sum, "evaluation").wait();
     samples_ = int64_t(values[0]), damaged_ = int64_t(values[1]);
     for (size_t i = 0; i < known; ++i) sums[i].second = values[i + 2];
   }

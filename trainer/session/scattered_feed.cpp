@@ -1,6 +1,6 @@
 #include "trainer/session/scattered_feed.h"
 #include "core/tensor/copy.h"
-#include "dist/data_parallel.h"
+#include "dist/reducer.h"
 
 namespace bellows {
 

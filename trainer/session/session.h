@@ -37,7 +37,7 @@ class Session {
   int64_t steps_per_epoch() const { return loader->batches(); }
   int64_t total_steps() const;  // updates of the whole plan
   int64_t joint_batch() const;  // samples per update, of all ranks
-  // True if rank 0 alone updates, and reads the batches of all ranks (dist/data_parallel.h).
+  // True if rank 0 alone updates, and reads the batches of all ranks (dist/reducer.h).
   bool by_root() const { return ranks.world > 1 && !plan.dist.ddp; }
   // fingerprint() of the training set. The first call reads samples.
   const std::string& data_fingerprint() const;

@@ -4,7 +4,7 @@
 // request.
 #pragma once
 #include <optional>
-#include "core/base/file_lock.h"
+#include "core/base/file.h"
 
 namespace bellows {
 

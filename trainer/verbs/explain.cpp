@@ -105,8 +105,8 @@ static void explain_toggle(const Toggle& t) {
             " --config ", t.example));
 }
 
-static std::vector<Describe::Line> options_of(const Table& table, const std::string& entry) {
-  Describe options;
+static std::vector<Listing::Line> options_of(const Table& table, const std::string& entry) {
+  Listing options(true);
   if (table.visit) table.visit(options, entry);
   return options.lines;
 }
@@ -135,7 +135,8 @@ static bool explain_entry(const std::string& name) {
     for (const TableRow& row : table.rows()) {
       if (row[0] != name) continue;
       say(cat(table.name, ": ", name, ": ", row[1]));
-      for (const auto& [key, text] : options_of(table, name)) say(cat("  ", key, " = ", text));
+      for (const Listing::Line& line : options_of(table, name))
+        say(cat("  ", line.key, " = ", line.described()));
       found = true;
     }
   }
@@ -163,17 +164,17 @@ static bool explain_topic(const std::string& name) {
 
 // Explains an option of every run, or all options below the prefix `key`.
 static bool explain_option(const std::string& key) {
-  Describe all;
+  Listing all(true);
   Plan plan = make_config({}).plan;  // the defaults, toggles included
   visit(all, plan);
   const Owners& owners = option_owners();
   bool found = false;
-  for (const Describe::Line& line : all.lines) {
+  for (const Listing::Line& line : all.lines) {
     if (line.key != key && !line.key.starts_with(key + ".")) continue;
     const auto owner = owners.find(line.key);
     const std::string by =
         owner == owners.end() ? "" : cat("; set by  toggles: {", owner->second->name, ": ...}");
-    say(cat("option ", line.key, " = ", line.text, by));
+    say(cat("option ", line.key, " = ", line.described(), by));
     found = true;
   }
   return found;
@@ -184,9 +185,9 @@ static bool explain_entry_option(const std::string& key) {
   bool found = false;
   for (const Table& table : tables())
     for (const TableRow& row : table.rows())
-      for (const auto& [own, text] : options_of(table, row[0])) {
-        if (own != key && !key.ends_with("." + own)) continue;
-        say(cat("option of ", table.name, ": ", row[0], ": ", own, " = ", text));
+      for (const Listing::Line& line : options_of(table, row[0])) {
+        if (line.key != key && !key.ends_with("." + line.key)) continue;
+        say(cat("option of ", table.name, ": ", row[0], ": ", line.key, " = ", line.described()));
         found = true;
       }
   return found;

@@ -28,16 +28,16 @@ TEST_P(CollectivesOnDevice, ComputeEveryDType) {
     for (const DType dtype : kDTypes) {
       const Tensor sum = on_gpu(101, rank + 1, dtype), root = on_gpu(7, rank, dtype),
                    mine = on_gpu(5, rank, dtype), all = on_gpu(15, -1, dtype);
-      group.all_reduce(sum, Reduction::sum, "sum")->wait();
-      group.broadcast(root, 2, "root")->wait();
-      group.all_gather(mine, all, "gather")->wait();
+      group.all_reduce(sum, Reduction::sum, "sum").wait();
+      group.broadcast(root, 2, "root").wait();
+      group.all_gather(mine, all, "gather").wait();
       EXPECT_EQ(at(sum, 100), 6) << dtype;
       EXPECT_EQ(at(root, 6), 2) << dtype;
       EXPECT_EQ(at(all, 4), 0) << dtype;
       EXPECT_EQ(at(all, 14), 2) << dtype;
       if (dtype == DType::i64) continue;
       const Tensor mean = on_gpu(33, 2 * rank, dtype);
-      group.all_reduce(mean, Reduction::mean, "mean")->wait();
+      group.all_reduce(mean, Reduction::mean, "mean").wait();
       EXPECT_EQ(at(mean, 32), 2) << dtype;
     }
     group.barrier("end");
@@ -51,13 +51,13 @@ TEST_P(CollectivesOnDevice, FollowTheWorkSoFarAndPrecedeLaterWork) {
     expect_no_errors(GpuRanks(GetParam()).run([](ProcessGroup& group, Stream) {
       const Tensor a = on_gpu(50, 1), b = on_gpu(60, 2);
       fill(a, group.rank());
-      const WorkPtr first = group.all_reduce(a, Reduction::sum, "a");
+      const Work first = group.all_reduce(a, Reduction::sum, "a");
       fill(b, 10 + group.rank());
-      const WorkPtr second = group.all_reduce(b, Reduction::mean, "b");
-      first->wait();
-      scale_each(Tensors{a}, 3);
-      second->wait();
-      scale_each(Tensors{b}, 2);
+      const Work second = group.all_reduce(b, Reduction::mean, "b");
+      first.wait();
+      add_into(a, a, 2);
+      second.wait();
+      add_into(b, b);
       EXPECT_EQ(at(a, 49), 3);
       EXPECT_EQ(at(b, 59), 21);
     }));
@@ -119,10 +119,10 @@ TEST_F(RanksOnDevice, StagingReusesItsBuffers) {
   static trace::Counter& copied = trace::counter("dist.staged_bytes");
   expect_no_errors(GpuRanks("gloo").run([&](ProcessGroup& group, Stream) {
     const Tensor t = on_gpu(1000, 1);
-    group.all_reduce(t, Reduction::sum, "first")->wait();
+    group.all_reduce(t, Reduction::sum, "first").wait();
     group.barrier("both have it");
     const int64_t before = pinned.value(), bytes = copied.value();
-    for (int i = 0; i < 3; ++i) group.all_reduce(t, Reduction::mean, "t")->wait();
+    for (int i = 0; i < 3; ++i) group.all_reduce(t, Reduction::mean, "t").wait();
     EXPECT_EQ(pinned.value(), before);
     EXPECT_GE(copied.value(), bytes + 3 * 8000);
     group.barrier("both have looked");

@@ -37,9 +37,9 @@ TEST_F(NcclOnDevice, CallsInOrderOnAStreamOfItsOwn) {
   {
     const NcclAlone alone;
     const Tensor t = on_gpu(100, 1), half = on_gpu(40, 1, DType::bf16);
-    alone.group->all_reduce(t, Reduction::mean, "a")->wait();
-    alone.group->all_reduce(half, Reduction::sum, "b")->wait();
-    alone.group->broadcast(t, 0, "c")->wait();
+    alone.group->all_reduce(t, Reduction::mean, "a").wait();
+    alone.group->all_reduce(half, Reduction::sum, "b").wait();
+    alone.group->broadcast(t, 0, "c").wait();
   }
   const std::vector<NcclCall> calls = cuda_host::take_nccl_calls();
   EXPECT_THAT(texts(calls),
@@ -83,8 +83,7 @@ TEST_F(NcclOnDevice, CapturesItsCollectivesAndRepeatsNoCall) {
 TEST_F(NcclOnDevice, AGraphThatHangsIsAborted) {
   const NcclAlone alone(2);
   const Tensor x = on_gpu(64, 1);
-  const Graph graph(Device::cuda,
-                    [&] { alone.group->all_reduce(x, Reduction::mean, "a")->wait(); });
+  const Graph graph(Device::cuda, [&] { alone.group->all_reduce(x, Reduction::mean, "a").wait(); });
   cuda_host::hang(static_cast<cudaStream_t>(stream_of(Device::cuda).native));
   graph.launch();
   alone.group->graph_launched();
@@ -100,10 +99,10 @@ TEST_F(NcclOnDevice, AbortsACollectiveThatTakesTooLong) {
   const NcclAlone alone(2);
   const Tensor t = on_gpu(100, 1);
   cuda_host::break_next_collective();
-  alone.group->all_reduce(t, Reduction::mean, "bucket 3")->wait();
+  alone.group->all_reduce(t, Reduction::mean, "bucket 3").wait();
   synchronize(stream_of(Device::cuda));
   const Refusal error =
-      refused([&] { alone.group->all_reduce(t, Reduction::mean, "bucket 4")->wait(); });
+      refused([&] { alone.group->all_reduce(t, Reduction::mean, "bucket 4").wait(); });
   EXPECT_EQ(error.message, "nccl: step 12, bucket 3: not done within 2 s; raise dist.timeout_s");
   EXPECT_EQ(error.exit, Exit::distributed);
   EXPECT_EQ(cuda_host::aborted_communicators(), 1);
@@ -117,7 +116,7 @@ TEST_F(NcclOnDevice, NamesTheCollectiveOfAnAsynchronousError) {
   const Tensor t = on_gpu(100, 1);
   cuda_host::break_next_collective(ncclRemoteError);
   const Refusal error = refused([&] {
-    alone.group->all_reduce(t, Reduction::mean, "bucket 3")->wait();
+    alone.group->all_reduce(t, Reduction::mean, "bucket 3").wait();
     alone.group->barrier("end");
   });
   EXPECT_EQ(error.message,
@@ -135,7 +134,7 @@ TEST_F(NcclOnDevice, NamesTheRankThatComesTooLate) {
     if (group.rank() == 1) {
       for (int i = 0; !failed && i < 4000; ++i) std::this_thread::sleep_for(Timeout(5));
     } else {
-      group.all_reduce(t, Reduction::mean, "bucket 3")->wait();
+      group.all_reduce(t, Reduction::mean, "bucket 3").wait();
       synchronize(stream);  // the abort ends it, before the cause is found
       const std::string why = refusal([&] { group.graph_launched(); });
       failed = true;
@@ -153,7 +152,7 @@ TEST_F(NcclOnDevice, ReportsTheCauseOfARankThatAborts) {
     group.step = 7;
     if (group.rank() == 1) return group.abort("disk full");
     const Tensor t = on_gpu(100, 1);
-    group.all_reduce(t, Reduction::mean, "bucket 1")->wait();
+    group.all_reduce(t, Reduction::mean, "bucket 1").wait();
     group.barrier("end");
   });
   EXPECT_EQ(errors[0].message, "nccl: step 7, bucket 1: rank 1 left in step 7: disk full");
@@ -164,7 +163,7 @@ TEST_F(NcclOnDevice, FindsRanksThatStartDifferentCollectives) {
   ranks.options.check_collectives = true;
   for (const Refusal& error : ranks.run([](ProcessGroup&group, Stream) {
          const Tensor t = on_gpu(100 + group.rank(), 1);
-         group.all_reduce(t, Reduction::sum, "bucket 1")->wait();
+         group.all_reduce(t, Reduction::sum, "bucket 1").wait();
        }))
     EXPECT_THAT(error.message, HasSubstr("rank 0 started \"all_reduce (sum) of 100 f32: bucket "
                                          "1\", rank 1 \"all_reduce (sum) of 101 f32: bucket 1\""));
