@@ -3,6 +3,7 @@
 #include "core/base/file.h"
 #include "core/base/output.h"
 #include "core/config/config.h"
+#include "core/config/values.h"
 #include "trainer/ab/ab.h"
 #include "trainer/ab/arm_report.h"
 #include "trainer/diagnose/diagnosis.h"

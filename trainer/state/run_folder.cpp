@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include "core/config/values.h"
 #include "trainer/state/checkpoints.h"
 
 namespace bellows {

@@ -3,6 +3,7 @@
 #include "core/base/output.h"
 #include "core/base/quoted.h"
 #include "core/config/config.h"
+#include "core/config/values.h"
 #include "data/packed/packed_cache.h"
 #include "plan/toggle.h"
 #include "trainer/verbs/verbs.h"
