@@ -43,7 +43,7 @@ DIVIDING_FILES = {'ops/gather.cu', 'ops/reduce.cu', 'ops/vendor/cudnn_batch_norm
 # Kernels that may use local memory, with the reason.
 LOCAL_MEMORY = {
     'ops/chain/pointwise.cu: interpret<': 'the program chooses the registers of its steps',
-    'core/tensor/rng.cu: normal<': "reduction of large angles in CUDA's sincos",
+    'core/tensor/rng.cu: draw<': "normal values: reduction of large angles in CUDA's sincos",
     'ops/norm/batch_norm_backward.cu: backward_x<8, Bf16': '8 bytes, for three blocks a multiprocessor',
     'ops/cross_entropy.cu: forward<double>': 'f64, which no preset trains in',
 }

@@ -34,8 +34,8 @@ class CommandLineTest : public Program {
 TEST_F(CommandLineTest, WhatPackPrintsIsOneWordForAShell) {
   const Ended ended = run({"pack", "data={name: digits, train_size: 64, test_size: 20}",
                            "data.batch_size=16", "--out", "my pack"});
-  EXPECT_THAT(ended.out, HasSubstr("to use it:  'data={name: packed, folder: my pack}'\n"));
-  EXPECT_EQ(run(tiny({"data={name: packed, folder: my pack, batch_size: 16}"})).code, 0);
+  EXPECT_THAT(ended.out, HasSubstr("to use it:  'data={name: packed, folder: \"my pack\"}'\n"));
+  EXPECT_EQ(run(tiny({"data={name: packed, folder: \"my pack\", batch_size: 16}"})).code, 0);
 }
 
 TEST_F(CommandLineTest, NumbersAreFiniteAndRangesReadable) {

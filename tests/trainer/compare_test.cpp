@@ -62,7 +62,7 @@ TEST_F(Compare, CountsWindowsThatEndAtTheSameSteps) {
                   .code,
               0);
   EXPECT_THAT(compared("runs/run", "runs/run-2"),
-              HasSubstr("equal to the last bit in 2 log windows; those after end at different"));
+              HasSubstr("equal to the last bit in 2 log windows; later ones end elsewhere\n"));
 }
 
 TEST_F(Compare, TakesLossesThatAreNoNumbersForEqual) {

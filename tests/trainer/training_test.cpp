@@ -125,20 +125,20 @@ TEST(Resume, JustAfterASkippedUpdateEndsWithTheSameBits) {
 }
 
 // Adam's corrections depend on the updates that its moments have seen, in any batch size. The
-// schedule has passed 4 of 6 steps, so 8 of 12.
+// schedule has passed 6 of 9 steps, so 8 of 12.
 TEST(Resume, ABranchWithOtherBatchesKeepsTheCountOfUpdatesAndThePlaceInTheSchedule) {
-  SafeTensors saved = saved_at(6, small_plan());
+  SafeTensors saved = saved_at(9, small_plan());
   Json state = Json::parse(saved.metadata.at("step_state"));
-  state["applied"] = state["schedule_index"] = 4;
-  state["skipped"] = 2;
+  state["applied"] = state["schedule_index"] = 6;
+  state["skipped"] = 3;
   saved.metadata["step_state"] = to_line(state);
   Session branch(small_plan({{"data.batch_size", {"4"}}}));
   std::vector<std::string> notes;
   const Position at = restore(branch, saved, notes, Resume::branch);
   EXPECT_EQ(at.step, 12);
   const StepState now = branch.state->read();
-  EXPECT_EQ(now.applied, 4);
-  EXPECT_EQ(now.skipped, 2);
+  EXPECT_EQ(now.applied, 6);
+  EXPECT_EQ(now.skipped, 3);
   EXPECT_EQ(branch.next_rate(), branch.rates.data<double>()[8]);
   saved = {snapshot(state_tensors(branch)), state_metadata(branch, at)};
   Session again(small_plan({{"data.batch_size", {"4"}}}));
@@ -164,13 +164,13 @@ TEST(Resume, WithoutAnyPartOfTheStateEndsWithOtherBits) {
   const std::string whole = run(plan).hash;
   const SafeTensors saved = saved_at(7, plan);
   ASSERT_EQ(resumed_hash(saved, plan), whole);
-  for (const std::string part : {"step", "momentum", "forwards", "applied"}) {
+  for (const std::string part : {"step", "momentum", "forwards", "schedule_index"}) {
     SafeTensors changed = saved;
     Json position = Json::parse(changed.metadata["position"]);
     Json state = Json::parse(changed.metadata["step_state"]);
     if (part == "step")
       for (const char* count : {"batch", "step"}) position[count] = position[count].get<int>() + 1;
-    if (part == "forwards" || part == "applied") state[part] = 0;
+    if (part == "forwards" || part == "schedule_index") state[part] = 0;
     for (NamedTensor& t : changed.tensors)
       if (part == "momentum" && t.name.starts_with("optimizer/"))
         t.tensor = zeros(t.tensor.shape());

@@ -149,7 +149,7 @@ static std::string curve_text(const Json& a, const Json& b) {
   for (size_t i = 0; i < both; ++i) {
     if (steps_a[i] != steps_b[i])
       return cat("train loss: equal to the last bit in ", count_of(int64_t(i), "log window"),
-                 "; those after end at different steps");
+                 "; later ones end elsewhere");
     if (loss_a[i] != loss_b[i] && !(std::isnan(loss_a[i]) && std::isnan(loss_b[i])))
       return fmt::format("train loss: first differs in the log window that ends at step {}",
                          steps_a[i]);

@@ -44,7 +44,7 @@ static std::string config_of(const TrainLine& given) {
   std::error_code error;
   Path folder = latest ? given.run_dir : given.resume;
   if (!latest && fs::is_regular_file(folder, error))  // a checkpoint in the run's own folder
-    folder = fs::absolute(folder).parent_path().parent_path();
+    folder = fs::absolute(folder, error).parent_path().parent_path();
   const Path plan = folder / "plan.yaml";
   return fs::is_regular_file(plan, error) ? plan.string() : "";
 }
