@@ -9,8 +9,7 @@ struct StepState {
   int64_t forwards = 0;  // number of forward passes begun; a key of dropout's random numbers
   int64_t applied = 0;   // updates that changed the parameters
   int64_t skipped = 0;   // updates skipped because of a non-finite gradient
-  // Of the schedule's index, against `applied`: not 0 after a branch to epochs of another length.
-  int64_t shift = 0;
+  int64_t shift = 0;     // schedule_index() - applied; 0 unless a branch changed an epoch's length
   float loss_scale = 1, inverse_scale = 1;
   int32_t good_updates = 0;  // since the loss scale changed
   float grad_norm = 0;       // norm of the last update's gradients, before clipping

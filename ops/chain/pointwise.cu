@@ -4,7 +4,7 @@
 namespace bellows {
 
 // One kernel for all programs: each thread interprets the steps for its elements. Slower than a
-// kernel compiled for its chain (ops/vendor/nvrtc_pointwise.cu), with the same memory accesses.
+// kernel compiled for its chain (ops/vendor/nvrtc.cu), with the same memory accesses.
 // Used where no runtime compiler is available.
 
 namespace {

@@ -289,7 +289,8 @@ TEST_F(SweepVerb, CountsTheSamplesOfABatchThatIsLargerThanTheSet) {
                        "--report", "r.md"}))
                 .code,
             0);
-  for (const Json& arm : report().at("arms"))
+  const Json json = report();
+  for (const Json& arm : json.at("arms"))
     EXPECT_NEAR(arm.at("ips").get<double>() * arm.at("batch_cost").get<double>(), 64, 1e-6);
 }
 
@@ -300,7 +301,8 @@ TEST_F(SweepVerb, MeasuresTheGapBetweenEpochs) {
       run(sweep({"--key", "persistent_workers=off,on", "--processes", "1", "--blocks", "13",
                  "--report", "r.md", "toggles.num_workers=1", "data.sim_latency_us=10000"}));
   ASSERT_EQ(ended.code, 0) << ended.err;
-  for (const Json& arm : report().at("arms")) {
+  const Json json = report();
+  for (const Json& arm : json.at("arms")) {
     const double gap = arm.at("epoch_gap_s");
     EXPECT_GE(gap, 0.005) << arm.at("name");
     EXPECT_LT(gap, 9 * arm.at("batch_cost").get<double>()) << arm.at("name");
