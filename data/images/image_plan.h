@@ -38,7 +38,7 @@ class ImagePlan {
   const Axis& rows() const { return rows_; }
   const Axis& columns() const { return columns_; }
   const std::optional<Rectangle>& hole() const { return hole_; }
-  // What `colors` do to black padding: those that were added after it. None if all were.
+  // Colors of black padding: the maps that were added after it. nullopt: all, so `colors`.
   const std::optional<Colors>& colors_of_padding() const { return colors_of_padding_; }
   View view() const;  // region of the source that is read
   // True if the pixels, before levels and the hole, are those of the source.

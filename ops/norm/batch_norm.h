@@ -77,7 +77,7 @@ inline std::ostream& operator<<(std::ostream& out, const RunningUpdate&) { retur
 // batch counts once.
 RunningUpdate update_of(const RunningStatistics& running, double momentum, double unbiased);
 
-// What batch_norm applies at its end.
+// The activation at the end of batch_norm.
 enum class NormAct { none, relu, gelu };
 
 namespace kernels {

@@ -99,7 +99,7 @@ TEST(PlateauSchedule, ResumesAtAnyStepWithTheSameBits) {
   EXPECT_NE(resume(session, forgotten).hash, whole.hash);
 }
 
-// What was the best loss may be beyond reach of another one.
+// Another loss may never reach the best value of the earlier one.
 TEST(PlateauSchedule, OfABranchKeepsItsRateAndForgetsTheBestLoss) {
   const SafeTensors saved = saved_at(14, on_plateau());
   Session branch(on_plateau());

@@ -62,14 +62,13 @@ static Names differences_but(const std::string& toggle, const Config& off, const
                         other.text, " (", other.origin, ")"));
   }
   const Values a = dump(off.options), b = dump(on.options);
-  std::set<std::string> keys;
-  for (const Values* values : {&a, &b})
-    for (const auto& [key, value] : *values) keys.insert(key);
+  Values either = a;
+  either.insert(b.begin(), b.end());
   const auto text = [](const Values& values, const std::string& key) {
     const auto at = values.find(key);
     return at == values.end() ? "absent" : at->second.text;
   };
-  for (const std::string& key : keys)
+  for (const auto& [key, value] : either)
     if (text(a, key) != text(b, key))
       extra.push_back(cat(key, " is ", text(a, key), " and ", text(b, key)));
   return extra;
