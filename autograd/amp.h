@@ -25,14 +25,8 @@ void visit(Visitor& v, AmpOptions& o);
 DType& autocast();
 
 // Sets autocast() of this thread while it lives.
-class Autocast {
- public:
-  explicit Autocast(DType low) : previous_(std::exchange(autocast(), low)) {}
-  ~Autocast() { autocast() = previous_; }
-  Autocast(Autocast&&) = delete;
-
- private:
-  DType previous_;
+struct Autocast : Scoped<DType> {
+  explicit Autocast(DType low) : Scoped(autocast(), low) {}
 };
 
 namespace amp {

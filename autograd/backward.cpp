@@ -18,12 +18,6 @@ struct Pass {
 
 // Belongs to the pass that runs. A closure may run a pass of its own (autograd/recompute.cpp).
 thread_local bool low_grads = false;
-struct LowGrads {
-  explicit LowGrads(bool on) : previous(std::exchange(low_grads, on)) {}
-  ~LowGrads() { low_grads = previous; }
-  LowGrads(LowGrads&&) = delete;
-  const bool previous;
-};
 
 bool earlier(const Ref<Node>& a, const Ref<Node>& b) { return a->order < b->order; }
 
@@ -165,7 +159,7 @@ void backward(const Tensor& loss, const BackwardOptions& options) {
   CHECK(needs_grad(loss), "backward(): nothing upstream of this tensor requires grad");
   const trace::Range range("backward");
   const NoGrad guard;
-  const LowGrads precision(options.low_grads);
+  const Scoped precision(low_grads, options.low_grads);
   Pass pass = plan_pass(grad_meta(loss));
   send(pass, Edge(grad_meta(loss)), seed_of(loss, options), "backward");
   while (!pass.ready.empty()) {

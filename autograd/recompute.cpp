@@ -21,33 +21,6 @@ Pass& pass() {
   return current;
 }
 
-class First {
- public:
-  explicit First(Draws& draws) : outer_(std::exchange(pass().keeps, &draws)) {}
-  ~First() { pass().keeps = outer_; }
-  First(First&&) = delete;
-
- private:
-  Draws* outer_;
-  NoGrad untracked_;
-};
-
-class Replay {
- public:
-  explicit Replay(const Draws& draws)
-      : tracked_(std::exchange(grad_mode(), true)),
-        outer_(std::exchange(pass(), {.finds = &draws})) {}
-  ~Replay() {
-    grad_mode() = tracked_;
-    pass() = outer_;
-  }
-  Replay(Replay&&) = delete;
-
- private:
-  bool tracked_;
-  Pass outer_;
-};
-
 }  // namespace
 
 bool replaying() { return pass().finds; }
@@ -92,7 +65,8 @@ Tensor recompute(const std::function<Tensor(const Tensor& x)>& fn, const Tensor&
   if (!will_record(std::span<const Tensor>(inputs))) return fn(x);
   Draws draws;
   const Tensor y = [&] {
-    const First first(draws);
+    const Scoped first(pass().keeps, &draws);
+    const NoGrad untracked;
     return fn(x.detach());
   }();
   // Parameters are inputs of this node, but receive their gradients in the inner backward pass; the
@@ -104,7 +78,8 @@ Tensor recompute(const std::function<Tensor(const Tensor& x)>& fn, const Tensor&
        n = inputs.size()](const Tensor& dy) {
         trace::count<"recompute.replays">();
         refuse_outer_shares(leaves);
-        const Replay replay(draws);
+        const Scoped replay(pass(), {.finds = &draws});
+        const Scoped tracked(grad_mode(), true);
         const Autocast precision(low);
         Grads grads(n);
         const Tensor out = fn(wanted ? watched(x(), grads[0]) : x());

@@ -84,14 +84,8 @@ Leaf& leaf_of(const Tensor& t, const char* caller = "leaf_of");
 bool& grad_mode();  // true if this thread records ops
 
 // Turns recording off on this thread while it lives.
-class NoGrad {
- public:
-  NoGrad() : previous_(std::exchange(grad_mode(), false)) {}
-  ~NoGrad() { grad_mode() = previous_; }
-  NoGrad(NoGrad&&) = delete;
-
- private:
-  bool previous_;
+struct NoGrad : Scoped<bool> {
+  NoGrad() : Scoped(grad_mode(), false) {}
 };
 
 inline bool needs_grad(const Tensor& t) { return bool(t.meta()); }

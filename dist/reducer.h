@@ -3,6 +3,7 @@
 #pragma once
 #include <string>
 #include <vector>
+#include "core/base/scoped.h"
 #include "core/tensor/step_state.h"
 #include "core/tensor/tensor.h"
 #include "dist/buckets.h"
@@ -44,17 +45,7 @@ class Reducer {
     hold,  // summed until a later pass of the update sends the sums
     test,  // for this process alone, which drops them
   };
-  class PassScope {
-   public:
-    ~PassScope() { pass_ = previous_; }
-    PassScope(PassScope&&) = delete;
-
-   private:
-    friend class Reducer;
-    PassScope(Pass& pass, Pass now) : pass_(pass), previous_(std::exchange(pass, now)) {}
-    Pass& pass_;
-    Pass previous_;
-  };
+  using PassScope = Scoped<Pass>;
   // Begins a micro-batch of an update; `on` for all except the last. While the result lives,
   // backward only accumulates gradients, like no_sync() in PyTorch. Without options.no_sync each
   // micro-batch sends. The sum so far is then averaged again with the new gradients, which does not

@@ -3,7 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
-#include <utility>
+#include "core/base/scoped.h"
 
 namespace bellows {
 
@@ -17,16 +17,8 @@ const ModuleSite& site_of(const std::string& path);
 const ModuleSite*& current_site();
 
 // Sets the current site of this thread during its lifetime.
-class ModuleScope {
- public:
-  explicit ModuleScope(const ModuleSite& site) : previous_(current_site()) {
-    current_site() = &site;
-  }
-  ~ModuleScope() { current_site() = previous_; }
-  ModuleScope(ModuleScope&&) = delete;
-
- private:
-  const ModuleSite* previous_;
+struct ModuleScope : Scoped<const ModuleSite*> {
+  explicit ModuleScope(const ModuleSite& site) : Scoped(current_site(), &site) {}
 };
 
 // Name of the kernel running on this thread, for error messages; null outside kernels.
@@ -34,11 +26,8 @@ inline const char*& running_kernel() {
   static constinit thread_local const char* name = nullptr;
   return name;
 }
-struct RunningKernel {
-  explicit RunningKernel(const char* name) : outer(std::exchange(running_kernel(), name)) {}
-  ~RunningKernel() { running_kernel() = outer; }
-  RunningKernel(RunningKernel&&) = delete;
-  const char* const outer;
+struct RunningKernel : Scoped<const char*> {
+  explicit RunningKernel(const char* name) : Scoped(running_kernel(), name) {}
 };
 
 }  // namespace bellows

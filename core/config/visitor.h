@@ -9,6 +9,7 @@
 #include <vector>
 #include "core/base/check.h"
 #include "core/base/plural.h"
+#include "core/base/scoped.h"
 
 namespace bellows {
 
@@ -65,7 +66,7 @@ class Visitor {
   }
   // Options of another component, as "key.<its keys>".
   template <class Options> void group(const char* key, Options& options) {
-    const Inside inside(*this, std::string(key) + ".");
+    const Scoped inside(prefix_, prefix_ + key + ".");
     visit(*this, options);
   }
   // A registered entry: its name under `key`, and next to it the options of that entry.
@@ -99,14 +100,6 @@ class Visitor {
   }  // ignored unless the visitor loads values
 
  private:
-  struct Inside {
-    Inside(Visitor& visitor, const std::string& key) : visitor(visitor), outer(visitor.prefix_) {
-      visitor.prefix_ += key;
-    }
-    ~Inside() { visitor.prefix_ = outer; }
-    Visitor& visitor;
-    std::string outer;
-  };
   // A new list starts from default items, or options of an old item would leak into its successor.
   template <class List> static void replace(List& list, std::optional<size_t> size) {
     if (!size) return;
@@ -117,7 +110,7 @@ class Visitor {
   void each(const char* key, std::vector<Item>& list, const char* help, const Fn& fn) {
     replace(list, list_size(prefix_ + key, list.size(), help));
     for (size_t i = 0; i < list.size(); ++i) {
-      const Inside inside(*this, item(key, i) + ".");
+      const Scoped inside(prefix_, prefix_ + item(key, i) + ".");
       fn(list[i]);
     }
   }

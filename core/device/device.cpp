@@ -60,14 +60,14 @@ Stream stream_of(Device device, StreamUse use) {
   return streams[static_cast<int>(use)];
 }
 
-static std::array<Stream, kDevices>& guarded() {
+static Stream& guarded(Device device) {
   static thread_local std::array<Stream, kDevices> streams;
-  return streams;
+  return streams[static_cast<int>(device)];
 }
 
 Stream current_stream(Device device) {
   if (device == Device::cpu) return {};
-  const Stream stream = guarded()[static_cast<int>(device)];
+  const Stream stream = guarded(device);
   return stream.native ? stream : stream_of(device);
 }
 
@@ -78,10 +78,7 @@ void synchronize(Stream stream, const std::source_location& at) {
   api_of(stream.device).synchronize(stream);
 }
 
-StreamGuard::StreamGuard(Stream stream) : previous_(current_stream(stream.device)) {
-  guarded()[static_cast<int>(stream.device)] = stream;
-}
-StreamGuard::~StreamGuard() { guarded()[static_cast<int>(previous_.device)] = previous_; }
+StreamGuard::StreamGuard(Stream stream) : Scoped(guarded(stream.device), stream) {}
 
 Event::Event(Device device) : device_(device), native_(api_of(device).make_event()) {}
 Event::~Event() { api_of(device_).free_event(native_); }

@@ -9,6 +9,7 @@
 #include <source_location>
 #include <string>
 #include "core/base/registry.h"
+#include "core/base/scoped.h"
 
 namespace bellows {
 
@@ -76,14 +77,8 @@ Stream current_stream(Device device);  // this thread's; compute outside StreamG
 void synchronize(Stream stream, const std::source_location& at = std::source_location::current());
 
 // Sets the current stream of this thread during its lifetime.
-class StreamGuard {
- public:
+struct StreamGuard : Scoped<Stream> {
   explicit StreamGuard(Stream stream);
-  ~StreamGuard();
-  StreamGuard(StreamGuard&&) = delete;
-
- private:
-  Stream previous_;
 };
 
 // A point in a stream that other streams can wait for.

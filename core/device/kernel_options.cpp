@@ -30,7 +30,6 @@ static KernelOptions& in_force() {
 
 const KernelOptions& kernel_options() { return in_force(); }
 
-Kernels::Kernels(const KernelOptions& options) : previous_(in_force()) { in_force() = options; }
-Kernels::~Kernels() { in_force() = previous_; }
+Kernels::Kernels(const KernelOptions& options) : Scoped(in_force(), options) {}
 
 }  // namespace bellows

@@ -3,6 +3,7 @@
 // record() captures them, so backward and recompute run under the options of their forward.
 #pragma once
 #include <cstdint>
+#include "core/base/scoped.h"
 
 namespace bellows {
 
@@ -31,14 +32,8 @@ void visit(Visitor& v, KernelOptions& o);
 
 const KernelOptions& kernel_options();
 
-class Kernels {
- public:
+struct Kernels : Scoped<KernelOptions> {
   explicit Kernels(const KernelOptions& options);
-  ~Kernels();
-  Kernels(Kernels&&) = delete;
-
- private:
-  KernelOptions previous_;
 };
 
 }  // namespace bellows

@@ -13,8 +13,7 @@ static OnSync& in_force() {
   return on_sync;
 }
 
-SyncGuard::SyncGuard(OnSync on_sync) : previous_(std::exchange(in_force(), on_sync)) {}
-SyncGuard::~SyncGuard() { in_force() = previous_; }
+SyncGuard::SyncGuard(OnSync on_sync) : Scoped(in_force(), on_sync) {}
 
 namespace {
 struct Reports {

@@ -3,6 +3,7 @@
 #include <source_location>
 #include <string>
 #include <vector>
+#include "core/base/scoped.h"
 
 namespace bellows {
 
@@ -11,14 +12,8 @@ enum class OnSync { ignore, warn, refuse };
 // While it lives, each wait of this thread for a device is reported (take_sync_reports) or throws
 // Error, exit 9, with the line that waits. An inner guard takes precedence: use
 // SyncGuard(OnSync::ignore) where waiting is expected, as at log steps.
-class SyncGuard {
- public:
+struct SyncGuard : Scoped<OnSync> {
   explicit SyncGuard(OnSync on_sync);
-  ~SyncGuard();
-  SyncGuard(SyncGuard&&) = delete;
-
- private:
-  OnSync previous_;
 };
 
 // Returns the new reports, in order. Each place is reported once per process. Thread-safe.
