@@ -1,4 +1,4 @@
-// Formats counts and lists for messages.
+// Formats counts, lists and words of commands for messages.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -20,6 +20,15 @@ inline std::string joined(const Names& names, std::string_view none = "") {
   std::string all = names.front();
   for (size_t i = 1; i < names.size(); ++i) all += ", " + names[i];
   return all;
+}
+
+// Returns a word of a command in single quotes if a shell would change or split it, else unchanged.
+inline std::string quoted(const std::string& word) {
+  const bool plain = word.find_first_of(" *?#$&;'\"[]{}<>()|\\`~!") == std::string::npos;
+  if (plain && !word.empty()) return word;
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
 }
 
 }  // namespace bellows

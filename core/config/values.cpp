@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <sstream>
-#include "core/base/quoted.h"
+#include "core/base/plural.h"
 #include "core/base/utf8.h"
 #include "core/config/hint.h"
 

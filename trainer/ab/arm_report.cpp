@@ -7,7 +7,7 @@
 #include <fstream>
 #include "core/base/file.h"
 #include "core/base/output.h"
-#include "core/base/quoted.h"
+#include "core/base/plural.h"
 #include "trainer/log/system.h"
 #include "trainer/page/page.h"
 #include "trainer/verbs/command_line.h"

@@ -1,7 +1,7 @@
 // Results of `trainer ladder` as Markdown that is readable unrendered, and as JSON.
 #include <fmt/format.h>
 #include <cmath>
-#include "core/base/quoted.h"
+#include "core/base/plural.h"
 #include "core/base/utf8.h"
 #include "plan/toggle.h"
 #include "trainer/ab/arm_report.h"

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
-#include "core/base/quoted.h"
+#include "core/base/plural.h"
 #include "core/base/utf8.h"
 #include "data/loader/worker.h"
 #include "trainer/ab/arm_report.h"
