@@ -2,8 +2,8 @@
 #include <unistd.h>
 #include <chrono>
 #include <mutex>
+#include <new>
 #include <utility>
-#include "core/base/module_path.h"
 
 namespace bellows::trace {
 
@@ -12,10 +12,11 @@ struct Collected {
   std::mutex mutex;
   std::map<std::string, Counter> counters;
   std::vector<Event> events;
+  std::vector<Allocation> allocations;
 };
 }  // namespace
 
-// Never destroyed: threads may still count while the program ends.
+// Never destroyed: threads may still count, and tensors of static objects end, after main().
 static Collected& collected() {
   static Collected& all = *new Collected;
   return all;
@@ -87,6 +88,18 @@ void mark(bool on) {
 std::vector<Event> take_events() {
   const std::lock_guard lock(collected().mutex);
   return std::exchange(collected().events, {});
+}
+
+// Releasing a tensor never fails: without memory for its entry, the log goes on without it.
+void note_allocation(const void* block, int64_t bytes, int device) noexcept try {
+  const std::lock_guard lock(collected().mutex);
+  collected().allocations.push_back({block, bytes, current_site(), now_ns(), device});
+} catch (const std::bad_alloc&) {
+}
+
+std::vector<Allocation> take_allocations() {
+  const std::lock_guard lock(collected().mutex);
+  return std::exchange(collected().allocations, {});
 }
 
 }  // namespace bellows::trace

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <vector>
+#include "core/base/module_path.h"
 
 namespace bellows::trace {
 
@@ -80,5 +81,19 @@ inline constinit Marker marker{};
 void mark(bool on);
 
 int64_t now_ns();  // monotonic
+
+// A log of the blocks that tensors take and return, for profiles of memory. Off, it costs one
+// atomic load for each of them. All functions are thread-safe.
+struct Allocation {
+  const void* block;
+  int64_t bytes;           // negative: the block was released
+  const ModuleSite* site;  // module of the calling thread
+  int64_t at_ns;           // by now_ns()
+  int device = 0;          // as a Device
+};
+inline constinit std::atomic<bool> allocations_logged{false};
+std::vector<Allocation> take_allocations();  // those since the last call, in order
+// Notes that a block was allocated, or with negative `bytes` released. For the allocator.
+void note_allocation(const void* block, int64_t bytes, int device) noexcept;
 
 }  // namespace bellows::trace

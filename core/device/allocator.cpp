@@ -9,7 +9,6 @@
 #include <string>
 #include <utility>
 #include <vector>
-#include "core/base/allocation_log.h"
 #include "core/base/check.h"
 #include "core/base/round.h"
 #include "core/base/trace.h"
@@ -237,14 +236,14 @@ constinit std::atomic<const BlockSource*> block_source{&pools};
 
 void* allocate(Device device, size_t bytes) {
   void* const memory = block_source.load()->allocate(device, bytes);
-  if (allocations_logged.load(std::memory_order_relaxed)) [[unlikely]]
-    note_allocation(memory, static_cast<int64_t>(bytes), static_cast<int>(device));
+  if (trace::allocations_logged.load(std::memory_order_relaxed)) [[unlikely]]
+    trace::note_allocation(memory, static_cast<int64_t>(bytes), static_cast<int>(device));
   return memory;
 }
 
 void release(Device device, void* memory, size_t bytes) noexcept {
-  if (allocations_logged.load(std::memory_order_relaxed)) [[unlikely]]
-    note_allocation(memory, -static_cast<int64_t>(bytes), static_cast<int>(device));
+  if (trace::allocations_logged.load(std::memory_order_relaxed)) [[unlikely]]
+    trace::note_allocation(memory, -static_cast<int64_t>(bytes), static_cast<int>(device));
   block_source.load()->release(device, memory, bytes);
 }
 

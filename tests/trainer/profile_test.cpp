@@ -118,10 +118,10 @@ TEST(Profile, ListsModulesByTheirPath) {
 
 TEST(Profile, RecordsNothingUnlessAsked) {
   trace::take_events();
-  take_allocations();
+  trace::take_allocations();
   run(lenet({"toggles.num_workers=1"}));
   EXPECT_TRUE(trace::take_events().empty());
-  EXPECT_TRUE(take_allocations().empty());
+  EXPECT_TRUE(trace::take_allocations().empty());
 }
 
 // ---- slow calls, gaps, memory

@@ -172,7 +172,7 @@ static std::vector<GapRow> gaps_in(const Timeline& timeline, const Profile& prof
 }
 
 // Number of log entries until most bytes are in use.
-static size_t peak_of(const std::vector<Allocation>& log) {
+static size_t peak_of(const std::vector<trace::Allocation>& log) {
   int64_t bytes = 0, most = 0;
   size_t end = 0;
   for (size_t i = 0; i < log.size(); ++i)
@@ -182,9 +182,9 @@ static size_t peak_of(const std::vector<Allocation>& log) {
 
 static void add_memory(Profile& profile, const Recording& recording) {
   const std::span log = std::span(recording.allocations).first(peak_of(recording.allocations));
-  std::unordered_map<const void*, const Allocation*> alive;
+  std::unordered_map<const void*, const trace::Allocation*> alive;
   int64_t older = 0;  // bytes released that were taken before the window
-  for (const Allocation& entry : log)
+  for (const trace::Allocation& entry : log)
     if (entry.bytes >= 0)
       alive[entry.block] = &entry;
     else if (!alive.erase(entry.block))

@@ -47,7 +47,7 @@ Recorder::Recorder(const Session& session, int64_t first, int64_t last)
 Recorder::~Recorder() {
   if (ops_ && recording_.activities) activity_api.take();
   trace::collect(false);
-  log_allocations(false);
+  trace::allocations_logged = false;
 }
 
 void Recorder::finish_device() const {
@@ -67,21 +67,21 @@ void Recorder::start() {
   recording_.held = held_by(session_);
   recording_.waited_ns = waited_ns();
   trace::take_events();
-  take_allocations();
+  trace::take_allocations();
   ops_.emplace();
-  log_allocations(true);
+  trace::allocations_logged = true;
   trace::collect(true);
 }
 
 void Recorder::stop() {
   trace::collect(false);
-  log_allocations(false);
+  trace::allocations_logged = false;
   recording_.ops = std::move(ops_->ops);
   ops_.reset();
   if (recording_.activities) recording_.activities = activity_api.take();
-  recording_.allocations = take_allocations();
+  recording_.allocations = trace::take_allocations();
   std::erase_if(recording_.allocations,
-                [&](const Allocation& a) { return a.device != int(recording_.device); });
+                [&](const trace::Allocation& a) { return a.device != int(recording_.device); });
   recording_.waited_ns = waited_ns() - recording_.waited_ns;
   for (const Path& task : paths_in("/proc/self/task", Exit::internal))
     std::getline(std::ifstream(task / "comm"), recording_.threads[std::stoull(task.filename())]);

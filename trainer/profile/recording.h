@@ -3,7 +3,6 @@
 #pragma once
 #include <map>
 #include <string>
-#include "core/base/allocation_log.h"
 #include "core/base/trace.h"
 #include "core/device/device.h"
 #include "ops/base/work.h"
@@ -30,7 +29,7 @@ struct Recording {
   uint64_t thread = 0;          // the compute thread's
   std::map<uint64_t, std::string> threads;
   std::vector<CoreLoad> cores;
-  std::vector<Allocation> allocations;
+  std::vector<trace::Allocation> allocations;
   std::vector<Held> held;  // memory in use when the window began
   int64_t waited_ns = 0;   // time for which the compute thread was ready and had no core
   Cost update;             // work of the optimizer in an update

@@ -50,10 +50,11 @@ TypicalUpdate typical_update(const Timeline& timeline, const Recording& recordin
       update.gaps.push_back({cause_of(timeline, gap.slice), timeline.slices[gap.slice].path, false,
                              seconds(gap.begin_ns), seconds(gap.end_ns)});
   int64_t bytes = 0, most = 0;
-  for (const Allocation& entry : recording.allocations) most = std::max(most, bytes += entry.bytes);
+  for (const trace::Allocation& entry : recording.allocations)
+    most = std::max(most, bytes += entry.bytes);
   bytes = peak_bytes - most;  // in use when the window began
   update.bytes.emplace_back(0, bytes);
-  for (const Allocation& entry : recording.allocations) {
+  for (const trace::Allocation& entry : recording.allocations) {
     if (entry.at_ns >= step.end_ns) break;
     bytes += entry.bytes;
     if (entry.at_ns < step.begin_ns)

@@ -109,7 +109,7 @@ TEST_F(ProfileOnDevice, EachOpHasItsTimeOnTheDeviceAndSumsAgree) {
 TEST_F(ProfileOnDevice, MemoryIsThatOfTheDevice) {
   const Recording recording = record();
   EXPECT_THAT(recording.allocations, Not(IsEmpty()));
-  for (const Allocation& a : recording.allocations) EXPECT_EQ(a.device, int(Device::cuda));
+  for (const trace::Allocation& a : recording.allocations) EXPECT_EQ(a.device, int(Device::cuda));
 }
 
 TEST_F(ProfileOnDevice, ModulesNameTheKernelsThatTheyQueued) {
