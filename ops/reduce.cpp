@@ -1,5 +1,4 @@
 #include "ops/reduce.h"
-#include <span>
 #include "core/base/round.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"

@@ -1,7 +1,6 @@
 #include "optim/muon.h"
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <map>
 #include <numeric>
 #include "core/base/round.h"

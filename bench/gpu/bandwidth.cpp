@@ -8,7 +8,6 @@
 #include "bench/gpu/bandwidth.h"
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <deque>
 #include <fstream>
 #include <nlohmann/json.hpp>

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <deque>
 #include "bench/step/step.h"
 #include "core/base/trace.h"

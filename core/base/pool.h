@@ -3,7 +3,6 @@
 // Sanitizer builds use operator new and delete.
 #pragma once
 #include <cstddef>
-#include <new>
 
 namespace bellows {
 

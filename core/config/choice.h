@@ -5,10 +5,9 @@
 #include <functional>
 #include <map>
 #include <string>
-#include <vector>
 #include "core/base/check.h"
-#include "core/base/plural.h"
 #include "core/base/registry.h"
+#include "core/base/words.h"
 
 namespace bellows {
 

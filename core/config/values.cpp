@@ -2,8 +2,8 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <sstream>
-#include "core/base/plural.h"
 #include "core/base/utf8.h"
+#include "core/base/words.h"
 #include "core/config/hint.h"
 
 namespace bellows {
@@ -166,6 +166,19 @@ Values values_of(const Listing& listing) {
     INVARIANT(values.emplace(line.key, Value{line.text}).second, line.key,
               " is the key of two options");
   return values;
+}
+
+std::vector<Difference> differences(const Values& a, const Values& b, const std::string& missing) {
+  Values either = a;
+  either.insert(b.begin(), b.end());
+  const auto text = [&](const Values& values, const std::string& key) {
+    const auto at = values.find(key);
+    return at == values.end() ? missing : at->second.text;
+  };
+  std::vector<Difference> found;
+  for (const auto& [key, value] : either)
+    if (text(a, key) != text(b, key)) found.push_back({key, text(a, key), text(b, key)});
+  return found;
 }
 
 std::string yaml(const std::string& text) {

@@ -66,6 +66,15 @@ class Listing : public Visitor {
 };
 
 Values values_of(const Listing& listing);
+
+// An option with two different texts.
+struct Difference {
+  std::string key, a, b;
+};
+// Returns the differences in the order of the keys. `missing` stands for a key that is in one
+// alone.
+std::vector<Difference> differences(const Values& a, const Values& b, const std::string& missing);
+
 // Returns nested YAML in the order of the lines, each value followed by its origin. Loading it
 // gives the same values.
 std::string yaml_of(const Listing& listing, const Values& origins);

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 #include "core/base/check.h"
-#include "core/base/plural.h"
 #include "core/base/scoped.h"
+#include "core/base/words.h"
 
 namespace bellows {
 

@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
-#include <string>
 #include <utility>
 #include <vector>
 #include "core/base/check.h"

@@ -1,7 +1,6 @@
 #include "core/tensor/autotune.h"
 #include <omp.h>
 #include <cmath>
-#include <memory>
 #include "core/base/disk_cache.h"
 #include "core/base/output.h"
 #include "core/base/statistics.h"

@@ -10,7 +10,6 @@
 #include <set>
 #include <string_view>
 #include <tuple>
-#include <utility>
 #include "core/base/module_path.h"
 #include "core/base/output.h"
 #include "core/base/registry.h"

@@ -9,18 +9,18 @@ namespace bellows {
 static constexpr const char* kTags[] = {"F64", "F32", "BF16", "F16", "I64", "I32", "U8"};
 static const char* tag_of(DType dtype) { return kTags[static_cast<int>(dtype)]; }
 
-static std::string quoted(const std::string& text) { return nlohmann::json(text).dump(); }
+static std::string as_json(const std::string& text) { return nlohmann::json(text).dump(); }
 
 std::string format_header(const TensorsHeader& header) {
   std::string text = "{\"__metadata__\":{";
   for (const char* comma = ""; const auto& [key, value] : header.metadata) {
-    text += fmt::format("{}{}:{}", comma, quoted(key), quoted(value));
+    text += fmt::format("{}{}:{}", comma, as_json(key), as_json(value));
     comma = ",";
   }
   text += "}";
   for (const TensorEntry& e : header.entries)
     text += fmt::format(R"(,{}:{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})",
-                        quoted(e.name), tag_of(e.dtype), fmt::join(e.shape, ","), e.begin, e.end);
+                        as_json(e.name), tag_of(e.dtype), fmt::join(e.shape, ","), e.begin, e.end);
   return text + "}";
 }
 

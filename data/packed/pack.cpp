@@ -1,8 +1,8 @@
 #include "data/packed/pack.h"
 #include <fmt/format.h>
 #include "core/base/output.h"
-#include "core/base/plural.h"
 #include "core/base/trace.h"
+#include "core/base/words.h"
 #include "core/device/parallel.h"
 #include "data/images/image_file.h"
 #include "data/images/write_image.h"

@@ -1,5 +1,5 @@
 #include "dist/groups/postmortem.h"
-#include "core/base/plural.h"
+#include "core/base/words.h"
 
 namespace bellows {
 

@@ -1,6 +1,5 @@
 // SharedMemory: how the ranks of one machine exchange values without the network.
 #pragma once
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <vector>

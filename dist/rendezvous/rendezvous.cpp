@@ -1,6 +1,6 @@
 #include "dist/rendezvous/rendezvous.h"
 #include <cstdlib>
-#include "core/base/plural.h"
+#include "core/base/words.h"
 #include "dist/rendezvous/store_server.h"
 #include "dist/rendezvous/tcp_store.h"
 

@@ -1,6 +1,5 @@
 // Rank of this process in a run, and the rendezvous with the other ranks.
 #pragma once
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>

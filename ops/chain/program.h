@@ -5,7 +5,6 @@
 // step over a block in cache, and CUDA source is generated from it.
 #pragma once
 #include <array>
-#include <memory>
 #include <string>
 #include <vector>
 #include "core/tensor/slot.h"

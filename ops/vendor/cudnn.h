@@ -9,7 +9,6 @@
 //   if (const auto plan = plans.at(0).build()) plan->run({{x, x_}, {w, w_}, {y, y_}});
 #pragma once
 #include <memory>
-#include <vector>
 #include "ops/conv/conv2d.h"
 #include "ops/vendor/planned_call.h"
 

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <cmath>
 #include "core/config/visitor.h"
 #include "optim/schedule.h"

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <iostream>
 #include "core/base/check.h"
+#include "core/base/words.h"
 #include "tests/commands/printed.h"
 #include "tests/commands/workspace.h"
 #include "tests/place.h"
@@ -94,8 +95,6 @@ TEST(PrintedCommands, ThatFailAreFound) {
 // ---- every command
 
 class PrintedCommand : public testing::TestWithParam<std::string> {};
-
-static std::string quoted(const std::string& word) { return "'" + word + "'"; }
 
 // Scripts are parsed, not run: they build, download, or need PyTorch.
 static void expect_script(const std::string& name) {

@@ -4,7 +4,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 #include <cerrno>
-#include <fstream>
 #include "core/base/check.h"
 #include "tests/trainer/program.h"
 

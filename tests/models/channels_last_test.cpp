@@ -1,7 +1,6 @@
 // The same model in NCHW and in NHWC: equal initial values, equal gradients, and no transposes in
 // the latter.
 #include <gtest/gtest.h>
-#include <cstring>
 #include "autograd/amp.h"
 #include "autograd/backward.h"
 #include "core/base/trace.h"

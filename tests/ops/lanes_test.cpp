@@ -1,7 +1,6 @@
 #include "ops/base/lanes.h"
 #include <gtest/gtest.h>
 #include <bit>
-#include <cstring>
 #include <vector>
 
 namespace bellows {

@@ -10,7 +10,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
-#include <functional>
 #include <thread>
 #include "tests/refusal.h"
 #include "tests/trainer/processes.h"

@@ -1,7 +1,6 @@
 // trainer doctor: its findings on invented machines, and the real program on this one.
 #include "trainer/doctor/doctor.h"
 #include <gmock/gmock.h>
-#include <omp.h>
 #include <algorithm>
 #include "core/device/device.h"
 #include "core/device/threads.h"

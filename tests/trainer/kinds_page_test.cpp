@@ -1,7 +1,6 @@
 // Pages of the reports of profile, ladder, sweep and diagnose, as the program itself writes them.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
-#include <functional>
 #include <nlohmann/json.hpp>
 #include "core/base/file.h"
 #include "tests/refusal.h"

@@ -11,11 +11,9 @@
 #include <unistd.h>
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <csignal>
 #include <ctime>
 #include <fstream>
-#include <functional>
 #include <map>
 #include <random>
 #include <sstream>

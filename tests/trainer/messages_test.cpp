@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include "core/base/json.h"
-#include "core/base/plural.h"
+#include "core/base/words.h"
 #include "plan/toggle.h"
 #include "tests/place.h"
 #include "tests/refusal.h"

@@ -2,7 +2,7 @@
 #pragma once
 #include <gtest/gtest.h>
 #include "core/base/check.h"
-#include "core/base/plural.h"
+#include "core/base/words.h"
 
 namespace bellows {
 

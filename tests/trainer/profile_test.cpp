@@ -1,6 +1,5 @@
 // trainer profile: what it records of real updates, and what it makes of it.
 #include <gmock/gmock.h>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>

@@ -1,7 +1,6 @@
 // The verb `ab`.
 #include "trainer/ab/ab.h"
 #include <fmt/format.h>
-#include <cstdio>
 #include "core/base/output.h"
 #include "dist/rendezvous/rendezvous.h"
 #include "trainer/ab/arm_report.h"

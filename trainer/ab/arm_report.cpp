@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstdlib>
 #include <fstream>
 #include "core/base/file.h"
 #include "core/base/output.h"
-#include "core/base/plural.h"
+#include "core/base/words.h"
 #include "trainer/log/system.h"
 #include "trainer/page/page.h"
 #include "trainer/verbs/command_line.h"

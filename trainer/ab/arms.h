@@ -7,7 +7,6 @@
 //   arm         the process of an arm               arm_report  command line, report, machine
 #pragma once
 #include <functional>
-#include <map>
 #include <nlohmann/json.hpp>
 #include "core/base/json.h"
 #include "core/base/statistics.h"

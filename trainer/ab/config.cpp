@@ -61,16 +61,8 @@ static Names differences_but(const std::string& toggle, const Config& off, const
     extra.push_back(cat("toggles.", name, " is ", value.text, " (", value.origin, ") and ",
                         other.text, " (", other.origin, ")"));
   }
-  const Values a = dump(off.options), b = dump(on.options);
-  Values either = a;
-  either.insert(b.begin(), b.end());
-  const auto text = [](const Values& values, const std::string& key) {
-    const auto at = values.find(key);
-    return at == values.end() ? "absent" : at->second.text;
-  };
-  for (const auto& [key, value] : either)
-    if (text(a, key) != text(b, key))
-      extra.push_back(cat(key, " is ", text(a, key), " and ", text(b, key)));
+  for (const auto& [key, a, b] : differences(dump(off.options), dump(on.options), "absent"))
+    extra.push_back(cat(key, " is ", a, " and ", b));
   return extra;
 }
 

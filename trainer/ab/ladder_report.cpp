@@ -1,8 +1,8 @@
 // Results of `trainer ladder` as Markdown that is readable unrendered, and as JSON.
 #include <fmt/format.h>
 #include <cmath>
-#include "core/base/plural.h"
 #include "core/base/utf8.h"
+#include "core/base/words.h"
 #include "plan/toggle.h"
 #include "trainer/ab/arm_report.h"
 #include "trainer/ab/ladder.h"

@@ -11,8 +11,8 @@
 #include <fstream>
 #include "core/base/check.h"
 #include "core/base/file.h"
-#include "core/base/plural.h"
 #include "core/base/trace.h"
+#include "core/base/words.h"
 #include "trainer/launch/child.h"
 
 namespace bellows {

@@ -2,8 +2,8 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
-#include "core/base/plural.h"
 #include "core/base/utf8.h"
+#include "core/base/words.h"
 #include "trainer/ab/ab.h"
 #include "trainer/ab/arm_report.h"
 

@@ -2,8 +2,8 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
-#include "core/base/plural.h"
 #include "core/base/utf8.h"
+#include "core/base/words.h"
 #include "data/loader/worker.h"
 #include "trainer/ab/arm_report.h"
 #include "trainer/ab/sweep.h"

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <omp.h>
 #include "core/base/output.h"
-#include "core/base/plural.h"
+#include "core/base/words.h"
 #include "core/config/hint.h"
 #include "core/device/allocator.h"
 #include "core/device/device_info.h"

@@ -2,7 +2,7 @@
 // next to the same sizes here, and the effect of alignment.
 #include <fmt/format.h>
 #include "core/base/output.h"
-#include "core/base/plural.h"
+#include "core/base/words.h"
 #include "core/device/timer.h"
 #include "trainer/bench/bench.h"
 #include "trainer/bench/product.h"

@@ -1,7 +1,6 @@
 // trainer bench oversub: products per second of P processes with T threads each, up to twice as
 // many of both as there are cores. The processes are real: the program starts itself again.
 #include <fmt/format.h>
-#include <omp.h>
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -11,8 +10,8 @@
 #include <deque>
 #include <sstream>
 #include "core/base/output.h"
-#include "core/base/plural.h"
 #include "core/base/statistics.h"
+#include "core/base/words.h"
 #include "core/device/threads.h"
 #include "core/device/timer.h"
 #include "trainer/bench/bench.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <nlohmann/json.hpp>
-#include "core/base/plural.h"
+#include "core/base/words.h"
 #include "trainer/verbs/tables.h"
 
 namespace bellows {

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <map>
-#include "core/base/plural.h"
+#include "core/base/words.h"
 #include "core/tensor/kernel.h"
 #include "data/loader/loader_law.h"
 #include "trainer/diagnose/diagnosis.h"

@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 #include "core/base/check.h"
-#include "core/base/plural.h"
+#include "core/base/words.h"
 #include "trainer/doctor/doctor.h"
 
 namespace bellows {

@@ -2,7 +2,7 @@
 #include <omp.h>
 #include <unistd.h>
 #include <cstdlib>
-#include "core/base/plural.h"
+#include "core/base/words.h"
 #include "core/device/affinity.h"
 #include "core/device/device.h"
 #include "core/device/threads.h"

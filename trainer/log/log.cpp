@@ -4,8 +4,8 @@
 #include <sstream>
 #include "core/base/json.h"
 #include "core/base/output.h"
-#include "core/base/plural.h"
 #include "core/base/trace.h"
+#include "core/base/words.h"
 #include "plan/plan.h"
 #include "trainer/log/batch_picture.h"
 #include "trainer/log/system.h"

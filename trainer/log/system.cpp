@@ -19,7 +19,7 @@
 #include "core/base/check.h"
 #include "core/base/crc32c.h"
 #include "core/base/file.h"
-#include "core/base/plural.h"
+#include "core/base/words.h"
 #include "core/device/device.h"
 #include "core/device/device_info.h"
 #include "core/device/threads.h"

@@ -1,10 +1,9 @@
 #include "trainer/page/arms.h"
 #include <fmt/format.h>
-#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include "core/base/plural.h"
 #include "core/base/statistics.h"
+#include "core/base/words.h"
 #include "trainer/page/html.h"
 
 namespace bellows {

@@ -1,8 +1,8 @@
 // Page of a report of `trainer ladder` (trainer/ab/ladder_report.cpp).
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include "core/base/plural.h"
 #include "core/base/statistics.h"
+#include "core/base/words.h"
 #include "trainer/page/arms.h"
 #include "trainer/page/charts.h"
 #include "trainer/page/html.h"

@@ -1,7 +1,7 @@
 #include "trainer/page/page.h"
 #include <nlohmann/json.hpp>
 #include "core/base/check.h"
-#include "core/base/plural.h"
+#include "core/base/words.h"
 #include "trainer/page/html.h"
 
 namespace bellows {

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include "core/base/check.h"
-#include "core/base/plural.h"
 #include "core/base/statistics.h"
+#include "core/base/words.h"
 #include "trainer/log/system.h"
 #include "trainer/page/charts.h"
 #include "trainer/page/html.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
-#include "core/base/plural.h"
 #include "core/base/statistics.h"
+#include "core/base/words.h"
 #include "data/loader/loader_law.h"
 #include "trainer/page/arms.h"
 #include "trainer/page/charts.h"

@@ -1,7 +1,6 @@
 // Activity of a GPU, for profiles: the kernels, copies and memsets that it ran, and when.
 #pragma once
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 

@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 #include "core/base/file.h"
 #include "core/base/output.h"
-#include "core/base/plural.h"
+#include "core/base/words.h"
 #include "core/config/config.h"
 #include "dist/rendezvous/rendezvous.h"
 #include "plan/toggle.h"

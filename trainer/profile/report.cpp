@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include "core/base/plural.h"
+#include "core/base/words.h"
 #include "trainer/verbs/tables.h"
 
 namespace bellows {

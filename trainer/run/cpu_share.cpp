@@ -1,10 +1,9 @@
 #include "trainer/run/cpu_share.h"
 #include <fmt/format.h>
 #include <algorithm>
-#include <cstdlib>
 #include <utility>
-#include "core/base/plural.h"
 #include "core/base/trace.h"
+#include "core/base/words.h"
 
 namespace bellows {
 

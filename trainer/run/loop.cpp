@@ -6,8 +6,8 @@
 #include <cmath>
 #include <iterator>
 #include "autograd/backward.h"
-#include "core/base/plural.h"
 #include "core/base/trace.h"
+#include "core/base/words.h"
 #include "core/tensor/copy.h"
 #include "trainer/log/machine_load.h"
 #include "trainer/log/nvml.h"

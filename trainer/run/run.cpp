@@ -1,11 +1,10 @@
 #include "trainer/run/run.h"
 #include <algorithm>
-#include <csignal>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
-#include "core/base/plural.h"
 #include "core/base/trace.h"
+#include "core/base/words.h"
 #include "core/config/hint.h"
 #include "core/config/values.h"
 #include "data/packed/packed_cache.h"
@@ -116,22 +115,12 @@ static void check_global_batch(const Plan& saved, const Plan& now, const RankCou
 std::vector<std::string> compare_plans(const Plan& saved, const Plan& now, Resume resume,
                                        const RankCounts& ranks) {
   if (resume == Resume::same_run) check_global_batch(saved, now, ranks);
-  const Values before = dump(saved), after = dump(now);
   std::vector<std::string> changes;
-  const auto text = [](const Values& values, const std::string& key) {
-    const auto at = values.find(key);
-    return at == values.end() ? std::string("(none)") : at->second.text;
-  };
-  std::set<std::string> keys;
-  for (const Values* values : {&before, &after})
-    for (const auto& [key, value] : *values) keys.insert(key);
   // Names of entries come first: changing one also changes which options exist.
-  std::vector<std::string> order(keys.begin(), keys.end());
-  std::stable_partition(order.begin(), order.end(),
-                        [](const auto& key) { return key.ends_with(".name"); });
-  for (const std::string& key : order) {
-    if (text(before, key) == text(after, key)) continue;
-    const std::string change = cat(key, ": ", text(before, key), " -> ", text(after, key));
+  std::vector<Difference> found = differences(dump(saved), dump(now), "(none)");
+  std::ranges::stable_partition(found, [](const auto& d) { return d.key.ends_with(".name"); });
+  for (const auto& [key, before, after] : found) {
+    const std::string change = cat(key, ": ", before, " -> ", after);
     const std::string fixed = why_fixed(key);
     CHECK(fixed.empty(), "a resumed run cannot change ", change, ": ", fixed);
     const bool same_joint = key == "data.batch_size" && ranks.saved != ranks.now;

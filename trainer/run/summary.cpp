@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>
-#include "core/base/plural.h"
 #include "core/base/trace.h"
+#include "core/base/words.h"
 #include "core/device/affinity.h"
 #include "trainer/session/session.h"
 

@@ -6,7 +6,7 @@
 #include "core/base/crc32c.h"
 #include "core/base/json.h"
 #include "core/base/mutex.h"
-#include "core/base/plural.h"
+#include "core/base/words.h"
 #include "core/config/hint.h"
 #include "core/config/values.h"
 #include "core/device/topology.h"

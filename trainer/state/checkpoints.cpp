@@ -2,8 +2,8 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include "autograd/backward.h"
-#include "core/base/plural.h"
 #include "core/base/trace.h"
+#include "core/base/words.h"
 #include "core/tensor/copy.h"
 
 namespace bellows {

@@ -2,7 +2,7 @@
 #pragma once
 #include "core/base/file.h"
 #include "core/base/json.h"
-#include "core/base/plural.h"
+#include "core/base/words.h"
 
 namespace bellows {
 

@@ -2,7 +2,7 @@
 #pragma once
 #include <memory>
 #include <string>
-#include "core/base/plural.h"
+#include "core/base/words.h"
 
 namespace bellows {
 

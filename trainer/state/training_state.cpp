@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include "core/base/crc32c.h"
 #include "core/base/json.h"
-#include "core/base/plural.h"
+#include "core/base/words.h"
 #include "core/config/values.h"
 #include "core/device/adaptive_threads.h"
 #include "core/tensor/copy.h"

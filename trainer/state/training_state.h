@@ -1,7 +1,7 @@
 // The complete state of a run between two updates. Another process can resume from it bit for bit.
 #pragma once
 #include <optional>
-#include "core/base/plural.h"
+#include "core/base/words.h"
 #include "core/tensor/safetensors.h"
 
 namespace bellows {

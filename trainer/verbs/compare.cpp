@@ -6,64 +6,45 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include "core/base/output.h"
-#include "core/base/plural.h"
 #include "core/base/statistics.h"
+#include "core/base/words.h"
+#include "core/config/values.h"
 #include "trainer/state/run_record.h"
 #include "trainer/verbs/tables.h"
 #include "trainer/verbs/verbs.h"
 
 namespace bellows {
 
-using FactMap = std::map<std::string, std::string>;
-
 namespace {
-struct Difference {
-  std::string name, a, b;
-};
 struct FactGroup {
   std::string name;
-  FactMap a = {}, b = {};
+  Values a = {}, b = {};
   std::string missing = "absent";  // stands for a value that a run does not record
 };
 }  // namespace
 
-static std::vector<Difference> differences(const FactGroup& group) {
-  std::set<std::string> names;
-  for (const FactMap* facts : {&group.a, &group.b})
-    for (const auto& [name, value] : *facts) names.insert(name);
-  const auto value = [&](const FactMap& facts, const std::string& name) {
-    const auto found = facts.find(name);
-    return found == facts.end() ? group.missing : found->second;
-  };
-  std::vector<Difference> found;
-  for (const std::string& name : names)
-    if (const std::string a = value(group.a, name), b = value(group.b, name); a != b)
-      found.push_back({name, a, b});
-  return found;
-}
-
 // ---- what is compared
 
-static void flatten(const std::string& name, const Json& value, FactMap& facts) {
+static void flatten(const std::string& name, const Json& value, Values& facts) {
   if (!value.is_object())
-    facts[name] = plain(value);
+    facts[name].text = plain(value);
   else
     for (const auto& [key, each] : value.items())
       flatten(name.empty() ? key : cat(name, ".", key), each, facts);
 }
 
 // Values of env.json by group. The process's own number is not a difference.
-static FactMap environment(const Json& run, const std::string& group) {
+static Values environment(const Json& run, const std::string& group) {
   static const std::map<std::string, std::string> groups = {
       {"versions", "versions"},       {"commit", "versions"},       {"flags", "versions"},
       {"openmp_runtime", "versions"}, {"blas_library", "versions"}, {"allocator", "versions"},
       {"variables", "variables"},     {"libraries", "libraries"},   {"pid", "none"}};
-  FactMap facts;
+  Values facts;
   for (const auto& [key, value] : run.at("env").items()) {
     const auto found = groups.find(key);
     if ((found == groups.end() ? "machine" : found->second) != group) continue;
     if (group == "libraries")
-      for (const Json& path : value) facts[plain(path)] = "loaded";
+      for (const Json& path : value) facts[plain(path)].text = "loaded";
     else
       flatten(key == "versions" || key == "variables" ? "" : key, value, facts);
   }
@@ -71,24 +52,24 @@ static FactMap environment(const Json& run, const std::string& group) {
 }
 
 // Options of plan.yaml by group.
-static FactMap plan(const Json& run, const std::string& group) {
-  FactMap facts;
+static Values plan(const Json& run, const std::string& group) {
+  Values facts;
   for (const Json& option : run.at("plan")) {
     const std::string key = option[0];
     const std::string own = key.starts_with("toggles.") ? "toggles"
                             : key.starts_with("data.")  ? "data"
                                                         : "plan";
-    if (own == group) facts[key] = option[1];
+    if (own == group) facts[key].text = option[1].get<std::string>();
   }
   return facts;
 }
 
 // Toggles that were on, and whether their footprints counted, of a run that has ended.
-static FactMap toggles_that_ran(const Json& run) {
-  FactMap facts;
+static Values toggles_that_ran(const Json& run) {
+  Values facts;
   for (const Json& toggle : run.at("toggles"))
     if (toggle.contains("count"))
-      facts[toggle.at("name")] = toggle["count"] != 0 ? "ran" : "never ran";
+      facts[toggle.at("name")].text = toggle["count"] != 0 ? "ran" : "never ran";
   return facts;
 }
 
@@ -102,14 +83,14 @@ static void say_wrapped(const std::string& text, const std::string& indent) {
 
 static void print(const std::vector<Difference>& found) {
   std::vector<TableRow> rows;
-  for (const Difference& d : found) rows.push_back({"  " + d.name, d.a, d.b});
+  for (const Difference& d : found) rows.push_back({"  " + d.key, d.a, d.b});
   const std::string table = aligned(rows);
   size_t widest = 0;
   for (size_t at = 0, end; (end = table.find('\n', at)) != table.npos; at = end + 1)
     widest = std::max(widest, end - at);
   if (widest <= kColumns) return say_part(table);
   for (const Difference& d : found) {
-    say_wrapped("  " + d.name, "    ");
+    say_wrapped("  " + d.key, "    ");
     say_wrapped("    A: " + d.a, "       ");
     say_wrapped("    B: " + d.b, "       ");
   }
@@ -117,7 +98,7 @@ static void print(const std::vector<Difference>& found) {
 
 // Returns the number of differences.
 static size_t print(const FactGroup& group) {
-  const auto found = differences(group);
+  const auto found = differences(group.a, group.b, group.missing);
   const size_t values = std::max(group.a.size(), group.b.size());
   if (group.a.empty() && group.b.empty())
     say(cat(group.name, ": neither run records any"));

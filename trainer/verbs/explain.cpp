@@ -4,7 +4,7 @@
 #include <map>
 #include <sstream>
 #include "core/base/output.h"
-#include "core/base/plural.h"
+#include "core/base/words.h"
 #include "core/config/hint.h"
 #include "ops/base/op.h"
 #include "ops/matmul/einsum.h"

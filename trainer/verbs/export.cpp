@@ -6,7 +6,7 @@
 #include "autograd/record.h"
 #include "core/base/json.h"
 #include "core/base/output.h"
-#include "core/base/plural.h"
+#include "core/base/words.h"
 #include "core/tensor/copy.h"
 #include "models/rewrites/conv_bn.h"
 #include "plan/plan.h"

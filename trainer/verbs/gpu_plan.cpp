@@ -1,7 +1,6 @@
 #include "trainer/verbs/gpu_plan.h"
 #include <fmt/format.h>
 #include <algorithm>
-#include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
 #include "core/base/json.h"

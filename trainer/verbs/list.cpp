@@ -1,7 +1,7 @@
 // trainer list: prints the registries.
 #include <algorithm>
 #include "core/base/output.h"
-#include "core/base/plural.h"
+#include "core/base/words.h"
 #include "core/config/hint.h"
 #include "trainer/verbs/tables.h"
 #include "trainer/verbs/verbs.h"

@@ -1,7 +1,7 @@
 // trainer pack --config FILE --out FOLDER: writes a data set as shards for `data: {name: packed}`.
 #include "data/packed/pack.h"
 #include "core/base/output.h"
-#include "core/base/plural.h"
+#include "core/base/words.h"
 #include "core/config/config.h"
 #include "core/config/values.h"
 #include "data/packed/packed_cache.h"

@@ -5,7 +5,7 @@
 #include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/base/output.h"
-#include "core/base/plural.h"
+#include "core/base/words.h"
 #include "core/config/config.h"
 #include "plan/toggle.h"
 #include "trainer/verbs/compute_profile.h"

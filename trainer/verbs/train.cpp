@@ -1,6 +1,6 @@
 // trainer [train] --config FILE [key=value ...]
 #include "core/base/output.h"
-#include "core/base/plural.h"
+#include "core/base/words.h"
 #include "core/config/config.h"
 #include "dist/rendezvous/rendezvous.h"
 #include "trainer/run/run.h"

@@ -3,7 +3,6 @@
 //   BELLOWS_WRITE_LAUNCHES=1 build/tests/cuda_host/bench_on_cuda_host --gtest_filter='*Launches*'
 #include <gtest/gtest.h>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include "tests/cuda_host/recorded_step.h"

@@ -1,4 +1,4 @@
-// Formats counts, lists and words of commands for messages.
+// Counts, lists and words of commands as messages print them.
 #pragma once
 #include <cstdint>
 #include <string>
