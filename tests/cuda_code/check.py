@@ -15,6 +15,8 @@ wheels, which the first run makes). Exits with 77, and one line, where there are
 import argparse
 import collections
 import difflib
+import hashlib
+import json
 import os
 import pathlib
 import re
@@ -98,14 +100,11 @@ def readable(names):
     return short
 
 
-def resources(tool, objects):
-    kernels = []
-    for file, path in objects.items():
-        found = re.findall(r'Function (\S+):\s*REG:(\d+) STACK:(\d+) SHARED:(\d+) LOCAL:(\d+)',
-                           run(tool, '-res-usage', str(path)))
-        short = readable([f[0] for f in found])
-        kernels += [Kernel(file, short[n], int(r), int(sh), int(st), int(lo)) for n, r, st, sh, lo in found]
-    return sorted(kernels)
+def resources(tool, file, path):
+    found = re.findall(r'Function (\S+):\s*REG:(\d+) STACK:(\d+) SHARED:(\d+) LOCAL:(\d+)',
+                       run(tool, '-res-usage', str(path)))
+    short = readable([f[0] for f in found])
+    return [Kernel(file, short[n], int(r), int(sh), int(st), int(lo)) for n, r, st, sh, lo in found]
 
 
 def occupancy(registers, threads=256):
@@ -186,6 +185,21 @@ def imports_of(path):
             and not s.startswith('_Z')}
 
 
+def examine(tool, file, path):
+    """Faults, inner loops (file, kernel, instructions, bytes) and Kernels of an object."""
+    faults, loops = [], []
+    code = code_of(tool, path)
+    short = readable(list(code))
+    for name, instructions in code.items():
+        faults += [f'{file}: {short[name]}: {f}' for f in faults_of(file, short[name], instructions)]
+        if loop := inner_loop(instructions):
+            loops.append((file, short[name], len(loop), sum(map(bytes_of, loop))))
+    if not file.startswith(WRAPPERS):
+        extra = sorted(s for s in imports_of(path) - ALLOWED if not REGISTRATION.match(s))
+        faults += [f'{file}: calls {s}; only {", ".join(WRAPPERS)} may' for s in extra]
+    return faults, loops, resources(tool, file, path)
+
+
 def report_of(loops):
     worst = sorted(loops, key=lambda l: -l[2] / l[3])[:10]
     norms = [l for l in loops if re.search(r'forward_rows<8, (Bf16|F16)', l[1])]
@@ -214,19 +228,17 @@ def main():
         skip(f'no CUDA objects in {folder}')
     tool = cuobjdump(args.build)
 
-    faults, loops = [], []
+    store = args.build / 'cuda_code.json'  # nvdisasm takes half a minute, so an object is examined once
+    kept = json.loads(store.read_text()) if store.exists() else {}
+    examined = {}
     for file, path in objects.items():
-        code = code_of(tool, path)
-        short = readable(list(code))
-        for name, instructions in code.items():
-            faults += [f'{file}: {short[name]}: {f}' for f in faults_of(file, short[name], instructions)]
-            if loop := inner_loop(instructions):
-                loops.append((file, short[name], len(loop), sum(map(bytes_of, loop))))
-        if not file.startswith(WRAPPERS):
-            extra = sorted(s for s in imports_of(path) - ALLOWED if not REGISTRATION.match(s))
-            faults += [f'{file}: calls {s}; only {", ".join(WRAPPERS)} may' for s in extra]
+        inputs = path.read_bytes() + pathlib.Path(__file__).read_bytes() + f'{file} {tool}'.encode()
+        key = hashlib.sha256(inputs).hexdigest()
+        examined[key] = kept.get(key) or examine(tool, file, path)
+    store.write_text(json.dumps(examined))
+    faults, loops, kernels = (sum(lists, []) for lists in zip(*examined.values()))
 
-    table = table_of(resources(tool, objects))
+    table = table_of(sorted(Kernel(*k) for k in kernels))
     if args.update:
         TABLE.write_text(table)
         REPORT.write_text(report_of(loops))
