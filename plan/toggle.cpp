@@ -179,6 +179,8 @@ class ReadToggles {
   }
 
   void read_one(const std::string& name, const Value& value) {
+    CHECK(name != "0", value.origin, ": toggles: a list; write a map, such as  toggles: {",
+          value.text, ": on}");
     const Toggle& toggle = known_toggle(name, value.origin);
     CHECK(toggle.name == name, value.origin, ": unknown toggle '", name, "', it is called '",
           toggle.name, "' here");

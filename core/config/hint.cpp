@@ -48,6 +48,9 @@ std::string hint(const std::string& of, const std::vector<std::string>& known) {
       });
     if (found != known.end()) return "it is called '" + *found + "' here";
   }
+  const auto inside = [&](const std::string& other) { return other.starts_with(key + "."); };
+  if (element && std::ranges::any_of(known, inside))
+    return "because " + key + " is a map; trainer --print-config  prints its keys";
   const std::string near = nearest(key, known);
   if (!is_like(key, near))
     return "and no known key is like it; trainer --print-config  prints all keys";

@@ -235,7 +235,9 @@ def main():
         inputs = path.read_bytes() + pathlib.Path(__file__).read_bytes() + f'{file} {tool}'.encode()
         key = hashlib.sha256(inputs).hexdigest()
         examined[key] = kept.get(key) or examine(tool, file, path)
-    store.write_text(json.dumps(examined))
+    fresh = store.with_suffix('.new')
+    fresh.write_text(json.dumps(examined))
+    fresh.replace(store)
     faults, loops, kernels = (sum(lists, []) for lists in zip(*examined.values()))
 
     table = table_of(sorted(Kernel(*k) for k in kernels))

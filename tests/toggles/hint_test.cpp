@@ -47,6 +47,8 @@ TEST(Hint, FindsAKeyInAnotherSection) {
             "the nearest known key is 'optimizer.weight_decay'");
   EXPECT_EQ(hint("optimizer.betas.0", keys), "it is called 'optimizer.beta1' here");
   EXPECT_EQ(hint("train.grad_clip", keys), "it is called 'optimizer.clip_norm' here");
+  EXPECT_EQ(hint("optimizer.0", keys),
+            "because optimizer is a map; trainer --print-config  prints its keys");
   EXPECT_EQ(hint("save_dir", keys),
             "and no known key is like it; trainer --print-config  prints all keys");
 }

@@ -308,6 +308,8 @@ TEST_F(Program, ResumeRefusesToBecomeAnotherRun) {
   expect_refusal(tiny({"--resume", "--overwrite"}), 2, "exclude each other");
   expect_refusal(tiny({"--resume", "nowhere"}), 4, "nowhere: no such checkpoint or run folder");
   expect_refusal(tiny({"--resume", "runs/run", "--run-dir", "runs/b"}), 2, "in its own folder");
+  fs::copy(folder_ / "runs/run/checkpoints/step_00000008.safetensors", folder_ / "copy");
+  expect_refusal(tiny({"--resume", "copy"}), 2, "copy: no plan.yaml in the folder above its own");
   expect_refusal(tiny({"--resume", "optimizer.name=adam"}), 2,
                  "cannot change optimizer.name: sgd -> adam");
 }

@@ -20,7 +20,7 @@ Path checkpoint_path(const Path& folder, int64_t step) {
 Path best_path(const Path& folder) { return folder / "best.safetensors"; }
 
 // Returns the step in the file name; -1 for files that no run has named (copies, renamed files).
-static int64_t step_in(const Path& path) {
+int64_t step_in(const Path& path) {
   const std::string name = path.filename();
   if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return -1;
   const std::string digits =

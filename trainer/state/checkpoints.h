@@ -41,6 +41,7 @@ class Checkpoints {
 };
 
 Path checkpoint_path(const Path& folder, int64_t step);
+int64_t step_in(const Path& path);  // of a path of that form, else -1
 Path best_path(const Path& folder);
 // Returns the checkpoints in `folder` that runs have written, highest step first.
 std::vector<Path> list_checkpoints(const Path& folder);

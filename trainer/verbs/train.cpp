@@ -46,7 +46,11 @@ static std::string config_of(const TrainLine& given) {
   if (!latest && fs::is_regular_file(folder, error))  // a checkpoint in the run's own folder
     folder = fs::absolute(folder, error).parent_path().parent_path();
   const Path plan = folder / "plan.yaml";
-  return fs::is_regular_file(plan, error) ? plan.string() : "";
+  if (fs::is_regular_file(plan, error)) return plan.string();
+  CHECK(!fs::is_regular_file(given.resume, error), given.resume,
+        ": no plan.yaml in the folder above its own, so its options are unknown; name them with "
+        "--config FILE");
+  return "";
 }
 
 static std::string defaults_note(const Plan& plan) {
