@@ -7,7 +7,7 @@
 #include <array>
 #include <cmath>
 #include "data/images/image_file.h"
-#include "data/images/write_image.h"
+#include "data/images/image_plan.h"
 #include "data/sets/drawn.h"
 
 namespace bellows {
