@@ -1,6 +1,7 @@
 #include "data/sets/idx.h"
 #include <zlib.h>
 #include <memory>
+#include <span>
 #include "core/base/trace.h"
 #include "data/images/file.h"
 
@@ -8,7 +9,7 @@ namespace bellows {
 
 using Content = std::vector<uint8_t>;
 
-static bool is_gzip(const Content& file) {
+static bool is_gzip(std::span<const uint8_t> file) {
   return file.size() >= 2 && file[0] == 0x1f && file[1] == 0x8b;
 }
 
@@ -33,9 +34,12 @@ static Content first_bytes(const std::string& path, Content& file, size_t size) 
     if (status != Z_OK && status != Z_STREAM_END)
       fail(Exit::data, path, ": corrupt gzip stream: ", stream.msg ? stream.msg : zError(status));
     bytes.resize(bytes.size() - stream.avail_out);
+    if (status != Z_STREAM_END || stream.avail_in == 0) continue;
+    // A gzip file may consist of several members, whose contents follow each other (RFC 1952).
+    if (!is_gzip({stream.next_in, stream.avail_in}))
+      fail(Exit::data, path, ": ", stream.avail_in, " bytes after the gzip stream");
+    status = inflateReset(&stream);
   }
-  if (status == Z_STREAM_END && stream.avail_in)
-    fail(Exit::data, path, ": ", stream.avail_in, " bytes after the gzip stream");
   trace::count<"data.inflated_bytes">(static_cast<int64_t>(bytes.size()));
   return bytes;
 }
