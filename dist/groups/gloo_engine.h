@@ -8,6 +8,7 @@
 #include "dist/groups/process_group.h"
 #include "dist/groups/shared_memory.h"
 #include "dist/groups/staging.h"
+#include "dist/rendezvous/sockets.h"
 
 namespace bellows {
 
@@ -187,8 +188,6 @@ class GlooEngine {
   }
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   // Time for which a collective may continue after a connection broke, because a rank that has done
   // its part of the last collective may leave.
   static constexpr Timeout kGrace{300};

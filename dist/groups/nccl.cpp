@@ -8,6 +8,7 @@
 #include "core/tensor/foreach.h"
 #include "dist/groups/communicator.h"
 #include "dist/groups/postmortem.h"
+#include "dist/rendezvous/sockets.h"
 
 namespace bellows {
 
@@ -99,7 +100,6 @@ class NcclWatch {
   std::string report() const { return recorder_.report(); }
 
  private:
-  using Clock = std::chrono::steady_clock;
   static constexpr Timeout kPoll{2}, kDrain{500};
   // Interval of asking the store whether another rank has failed. Shorter than the time for which a
   // rank waits for the others' reports.

@@ -1,18 +1,15 @@
 #include "dist/rendezvous/store_server.h"
 #include <poll.h>
-#include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <algorithm>
 #include <charconv>
-#include <csignal>
 #include <optional>
 #include <sstream>
 #include <system_error>
 #include <tuple>
 #include "core/base/output.h"
 #include "core/base/trace.h"
-#include "core/device/threads.h"
 
 namespace bellows {
 
@@ -56,14 +53,10 @@ Ranks StoreServer::seen_from_inside() const {
   return ranks;
 }
 
-// Blocks all signals while the thread starts, so that it inherits that mask and runs no handler.
 void StoreServer::start() {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
     thread_ = std::thread([this] {
-      name_thread("store");
+      begin_thread("store");
       try {
         serve();
       } catch (const std::exception& error) {
@@ -72,10 +65,8 @@ void StoreServer::start() {
       clients_.clear();
     });
   } catch (const std::system_error&) {
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
     fail(Exit::memory, "store: cannot start its thread; raise the limit (ulimit -u)");
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 StoreServer::~StoreServer() {
