@@ -76,14 +76,6 @@ static std::vector<Address> resolve(const char* host, int port, int flags, std::
   return addresses;
 }
 
-std::string why_unknown(const std::string& host) {
-  addrinfo* found = nullptr;
-  const int error = getaddrinfo(host.c_str(), nullptr, nullptr, &found);
-  if (error) return error == EAI_AGAIN ? "" : gai_strerror(error);
-  freeaddrinfo(found);
-  return "";
-}
-
 static Address own_address(int socket) {
   Address own;
   getsockname(socket, own.get(), &own.size);

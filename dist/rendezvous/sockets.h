@@ -26,10 +26,6 @@ Descriptor listen_on(const std::string& host, bool all_local, int port);
 // Returns the host and the port by which this machine reaches a listening socket.
 std::pair<std::string, int> local_address_of(int listener);
 
-// Returns why `host` has no address, such as "Name or service not known"; "" if it has one, or if
-// asking later may find it.
-std::string why_unknown(const std::string& host);
-
 // Tries all addresses of `host` once, each for up to 5 s. Returns a connected socket, or -1 with
 // the reason in `why`.
 int connect_to(const std::string& host, int port, Clock::time_point deadline, std::string& why);

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <optional>
 #include "core/config/hint.h"
-#include "dist/rendezvous/sockets.h"
+#include "dist/rendezvous/rendezvous.h"
 #include "trainer/launch/reserved_port.h"
 #include "trainer/launch/supervise.h"
 #include "trainer/verbs/verbs.h"
