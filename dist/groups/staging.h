@@ -1,6 +1,7 @@
 // Staging: pinned memory through which a GPU's tensors reach collectives that run on the CPU.
 #pragma once
 #include <map>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
