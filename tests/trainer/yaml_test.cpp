@@ -1,11 +1,11 @@
 // Config files and overrides that are refused, and the errors, with line and column.
-#include "core/config/config.h"
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include "core/config/config.h"
 
 using namespace bellows;
 using testing::HasSubstr;
