@@ -1,4 +1,5 @@
 #include "optim/optimizer.h"
+#include <fnmatch.h>
 #include <cmath>
 #include <numeric>
 #include "autograd/amp.h"
@@ -25,15 +26,6 @@ void visit(Visitor& v, OptimizerOptions& o) {
   v("ema_decay", o.ema_decay, "evaluate and export an average of the model over updates; 0: off",
     {.min = 0, .max = 1});
   v.require("ema_decay", o.ema_decay < 1, "must be less than 1, or the average would never move");
-}
-
-// Matches as in a shell: * stands for any number of characters.
-static bool matches(std::string_view pattern, std::string_view name) {
-  if (pattern.empty()) return name.empty();
-  if (pattern.front() != '*')
-    return !name.empty() && name.front() == pattern.front() &&
-           matches(pattern.substr(1), name.substr(1));
-  return matches(pattern.substr(1), name) || (!name.empty() && matches(pattern, name.substr(1)));
 }
 
 void Optimizer::Group::add(const NamedTensor& parameter) {
@@ -71,7 +63,9 @@ Optimizer::Optimizer(const OptimizerOptions& options, const NamedTensors& parame
           "optimizer: '", name, "', ", w.dtype(), " on ", w.device(),
           ", is not a dense leaf like '", parameters.front().name, "', ", first.dtype(), " on ",
           first.device());
-    const auto named = [&](const GroupOptions& g) { return matches(g.parameters, parameter.name); };
+    const auto named = [&](const GroupOptions& g) {
+      return fnmatch(g.parameters.c_str(), parameter.name.c_str(), FNM_NOESCAPE) == 0;
+    };
     groups_[std::ranges::find_if(options.groups, named) - options.groups.begin()].add(parameter);
   }
   for (size_t i = 0; i < options.groups.size(); ++i)

@@ -1,7 +1,7 @@
 #include "core/base/disk_cache.h"
+#include <fmt/format.h>
 #include <pwd.h>
 #include <unistd.h>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -43,9 +43,7 @@ Path cache_folder() {
 // Keys with equal checksums share a file, which holds the last one written. find() compares the key
 // that the file contains.
 Path DiskCache::path_of(const std::string& name, const std::string& key) const {
-  char sum[16];
-  std::snprintf(sum, sizeof sum, "-%08x", crc32c(bytes_of(key)));
-  return folder_ / (name + sum);
+  return folder_ / fmt::format("{}-{:08x}", name, crc32c(bytes_of(key)));
 }
 
 std::optional<std::string> DiskCache::find(const std::string& name, const std::string& key) const {

@@ -168,9 +168,13 @@ class HostPool {
       give_back();
       block = ask();
     }
-    if (!block)
+    if (!block) {
+      const bool in_a_module = !current_site()->path.empty();  // parameters are made outside
       fail(Exit::memory, "out of cpu memory: asked for ", size, " bytes with ", stats_.allocated,
-           " held by tensors and ", stats_.reserved, " reserved; try a smaller data.batch_size");
+           " held by tensors and ", stats_.reserved, " reserved; ",
+           in_a_module ? "try a smaller data.batch_size"
+                       : "free some memory, or try a smaller model or data.batch_size");
+    }
     stats_.reserved += size;
     return block;
   }

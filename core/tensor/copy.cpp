@@ -26,43 +26,37 @@ void copy_into(const Tensor& to, const Tensor& from, const Place& at) {
   if (to_host) synchronize(current_stream(device), at);
 }
 
+// Returns `y` with the values of `t`.
+static Tensor filled(Tensor y, const Tensor& t, const Place& at = Place::current()) {
+  copy_into(y, t, at);
+  return y;
+}
+
 Tensor to(Device device, const Tensor& t, const Place& at) {
   if (t.device() == device) return t;
-  const Tensor dense = contiguous(t), y(t.shape(), t.dtype(), device);
-  copy_into(y, dense, at);
-  return y;
+  return filled(Tensor(t.shape(), t.dtype(), device), contiguous(t), at);
 }
 
 Tensor cast(const Tensor& t, DType dtype) {
   if (t.dtype() == dtype) return t;
-  Tensor y(t.shape(), dtype, t.device());
-  if (t.is_dense()) y = y.view(t.shape(), t.strides(), 0);
-  copy_into(y, t);
-  return y;
+  const Strides strides = t.is_dense() ? t.strides() : strides_of(t.shape());
+  return filled(Tensor(t.shape(), strides, dtype, t.device()), t);
 }
 
 Tensor contiguous(const Tensor& t, const MemoryFormat& format) {
   if (t.is_contiguous(format)) return t;
   trace::count<"layout.transposes">();
-  const Tensor y(t.shape(), t.dtype(), t.device(), format);
-  copy_into(y, t);
-  return y;
+  return filled(Tensor(t.shape(), t.dtype(), t.device(), format), t);
 }
 
 Tensor laid_out(const Tensor& t, const Strides& strides) {
   if (t.strides() == strides) return t;
   if (same_order(t, strides)) return t.view(t.shape(), strides, t.offset());
   trace::count<"layout.transposes">();
-  const Tensor y(t.shape(), strides, t.dtype(), t.device());
-  copy_into(y, t);
-  return y;
+  return filled(Tensor(t.shape(), strides, t.dtype(), t.device()), t);
 }
 
-Tensor clone(const Tensor& t) {
-  const Tensor y(t.shape(), t.dtype(), t.device());
-  copy_into(y, t);
-  return y;
-}
+Tensor clone(const Tensor& t) { return filled(Tensor(t.shape(), t.dtype(), t.device()), t); }
 
 // ---- CPU
 

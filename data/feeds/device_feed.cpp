@@ -7,6 +7,39 @@
 
 namespace bellows {
 
+namespace {
+
+// Copies each batch on the current stream when next() is called; the host waits for the copy.
+class BlockingFeed : public Feed {
+ public:
+  BlockingFeed(Device device, Loader& loader)
+      : device_(device), loader_(loader), buffers_(buffers_on(device, loader)) {}
+
+  void start(int64_t epoch, int64_t first_batch) override { loader_.start(epoch, first_batch); }
+
+  // Without workers the host makes the next batch while the device computes.
+  void catch_up() override {
+    if (loader_.workers()) synchronize(current_stream(device_));
+  }
+
+  bool next(Batch& batch) override {
+    batch = {};
+    Batch host;
+    if (!loader_.next(host)) return false;
+    batch = buffers_.free(host.x.shape());
+    copy_batch(batch, host);
+    synchronize(current_stream(device_));
+    return true;
+  }
+
+ private:
+  const Device device_;
+  Loader& loader_;
+  BatchBuffers buffers_;
+};
+
+}  // namespace
+
 std::unique_ptr<Feed> make_feed(Device device, Loader& loader, std::vector<std::string>& notes,
                                 const ModelInput& input) {
   const FeedOptions& options = loader.options().feed;
@@ -17,8 +50,8 @@ std::unique_ptr<Feed> make_feed(Device device, Loader& loader, std::vector<std::
     if (!std::ranges::count(notes, note)) notes.push_back(note);  // once for both splits
   }
   std::unique_ptr<Feed> feed;
-  if (device != Device::cpu)
-    feed = options.non_blocking ? async_feed(device, loader) : blocking_feed(device, loader);
+  if (device != Device::cpu && options.non_blocking) feed = async_feed(device, loader);
+  if (device != Device::cpu && !feed) feed = std::make_unique<BlockingFeed>(device, loader);
   return options.device_augment ? augmenting_feed(device, loader, std::move(feed), input)
                                 : std::move(feed);
 }

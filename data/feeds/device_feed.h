@@ -1,5 +1,5 @@
-// Feeds that deliver a loader's batches on a device, each in its own file. Device buffers are
-// reused; two per feed are enough if each batch is released after its step.
+// Feeds that deliver a loader's batches on a device. Device buffers are reused; two per feed are
+// enough if each batch is released after its step.
 #pragma once
 #include <optional>
 #include <string>
@@ -20,8 +20,6 @@ struct ModelInput {
 std::unique_ptr<Feed> make_feed(Device device, Loader& loader, std::vector<std::string>& notes,
                                 const ModelInput& input = {});
 
-// Copies each batch on the current stream when next() is called; the host waits for the copy.
-std::unique_ptr<Feed> blocking_feed(Device device, Loader& loader);
 // Copies the next batch on the copy stream while the current one is in use. The streams wait for
 // each other by events; the host waits only if the device is four batches behind (counter
 // copy.waits). Counters, for pinned memory: copy.async, and copy.overlapped for copies that began

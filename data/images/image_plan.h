@@ -55,4 +55,14 @@ class ImagePlan {
   std::optional<Colors> colors_of_padding_;
 };
 
+// ---- write_image.cpp: crop, resize, flip, colors and levels in one pass over the pixels
+
+// Writes image.shape() values to `out`, as one image of a batch in `format`. Thread-safe.
+void write_image(const ImagePlan& image, const Sample& sample, float* out,
+                 const MemoryFormat& format = kNCHW);
+// Writes (C, H, W) bytes, without levels and hole; rounded to nearest. Thread-safe.
+void write_bytes(const ImagePlan& image, const Sample& sample, uint8_t* out);
+// Returns (H, W, C) bytes, without levels; rounded to nearest. Thread-safe.
+std::vector<uint8_t> interleaved_bytes(const ImagePlan& image, const Sample& sample);
+
 }  // namespace bellows

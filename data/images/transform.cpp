@@ -1,5 +1,4 @@
 #include "data/images/transform.h"
-#include "data/images/write_image.h"
 
 namespace bellows {
 

@@ -1,7 +1,7 @@
-#include "data/images/write_image.h"
 #include <immintrin.h>
 #include <cmath>
 #include "data/images/filter.h"
+#include "data/images/image_plan.h"
 
 namespace bellows {
 

@@ -9,12 +9,15 @@ namespace bellows {
 
 namespace {
 
-// Calls wait(slice), which waits that long, until it returns true or `timeout` has passed. The
-// clock goes on while the whole process is stopped; that costs one slice, however long it is.
-bool within(Seconds timeout, const auto& wait) {
+// Calls wait(slice), which waits that long, until it returns true, `timeout` has passed or the wait
+// is interrupted. The clock goes on while the whole process is stopped; that costs one slice,
+// however long it is.
+bool within(Seconds timeout, const std::function<bool()>& interrupted, const auto& wait) {
   constexpr Seconds kSlice(0.1);
-  for (Seconds left = timeout; left.count() > 0; left -= kSlice)
+  for (Seconds left = timeout; left.count() > 0; left -= kSlice) {
     if (wait(std::min(left, kSlice))) return true;
+    if (interrupted && interrupted()) break;
+  }
   return false;
 }
 
@@ -40,7 +43,7 @@ class LockedQueue : public BatchQueue {
     changed_.notify_all();
     const auto has_next = [&] { return next.has_value(); };
     const auto wait = [&](Seconds slice) { return changed_.wait_for(lock, slice, has_next); };
-    if (!within(timeout, wait)) return false;
+    if (!within(timeout, interrupted, wait)) return false;
     made = std::move(*next);
     next.reset();
     return true;
@@ -80,12 +83,12 @@ class Ring {
     return true;
   }
   // Consumer only. Makes room first, so that a ring of capacity 0 can pass an item on. False if
-  // nothing arrived within `timeout`; must not be called again after that.
-  bool pop(BatchResult& item, Seconds timeout) {
+  // nothing arrived; must not be called again after that.
+  bool pop(BatchResult& item, Seconds timeout, const std::function<bool()>& interrupted) {
     depth_.remove();
     room_.release();
-    if (!within(timeout, [&](Seconds slice) { return ready_.try_acquire_for(slice); }))
-      return false;
+    const auto wait = [&](Seconds slice) { return ready_.try_acquire_for(slice); };
+    if (!within(timeout, interrupted, wait)) return false;
     item = std::move(items_[head_++ % items_.size()]);
     return true;
   }
@@ -114,7 +117,7 @@ class RingQueue : public BatchQueue {
   bool push(int64_t turn, BatchResult&& made) override { return ring(turn).push(std::move(made)); }
   bool pop(BatchResult& made, Seconds timeout) override {
     trace::count<"data.ring_pops">();
-    return ring(turn_++).pop(made, timeout);
+    return ring(turn_++).pop(made, timeout, interrupted);
   }
   void close() override {
     for (Ring& ring : rings_) ring.close();

@@ -37,10 +37,11 @@ class BatchQueue {
  public:
   virtual ~BatchQueue() = default;
   virtual bool push(int64_t turn, BatchResult&& made) = 0;  // waits for room; false once closed
-  // Takes the batch of the next turn. False if it did not arrive within `timeout`; the caller must
-  // close the queue then.
+  // Takes the batch of the next turn. False if it did not arrive within `timeout`, or before
+  // interrupted() returned true, which is called every 0.1 s; the caller must close the queue then.
   virtual bool pop(BatchResult& made, Seconds timeout) = 0;
-  virtual void close() = 0;  // threads that wait in push() return
+  std::function<bool()> interrupted = {};  // empty: never
+  virtual void close() = 0;                // threads that wait in push() return
 };
 
 // Makes a queue in which up to `prefetch` batches per worker may wait. `depth` counts them until

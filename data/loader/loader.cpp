@@ -68,6 +68,7 @@ void Loader::start(int64_t epoch, int64_t first_batch) {
   const WorkerOptions& o = options_.workers;
   if (workers_now_ == 0) return;
   epoch_->queue = make_queue(o.queue, workers_now_, o.prefetch_factor, depth_);
+  epoch_->queue->interrupted = interrupted;
   start_workers();
   for (const auto& worker : workers_) worker->run(epoch_);
 }
@@ -107,6 +108,7 @@ BatchResult Loader::take() {
   const Worker& worker = *workers_[(next_ - epoch_->first) % workers_.size()];
   const std::string where = worker.at_work_on();
   end_epoch(Seconds(0));
+  if (interrupted && interrupted()) return made;  // without a batch
   fail(Exit::data, "no batch for ", options_.workers.timeout_s, " s: ", where,
        "; raise data.timeout_s to wait longer");
 }
@@ -156,6 +158,7 @@ bool Loader::next(Batch& batch) {
     end_epoch(timeout());
     std::rethrow_exception(made.error);
   }
+  if (!made.batch.x.defined()) return false;
   ++next_;
   batch = std::move(made.batch);
   if (observes) ++taken_, returned_ns_ = trace::now_ns();

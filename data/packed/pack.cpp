@@ -5,7 +5,7 @@
 #include "core/base/words.h"
 #include "core/device/parallel.h"
 #include "data/images/image_file.h"
-#include "data/images/write_image.h"
+#include "data/images/image_plan.h"
 
 namespace bellows {
 

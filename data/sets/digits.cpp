@@ -2,9 +2,7 @@
 // of its split and index: a skeleton, bent and slanted, drawn with a pen, with clutter and noise.
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
-#include "data/sets/digit_strokes.h"
 #include "data/sets/drawn.h"
 
 namespace bellows {
@@ -15,6 +13,68 @@ constexpr int kDigitSide = 28;
 constexpr int kPieces = 6;  // line segments between two points of a stroke
 
 using DigitsOptions = DrawnSizes<12000, 2000>;
+
+// Skeletons: for each digit, the glyphs by which people write it. A glyph is a list of strokes, a
+// stroke is a smooth curve through its points. x to the right, y down, in [0, 1].
+struct Point {
+  float x, y;
+};
+using Stroke = std::vector<Point>;
+using Glyph = std::vector<Stroke>;
+
+const std::vector<std::vector<Glyph>>& digit_glyphs() {
+  // clang-format off
+  static const std::vector<std::vector<Glyph>> glyphs = {
+      // 0: a closed curve, one that does not quite close
+      {{{{.5, .1}, {.27, .24}, {.2, .5}, {.27, .76}, {.5, .9}, {.73, .76}, {.8, .5}, {.73, .24},
+         {.5, .1}, {.4, .13}}},
+       {{{.6, .13}, {.34, .2}, {.24, .5}, {.32, .8}, {.55, .88}, {.74, .68}, {.75, .36},
+         {.5, .14}}}},
+      // 1: a bar, with a flag, with flag and base
+      {{{{.52, .1}, {.5, .9}}},
+       {{{.3, .32}, {.53, .1}}, {{.53, .1}, {.5, .9}}},
+       {{{.34, .28}, {.52, .1}}, {{.52, .1}, {.5, .88}}, {{.3, .89}, {.7, .89}}}},
+      // 2: with an angle at the foot, with a loop
+      {{{{.24, .28}, {.36, .13}, {.57, .1}, {.74, .23}, {.69, .43}, {.48, .64}, {.23, .88}},
+        {{.23, .88}, {.79, .87}}},
+       {{{.25, .26}, {.42, .11}, {.66, .14}, {.71, .36}, {.5, .66}, {.28, .86}, {.23, .74},
+         {.38, .73}, {.56, .86}, {.8, .82}}}},
+      // 3: round, with a flat top
+      {{{{.25, .19}, {.45, .1}, {.69, .19}, {.66, .38}, {.42, .47}},
+        {{.42, .47}, {.68, .53}, {.76, .72}, {.52, .9}, {.23, .8}}},
+       {{{.25, .12}, {.73, .12}}, {{.73, .12}, {.44, .42}},
+        {{.44, .42}, {.7, .5}, {.76, .72}, {.52, .9}, {.23, .8}}}},
+      // 4: open, closed
+      {{{{.3, .12}, {.23, .56}}, {{.23, .56}, {.8, .55}}, {{.66, .14}, {.63, .9}}},
+       {{{.63, .1}, {.2, .62}}, {{.2, .62}, {.82, .61}}, {{.63, .1}, {.62, .9}}}},
+      // 5: the bar last, all in one go
+      {{{{.31, .13}, {.28, .46}},
+        {{.28, .46}, {.52, .4}, {.74, .53}, {.74, .75}, {.5, .9}, {.24, .81}},
+        {{.31, .13}, {.75, .12}}},
+       {{{.72, .12}, {.38, .14}},
+        {{.38, .14}, {.3, .44}, {.56, .44}, {.74, .62}, {.62, .84}, {.26, .86}}}},
+      // 6: leaning, upright
+      {{{{.67, .12}, {.42, .27}, {.27, .58}, {.36, .85}, {.6, .88}, {.74, .7}, {.62, .54},
+         {.4, .57}, {.29, .7}}},
+       {{{.52, .1}, {.33, .36}, {.28, .68}, {.45, .9}, {.68, .78}, {.66, .58}, {.46, .54},
+         {.3, .68}}}},
+      // 7: plain, with a bar
+      {{{{.22, .14}, {.77, .14}}, {{.77, .14}, {.55, .5}, {.43, .9}}},
+       {{{.22, .16}, {.76, .13}}, {{.76, .13}, {.56, .5}, {.46, .9}}, {{.36, .5}, {.74, .48}}}},
+      // 8: in one go, as two loops
+      {{{{.68, .22}, {.5, .1}, {.32, .22}, {.4, .42}, {.62, .56}, {.72, .73}, {.5, .9}, {.28, .74},
+         {.4, .54}, {.62, .4}, {.68, .22}}},
+       {{{.5, .47}, {.32, .36}, {.34, .17}, {.52, .1}, {.68, .2}, {.66, .38}, {.5, .47}},
+        {{.5, .47}, {.27, .62}, {.3, .84}, {.52, .9}, {.74, .8}, {.72, .6}, {.5, .47}}}},
+      // 9: with a straight leg, with a hook
+      {{{{.71, .26}, {.54, .11}, {.32, .22}, {.34, .44}, {.55, .5}, {.71, .3}},
+        {{.72, .16}, {.7, .5}, {.64, .9}}},
+       {{{.71, .28}, {.53, .1}, {.31, .24}, {.36, .46}, {.58, .46}, {.71, .28}, {.74, .55},
+         {.62, .84}, {.34, .88}}}},
+  };
+  // clang-format on
+  return glyphs;
+}
 
 // Maps a skeleton's unit square to pixels: a random wave, then a random affine map.
 struct Hand {
@@ -108,25 +168,14 @@ void draw_clutter(GrayCanvas& canvas, Draw& draw) {
   }
 }
 
-// Converts to bytes and adds noise: for each pixel a random byte, scaled to [-1/2, 1/2] of a random
-// amplitude.
-void expose(const GrayCanvas& canvas, Draw& draw, uint8_t* pixels) {
-  const float ink = draw.between(.6f, 1), noise = draw.between(0, .25f) / 255;
-  for (size_t i = 0; i < canvas.size(); i += 16) {
-    const auto random = std::bit_cast<std::array<uint8_t, 16>>(draw.block());
-    for (size_t j = 0; j < 16; ++j) {
-      const float grey = canvas[i + j] * ink + noise * (float(random[j]) - 127.5f);
-      pixels[i + j] = static_cast<uint8_t>(255 * std::clamp(grey, 0.f, 1.f));
-    }
-  }
-}
-
 uint8_t draw_sample(Draw& draw, uint8_t* pixels) {
   const auto digit = static_cast<uint8_t>(draw.below(10));
   GrayCanvas canvas{};
   draw_digit(canvas, draw, digit);
   draw_clutter(canvas, draw);
-  expose(canvas, draw, pixels);
+  const float ink = draw.between(.6f, 1), noise = draw.between(0, .25f) / 255;
+  expose(
+      draw, canvas.size(), noise, [&](size_t i) { return canvas[i] * ink; }, pixels);
   return digit;
 }
 

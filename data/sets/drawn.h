@@ -1,5 +1,8 @@
 // Data sets that the program draws: each sample is a function of (split, index) alone.
 #pragma once
+#include <algorithm>
+#include <array>
+#include <bit>
 #include "core/base/philox.h"
 #include "core/config/visitor.h"
 #include "core/device/parallel.h"
@@ -31,6 +34,19 @@ class Draw {
   Philox rng_;
   uint64_t drawn_ = 0;
 };
+
+// Converts n values in [0, 1] to bytes and adds noise: for each a random byte, scaled to [-127.5,
+// 127.5] times `noise`. n is a multiple of 16.
+template <class Light>
+void expose(Draw& draw, size_t n, float noise, const Light& light, uint8_t* bytes) {
+  for (size_t i = 0; i < n; i += 16) {
+    const auto random = std::bit_cast<std::array<uint8_t, 16>>(draw.block());
+    for (size_t j = i; j < i + 16; ++j) {
+      const float noisy = light(j) + noise * (float(random[j - i]) - 127.5f);
+      bytes[j] = static_cast<uint8_t>(255 * std::clamp(noisy, 0.f, 1.f));
+    }
+  }
+}
 
 // Draws all samples in parallel, into memory. draw(Draw&, pixels) writes one sample and returns its
 // label. Compute thread only.

@@ -5,10 +5,9 @@
 // same pipeline as a folder of JPEG files, without any files.
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include "data/images/image_file.h"
-#include "data/images/write_image.h"
+#include "data/images/image_plan.h"
 #include "data/sets/drawn.h"
 
 namespace bellows {
@@ -137,20 +136,6 @@ void paint_specks(ColorCanvas& canvas, Draw& draw) {
   }
 }
 
-// Converts to planar bytes and adds noise: for each a random byte, scaled to [-1/2, 1/2] of a
-// random amplitude.
-void expose(const ColorCanvas& canvas, Draw& draw, uint8_t* pixels) {
-  const float noise = draw.between(.02f, .15f) / 255;
-  for (size_t i = 0; i < 3 * canvas.size(); i += 16) {
-    const auto random = std::bit_cast<std::array<uint8_t, 16>>(draw.block());
-    for (size_t j = i; j < i + 16; ++j) {
-      const float light = canvas[j % canvas.size()][j / canvas.size()];
-      const float noisy = light + noise * (float(random[j - i]) - 127.5f);
-      pixels[j] = static_cast<uint8_t>(255 * std::clamp(noisy, 0.f, 1.f));
-    }
-  }
-}
-
 // Writes one image to `pixels`, (3, kShapeSide, kShapeSide); returns the class of the shape.
 uint8_t draw_shape(Draw& draw, uint8_t* pixels) {
   const auto shape = static_cast<uint8_t>(draw.below(std::size(kOutlines)));
@@ -161,7 +146,10 @@ uint8_t draw_shape(Draw& draw, uint8_t* pixels) {
   paint(canvas, Texture(front, draw),
         [&](float x, float y) { return pose.cover(kOutlines[shape], x, y); });
   paint_specks(canvas, draw);
-  expose(canvas, draw, pixels);
+  const float noise = draw.between(.02f, .15f) / 255;
+  const size_t plane = canvas.size();
+  expose(
+      draw, 3 * plane, noise, [&](size_t i) { return canvas[i % plane][i / plane]; }, pixels);
   return shape;
 }
 

@@ -1,8 +1,6 @@
 #include "dist/groups/process_group.h"
-#include <csignal>
 #include <fstream>
 #include "core/device/device_info.h"
-#include "core/device/threads.h"
 #include "core/tensor/copy.h"
 
 namespace bellows {
@@ -37,13 +35,6 @@ void check_collective(const ProcessGroup& group, Device device, const Tensor& mi
   CHECK(mine.dtype() == all.dtype() && mine.numel() * group.world() == all.numel(), group.backend(),
         ": ", what, ": ", all.numel(), " ", all.dtype(), " are not ", group.world(), " times ",
         mine.numel(), " ", mine.dtype());
-}
-
-void begin_thread(const std::string& name) {
-  sigset_t all;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, nullptr);
-  name_thread(name);
 }
 
 void ProcessGroup::abort(const std::string& why) noexcept {

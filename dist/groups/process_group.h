@@ -79,10 +79,6 @@ void check_collective(const ProcessGroup& group, Device device, const Tensor& t,
 void check_collective(const ProcessGroup& group, Device device, const Tensor& mine,
                       const Tensor& all, const std::string& what);
 
-// Call it first in each thread of a group. Names the thread and blocks all signals in it, including
-// SIGPIPE of a closed connection.
-void begin_thread(const std::string& name);
-
 struct GroupContext {
   Ranks ranks;
   std::shared_ptr<Store> store;  // shared by all ranks; null in a world of one

@@ -1,4 +1,5 @@
 #include "dist/rendezvous/rendezvous.h"
+#include <netdb.h>
 #include <cstdlib>
 #include "core/base/words.h"
 #include "dist/rendezvous/store_server.h"
@@ -16,6 +17,14 @@ void check_alone(const std::string& verb, const DistOptions& options) {
   const int world = this_rank(options).world;
   CHECK(world == 1, verb, ": measures one rank, and the launcher started ", world,
         "; run it without a launcher");
+}
+
+std::string why_unknown(const std::string& host) {
+  addrinfo* found = nullptr;
+  const int error = getaddrinfo(host.c_str(), nullptr, nullptr, &found);
+  if (error) return error == EAI_AGAIN ? "" : gai_strerror(error);
+  freeaddrinfo(found);
+  return "";
 }
 
 namespace {

@@ -30,6 +30,10 @@ const Ranks& this_rank(const DistOptions& options);
 // Throws Error, exit 2, if a launcher started several ranks, which `verb` does not support.
 void check_alone(const std::string& verb, const DistOptions& options);
 
+// Returns why `host` has no address, such as "Name or service not known"; "" if it has one, or if
+// asking later may find it.
+std::string why_unknown(const std::string& host);
+
 // Rank 0 serves the store, and all ranks connect to it. Returns once all have arrived; null in a
 // world of one. Throws Error, exit 7, naming the missing ranks after dist.timeout_s, or rank 0 at
 // most a second later if it is stuck; also if the port is in use, or if rank 0 refuses this rank.

@@ -6,15 +6,24 @@
 #include <sys/socket.h>
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <fstream>
 #include <optional>
 #include <thread>
+#include "core/device/threads.h"
 
 namespace bellows {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+
+void begin_thread(const std::string& name) {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, nullptr);
+  name_thread(name);
+}
 
 Clock::time_point deadline_after(Timeout timeout) {
   return Clock::now() + std::min<Timeout>(timeout, std::chrono::hours(24 * 3650));

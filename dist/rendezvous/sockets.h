@@ -8,6 +8,10 @@ namespace bellows {
 
 using Clock = std::chrono::steady_clock;
 
+// Call it first in each thread that uses sockets. Names the thread and blocks all signals in it,
+// including SIGPIPE of a closed connection.
+void begin_thread(const std::string& name);
+
 // Returns the time that is `timeout` from now, at most ten years, so that it cannot overflow.
 Clock::time_point deadline_after(Timeout timeout);
 

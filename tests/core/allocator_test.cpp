@@ -165,11 +165,18 @@ TEST_F(Allocator, SaysWhatIsHeldWhenTheSystemHasNoMore) {
   DeviceApi& api = device_apis[static_cast<int>(Device::cpu)];
   const auto before = std::exchange(api.allocate, [](size_t) -> void* { return nullptr; });
   const AllocatorStats held = stats();
-  const Refusal refusal = refused([] { allocate(Device::cpu, 1 << 20); });
+  const auto allocate_1m = [] { allocate(Device::cpu, 1 << 20); };
+  const Refusal refusal = refused(allocate_1m);
+  const auto in_a_module = [&] {
+    const ModuleScope at(site_of("conv1"));
+    return refused(allocate_1m);
+  }();
   api.allocate = before;
   EXPECT_EQ(refusal.exit, Exit::memory);
   EXPECT_THAT(refusal.message,
               testing::StartsWith("out of cpu memory: asked for 1048576 bytes with "));
+  EXPECT_THAT(refusal.message, testing::HasSubstr("a smaller model or data.batch_size"));
+  EXPECT_THAT(in_a_module.message, testing::EndsWith("reserved; try a smaller data.batch_size"));
   EXPECT_EQ(stats().allocated, held.allocated) << "a block that nobody got is counted";
   EXPECT_EQ(stats().reserved, held.reserved);
 }

@@ -37,6 +37,18 @@ TEST(Idx, ReadsWhatIsLargerThanOneStepOfInflation) {
   EXPECT_TRUE(std::equal(content.begin(), content.end(), large.begin() + 16));
 }
 
+// As `cat a.gz b.gz` and parallel compressors write. The borders may be anywhere.
+TEST(Idx, ReadsAGzipFileOfSeveralMembers) {
+  for (const size_t at : {0, 3, 16, 40, 76}) {
+    const std::string bytes = gzip(kGood.substr(0, at)) + gzip(kGood.substr(at)) + gzip("");
+    const std::vector<uint8_t> content = parse(bytes);
+    EXPECT_TRUE(std::equal(content.begin(), content.end(), kGood.begin() + 16)) << at;
+    EXPECT_EQ(content.size(), 60u) << at;
+    EXPECT_THAT(refusal(bytes + "x"), HasSubstr("1 bytes after the gzip stream"));
+  }
+  EXPECT_THAT(refusal(gzip(kGood) + gzip("x")), HasSubstr("goes on after its 60 bytes"));
+}
+
 TEST(Idx, RefusesEveryChangeOfAHeaderByte) {
   for (size_t at = 0; at < 16; ++at)
     for (int value = 0; value < 256; ++value) {

@@ -3,7 +3,7 @@
 #include "core/base/philox.h"
 #include "core/base/trace.h"
 #include "data/images/image_file.h"
-#include "data/images/write_image.h"
+#include "data/images/image_plan.h"
 #include "data/loader/loader.h"
 #include "tests/data/files.h"
 #include "tests/data/image_files.h"

@@ -1,6 +1,5 @@
 #include "data/images/transform.h"
 #include <gmock/gmock.h>
-#include "data/images/write_image.h"
 #include "data/loader/loader.h"
 #include "tests/data/files.h"
 #include "tests/data/numbers.h"

@@ -152,3 +152,15 @@ TEST_F(Exhaustion, MemoryThatFailsEndsInOneLineAndTheRunGoesOnLater) {
   }
   EXPECT_GT(codes[6], 1);
 }
+
+// The images have 784 MB.
+TEST_F(Exhaustion, ADataSetThatDoesNotFitIsNoMatterOfTheBatch) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "its shadow memory takes all address space";
+#endif
+  expect_refusal(tiny({"data={name: digits, train_size: 1000000, test_size: 20, batch_size: 16}"}),
+                 6, "out of memory; free some, or raise its limit (ulimit -v)", [] {
+                   const rlimit limit = {rlim_t{700} << 20, rlim_t{700} << 20};
+                   setrlimit(RLIMIT_AS, &limit);
+                 });
+}

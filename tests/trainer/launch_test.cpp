@@ -573,6 +573,8 @@ TEST_F(LaunchTest, RefusesWhatCannotWork) {
   expect_refusal({"launch", "--ranks", "0", "--", "check"}, 2, "--ranks");
   expect_refusal({"launch", "--ranks", "2", "--node-rank", "1", "--", "check"}, 2,
                  "--node-rank 1 of 1 machines");
+  expect_refusal({"launch", "--ranks", "2", "--host", "no such host", "--", "check"}, 2,
+                 "launch: --host 'no such host': ");
   Args nodes = {"launch", "--ranks", "2", "--nodes", "2"};
   for (const auto& [name, value] : std::vector<std::pair<std::string, std::string>>{
            {"--node-rank", "1"}, {"--host", "10.0.0.7"}, {"--port", "5000"}}) {

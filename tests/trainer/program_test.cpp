@@ -2,6 +2,7 @@
 #include "tests/trainer/program.h"
 #include <gmock/gmock.h>
 #include <sys/stat.h>
+#include <chrono>
 #include <csignal>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -363,6 +364,22 @@ TEST_F(Program, ASignalInTheLastEvaluationLeavesNothingToContinue) {
   const Ended ended = running->end();
   EXPECT_EQ(ended.code, 143) << ended.err;
   EXPECT_THAT(ended.out, HasSubstr("stopped by SIGTERM after step 4\n"));
+}
+
+TEST_F(Program, ASignalDoesNotWaitForData) {
+  for (const char* queue : {"on", "off"}) {
+    const auto running =
+        start(tiny({"data={name: digits, train_size: 64, test_size: 20, batch_size: 16, "
+                    "sim_latency_us: 8000000}",
+                    cat("toggles={num_workers: 1, ring_queues: ", queue, "}"), "--overwrite"}));
+    ASSERT_TRUE(running->says("run folder"));
+    running->send(SIGTERM);
+    const auto begin = std::chrono::steady_clock::now();
+    const Ended ended = running->end();
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(4));
+    EXPECT_EQ(ended.code, 143) << ended.err;
+    EXPECT_THAT(ended.out, HasSubstr("stopped by SIGTERM after step 0"));
+  }
 }
 
 TEST_F(Program, ASecondSignalEndsItAtOnceWithWholeFiles) {

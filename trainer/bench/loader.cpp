@@ -6,7 +6,7 @@
 #include "core/config/config.h"
 #include "core/device/threads.h"
 #include "core/device/timer.h"
-#include "data/images/write_image.h"
+#include "data/images/image_plan.h"
 #include "plan/toggle.h"
 #include "trainer/bench/bench.h"
 #include "trainer/session/data_card.h"

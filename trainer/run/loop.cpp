@@ -65,6 +65,9 @@ class Loop {
 
   Outcome run() {
     const Kernels use(session_.kernels());  // the feed also runs kernels
+    // Several ranks act on a signal after the same update, so none of them gives up its batch.
+    const Scoped interruptible(session_.loader->interrupted,
+                               [this] { return consensus_.alone() && consensus_.stop(); });
     train_on_.prepare();
     run_dry();
     session_.loss_terms.take();  // drops those of dry runs

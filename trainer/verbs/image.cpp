@@ -10,7 +10,7 @@
 #include "core/base/output.h"
 #include "data/images/file.h"
 #include "data/images/image_file.h"
-#include "data/images/write_image.h"
+#include "data/images/image_plan.h"
 
 namespace bellows {
 

@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <optional>
+#include "core/config/hint.h"
+#include "dist/rendezvous/rendezvous.h"
 #include "trainer/launch/reserved_port.h"
 #include "trainer/launch/supervise.h"
 #include "trainer/verbs/verbs.h"
@@ -53,6 +55,9 @@ static std::string variable(const char* name, const std::string& otherwise) {
 static void check_nodes(const CommandLine& line, const LaunchLine& given) {
   CHECK(given.node_rank < given.nodes, "launch: --node-rank ", given.node_rank, " of ", given.nodes,
         " machines; count from 0");
+  const std::string unknown = why_unknown(given.host);
+  CHECK(unknown.empty(), "launch: --host ", on_one_line(given.host), ": ", unknown,
+        "; give the name or the address of machine 0");
   if (given.nodes == 1) return;
   for (const char* name : {"--node-rank", "--host", "--port"})
     CHECK(line.given(name), "launch: --nodes needs ", name, "; add it, see  trainer launch --help");

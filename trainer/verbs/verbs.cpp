@@ -64,7 +64,7 @@ static int run_guarded(const Arguments& args) try {
 } catch (const Error& error) {
   return report(error.exit, error.what());
 } catch (const std::bad_alloc&) {
-  return report(Exit::memory, "out of memory; use a smaller data.batch_size");
+  return report(Exit::memory, "out of memory; free some, or raise its limit (ulimit -v)");
 } catch (const std::system_error& error) {
   if (error.code() != std::errc::resource_unavailable_try_again)
     return report(Exit::internal, cat("internal error: ", error.what()));
