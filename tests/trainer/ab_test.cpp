@@ -291,22 +291,22 @@ TEST(AbProgress, ShowsTheTimeSliceAndTheTimeThatIsLeft) {
   options.blocks = 10;
   options.steps = 5;
   options.warmup = 50;
-  AbProgress progress(options, 3, 4);
-  progress.begin_round();
-  EXPECT_EQ(progress.text(0),
+  AbProgress progress(options, 3);
+  const RoundPlan four(4, 0), two(2, 0);
+  EXPECT_EQ(progress.text(four, 0),
             "ab: process 1 of 4, time slice 0 of 33, 00:00:00 elapsed, ETA unknown");
   progress.add({.steps = 50});  // of 4 x 3 x (50 + 10 x 5)
   progress.add({.steps = 50});
-  EXPECT_EQ(progress.text(60),
+  EXPECT_EQ(progress.text(four, 60),
             "ab: process 1 of 4, time slice 2 of 33, 00:01:00 elapsed, ETA 00:11:00");
-  progress.set_rounds(2);
-  EXPECT_THAT(progress.text(60), HasSubstr("process 1 of 2, "));
-  EXPECT_THAT(progress.text(60), HasSubstr("ETA 00:05:00"));
+  EXPECT_THAT(progress.text(two, 60), HasSubstr("process 1 of 2, "));
+  EXPECT_THAT(progress.text(two, 60), HasSubstr("ETA 00:05:00"));
+  progress.begin_round();
+  EXPECT_THAT(progress.text(two, 60), HasSubstr("time slice 0 of 33, "));
   options.measure = AbMeasure::epoch;
-  AbProgress epochs(options, 3, 1);
-  epochs.begin_round();
+  AbProgress epochs(options, 3);
   epochs.add({.steps = 7});
-  EXPECT_EQ(epochs.text(1),
+  EXPECT_EQ(epochs.text(RoundPlan(1, 0), 1),
             "ab: process 1 of 1, time slice 1 of 33, 00:00:01 elapsed, ETA 00:00:32");
 }
 

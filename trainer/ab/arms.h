@@ -3,8 +3,8 @@
 // each, so that drift of the machine affects all alike. Files in this folder that serve all three:
 //   arms        configurations, costs, counters     process     a process as the parent controls it
 //   rounds      number of rounds, budget, early end busy        other work on the machine
-//   interleave  one round: order of time slices     progress    the progress line
-//   arm         the process of an arm               arm_report  command line, report, machine
+//   interleave  one round: order of time slices     arm_report  command line, report, machine
+//   arm         the process of an arm
 #pragma once
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -15,7 +15,6 @@
 #include "core/tensor/tensor.h"
 #include "plan/run_options.h"
 #include "trainer/ab/busy.h"
-#include "trainer/log/live_line.h"
 #include "trainer/run/signals.h"
 
 namespace bellows {
@@ -170,31 +169,5 @@ std::vector<CounterRates> differing_counters(const AbArm& off, const AbArm& on);
 // Returns the bits of the mantissa in the coarsest numbers that a run computes with: 23, or 10, 8
 // or 7 with amp, tf32, compressed gradients or images in bytes.
 int64_t mantissa_bits(const Plan& plan);
-
-// ---- progress
-
-// Progress on a terminal, with the estimated time left:
-//   ab: process 2 of 10, time slice 12 of 27, 00:00:09 elapsed, ETA 00:00:51
-class AbProgress {
- public:
-  AbProgress(const ArmOptions& options, size_t arms, int64_t rounds);
-  void begin_round();
-  void add(const AbBlock& block);                        // counts a finished time slice
-  void set_rounds(int64_t rounds) { rounds_ = rounds; }  // once the budget has been divided
-  void clear() { line_.clear(); }
-  std::string text(double elapsed_s) const;
-
- private:
-  void draw();
-
-  LiveLine line_;
-  std::string verb_;
-  AbMeasure measure_;
-  int64_t slices_;     // of a round
-  double round_work_;  // steps with AbMeasure::step, else slices
-  int64_t rounds_, round_ = 0, done_ = 0;
-  double work_done_ = 0;
-  int64_t started_ns_;
-};
 
 }  // namespace bellows

@@ -11,6 +11,7 @@
 #include "plan/toggle.h"
 #include "trainer/ab/arm_report.h"
 #include "trainer/launch/reserved_port.h"
+#include "trainer/log/live_line.h"
 #include "trainer/log/log_line.h"
 #include "trainer/state/scratch_folder.h"
 
@@ -33,6 +34,22 @@ bool RoundPlan::add(double elapsed_s) {
   at_look_ = !finished() && look != looks_.end();
   if (at_look_) look_error_ = look->error;
   return at_look_;
+}
+
+// ---- progress
+
+void AbProgress::add(const AbBlock& block) {
+  ++slices_;
+  work_ += options_.measure == AbMeasure::step ? double(block.steps) : 1;
+}
+
+std::string AbProgress::text(const RoundPlan& plan, double elapsed_s) const {
+  const ArmOptions& o = options_;
+  const int64_t slices = arms_ * (1 + o.blocks), steps = arms_ * (o.warmup + o.blocks * o.steps);
+  const double all = double(plan.planned() * (o.measure == AbMeasure::step ? steps : slices));
+  return cat(o.verb, ": process ", plan.done() + 1, " of ", plan.planned(), ", time slice ",
+             slices_, " of ", slices, ", ", clock_text(elapsed_s), " elapsed, ETA ",
+             work_ > 0 ? clock_text(elapsed_s * (all - work_) / work_) : "unknown");
 }
 
 // ---- arms
@@ -124,7 +141,7 @@ class Comparison {
         result_(result),
         link_(config_of(*arms.front(), options.overrides).plan.dist, options.timeout_s),
         plan_(options.processes, options.budget_s, at_look != nullptr),
-        progress_(options, arms.size(), plan_.planned()) {
+        progress_(options, arms.size()) {
     for (const AbArm* arm : arms) {
       const Plan plan = config_of(*arm, options.overrides).plan;
       result.mantissa = std::min(result.mantissa, mantissa_bits(plan));
@@ -144,7 +161,7 @@ class Comparison {
       result_.signal = static_cast<int>(error.exit) - 128;
       if ((result_.signal != SIGINT && result_.signal != SIGTERM) || plan_.done() == 0) throw;
     }
-    progress_.clear();
+    line_.clear();
     result_.planned = plan_.planned();
     result_.busy = machine.since_begin();
     if (options_.ranks > 1) result_.busy.others = 0;  // they may be the other ranks' arms
@@ -164,18 +181,19 @@ class Comparison {
                                       .placebo = arm->placebo,
                                       .mantissa = result_.mantissa},
                                      link_.next_arm()));
-    progress_.begin_round();
+    progress_.begin_round(), draw();
     const auto processes =
         interleave(commands, options_.blocks, options_.timeout_s, signals_, options_.verb,
-                   [&](const AbBlock& block) { progress_.add(block); });
+                   [&](const AbBlock& block) { progress_.add(block), draw(); });
     for (size_t i = 0; i < arms.size(); ++i) arms[i]->processes.push_back(processes[i]);
   }
+
+  void draw() { line_.draw(progress_.text(plan_, seconds_since(begin_ns_))); }
 
   void decide() {
     const double elapsed_s = seconds_since(begin_ns_);
     const bool look = plan_.add(elapsed_s);
     result_.error = plan_.error();
-    progress_.set_rounds(plan_.planned());
     if (options_.budget_s > 0 && plan_.done() == 1) tell(budget_text(elapsed_s));
     if (!look) return;
     std::string outlook;
@@ -194,7 +212,7 @@ class Comparison {
 
   void tell(const std::string& text) {
     if (!link_.is_first()) return;
-    progress_.clear();
+    line_.clear();
     say(cat(options_.verb, ": ", text));
   }
 
@@ -207,6 +225,7 @@ class Comparison {
   RankLink link_;
   RoundPlan plan_;
   AbProgress progress_;
+  LiveLine line_;
   const int64_t begin_ns_ = trace::now_ns();
 };
 }  // namespace
