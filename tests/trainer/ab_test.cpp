@@ -67,8 +67,7 @@ AbResult result_of(double on_ms, int64_t footprint = 90) {
   result.toggle = &kToggle;
   result.options.config = "configs/lenet.yaml";
   result.options.overrides = {"seed=2"};
-  result.options.toggle = kToggle.name;
-  result.options.values = {"on"};
+  result.words = " --toggle bellows_test --value on";
   result.planned = kRounds;
   result.machine = {{"cpu", "an abacus"}};
   result.off = arm("bellows_test=off", 100, 0, 1);

@@ -20,7 +20,7 @@ using testing::Not;
 namespace {
 
 ArmOptions on_lenet() {
-  ArmOptions options;
+  ArmOptions options{.verb = "ladder"};
   options.config = source_dir() + "/configs/lenet.yaml";
   options.overrides = {"device=cpu"};
   return options;

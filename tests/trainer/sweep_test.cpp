@@ -19,7 +19,7 @@ using testing::Not;
 namespace {
 
 ArmOptions on_lenet() {
-  ArmOptions options;
+  ArmOptions options{.verb = "sweep"};
   options.config = source_dir() + "/configs/lenet.yaml";
   return options;
 }

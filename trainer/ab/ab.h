@@ -11,11 +11,10 @@
 namespace bellows {
 
 struct AbOptions : ArmOptions {
-  std::string toggle;         // or "", with `against`
-  Names values;               // of the arms that have the toggle on
-  std::string against;        // configuration of the other arm, or ""
-  bool allow_many = false;    // `against` may differ in more than one option
-  Clock clock = Clock::wall;  // cpu: on a busy machine; one thread only
+  std::string toggle;       // or "", with `against`
+  Names values;             // of the arms that have the toggle on
+  std::string against;      // configuration of the other arm, or ""
+  bool allow_many = false;  // `against` may differ in more than one option
 };
 
 // ---- configurations
@@ -48,12 +47,11 @@ Names check_against(const AbOptions& options);
 // ---- findings
 
 struct AbResult : RoundsResult {
-  AbOptions options = {};
-  const Toggle* toggle = nullptr;  // null with options.against
+  const Toggle* toggle = nullptr;  // null with --against
   Names forced_off = {};
-  Names differences = {};        // with options.against
-  AbArm off = {}, placebo = {};  // both with the toggle off
-  std::vector<AbArm> on = {};    // one per value
+  Names differences = {};      // with --against
+  AbArm off = {};              // like the placebo
+  std::vector<AbArm> on = {};  // one per value
 };
 
 // Starts and measures the arms. Prints what differs between them, and toggles that are off in all.

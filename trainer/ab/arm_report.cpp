@@ -6,6 +6,7 @@
 #include <fstream>
 #include "core/base/file.h"
 #include "core/base/output.h"
+#include "core/base/utf8.h"
 #include "core/base/words.h"
 #include "trainer/log/system.h"
 #include "trainer/page/page.h"
@@ -82,9 +83,13 @@ void publish(const ArmOptions& options, const std::string& markdown, const Json&
   write_file(path.replace_extension(".html"), bytes_of(html_of(json, options.verb)));
 }
 
-std::string rounds_words(const ArmOptions& o) {
-  std::string text = o.budget_s > 0 ? fmt::format(" --budget {:g}s", o.budget_s)
-                                    : fmt::format(" --processes {}", o.processes);
+std::string command_of(const RoundsResult& result) {
+  const ArmOptions& o = result.options;
+  std::string text = "trainer ";
+  if (o.ranks > 1) text += fmt::format("launch --ranks {} -- ", o.ranks);
+  text += cat(o.verb, " --config ", quoted(o.config), result.words);
+  text += o.budget_s > 0 ? fmt::format(" --budget {:g}s", o.budget_s)
+                         : fmt::format(" --processes {}", o.processes);
   if (o.measure == AbMeasure::target)
     text += fmt::format(" --time-to {}={:g}", o.target.metric, o.target.value);
   else
@@ -92,11 +97,7 @@ std::string rounds_words(const ArmOptions& o) {
   if (o.measure == AbMeasure::epoch) text += " --measure epoch";
   if (o.measure == AbMeasure::step)
     text += fmt::format(" --steps {} --warmup {}", o.steps, o.warmup);
-  return text;
-}
-
-std::string override_words(const ArmOptions& o) {
-  std::string text;
+  if (o.clock == Clock::cpu) text += " --clock cpu";
   if (o.timeout_s != ArmOptions().timeout_s) text += fmt::format(" --timeout {}", o.timeout_s);
   for (const std::string& assignment : o.overrides) text.append(" ").append(quoted(assignment));
   return text;
@@ -130,9 +131,9 @@ Json machine_before() {
 
 void note_load_after(Json& machine) { machine["load average after"] = load_average(); }
 
-std::string machine_text(const Json& machine) {
-  std::string text;
-  for (const auto& [key, value] : machine.items())
+std::string measurement_text(const RoundsResult& result) {
+  std::string text = fmt::format("    {}\n\n", printable(command_of(result)));
+  for (const auto& [key, value] : result.machine.items())
     text +=
         fmt::format("- {}: {}\n", key, value.is_string() ? value.get<std::string>() : value.dump());
   return text;

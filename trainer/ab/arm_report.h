@@ -19,16 +19,16 @@ void check_report(const ArmOptions& options);
 // Prints the report and, if a file is wanted, writes FILE.md, FILE.json and the page FILE.html.
 void publish(const ArmOptions& options, const std::string& markdown, const Json& json);
 
-// " --budget 40s --blocks 8 --steps 20 ...": the words of declare_rounds, except --report.
-std::string rounds_words(const ArmOptions& options);
-std::string override_words(const ArmOptions& options);
+// Returns the command that repeats a comparison: "trainer ab --config FILE --toggle amp ...".
+std::string command_of(const RoundsResult& result);
 
 // ---- the machine
 
 // A subset of environment(): the report is published, so it names no host and no folder.
 Json machine_before();
 void note_load_after(Json& machine);
-std::string machine_text(const Json& machine);  // items of a Markdown list
+// Ends a report: the command as code, and the machine as a list.
+std::string measurement_text(const RoundsResult& result);
 
 // ---- results
 

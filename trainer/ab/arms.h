@@ -42,6 +42,7 @@ struct ArmOptions {
   int64_t steps = 20;         // per block, which is one epoch or one run with the other measures
   int64_t warmup = 20;        // steps before the first block; one epoch, or none
   double timeout_s = 600;     // limit for one time slice
+  Clock clock = Clock::wall;  // cpu: on a busy machine; one thread only
   std::string report = {};    // path of the Markdown report (.md), or ""; a .json goes next to it
   int ranks = 1;              // that a launcher has started; set by the verb
 };
@@ -116,8 +117,11 @@ std::vector<AbProcess> interleave(
     const std::vector<ArmCommand>& arms, int64_t blocks, double timeout_s, const Signals& signals,
     const std::string& verb, const AfterBlock& after_block = [](const AbBlock&) {});
 
-// How the rounds of a comparison ended, and on which machine.
+// The rounds of a comparison: how they ended, and on which machine.
 struct RoundsResult {
+  ArmOptions options = {};
+  std::string words = {};  // of the command: what differs, " --toggle amp --value bf16"
+  AbArm placebo = {};      // equal to the first arm
   int64_t mantissa = 23;
   bool one_thread = true;  // in every arm, without loader workers
   double error = 0.05;     // probability that an interval misses the truth
@@ -156,8 +160,8 @@ std::vector<double> costs_of(const AbArm& arm, const ArmOptions& options, Clock 
 std::vector<double> energies_of(const AbProcess& process, const ArmOptions& options);
 std::vector<double> energies_of(const AbArm& arm, const ArmOptions& options);
 // The arm's speedup over the geometric mean of several others.
-Speedup arm_speedup(const std::vector<const AbArm*>& others, const AbArm& arm,
-                    const ArmOptions& options, Clock clock, double error);
+Speedup arm_speedup(const RoundsResult& result, const std::vector<const AbArm*>& others,
+                    const AbArm& arm);
 
 int64_t footprint(const Toggle& toggle, const AbArm& arm);  // over all processes
 struct CounterRates {

@@ -18,13 +18,11 @@ int64_t misses(const AbResult& result) {
 }
 
 Speedup speedup(const AbResult& result, const AbArm& on) {
-  return arm_speedup({&result.off, &result.placebo}, on, result.options, result.options.clock,
-                     result.error);
+  return arm_speedup(result, {&result.off, &result.placebo}, on);
 }
 
 Speedup placebo_speedup(const AbResult& result) {
-  return arm_speedup({&result.off}, result.placebo, result.options, result.options.clock,
-                     result.error);
+  return arm_speedup(result, {&result.off}, result.placebo);
 }
 
 bool is_clear(const AbResult& result) {

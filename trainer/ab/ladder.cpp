@@ -182,12 +182,14 @@ static int run_ladder(CommandLine& line, const Arguments& args) {
   std::vector<AbArm*> arms = {&result.plain, &result.placebo};
   for (auto* part : {&result.climb, &result.without})
     for (AbArm& arm : *part) arms.push_back(&arm);
-  result.wanted = !wanted.empty();
+  if (!wanted.empty())
+    for (const auto& [toggle, value] : plan.toggles)
+      result.words += cat(result.words.empty() ? " --toggles " : ",", toggle->name, "=", value);
   pilot.fit(result.options);
   for (const auto& [reason, names] : plan.reasons)
     say_part(message("ladder", cat("left out, ", reason, ": ", joined(names))));
   say_part(message("ladder", pilot.text(result.options, arms.size())));
-  run_rounds(arms, result.options, result);
+  run_rounds(arms, result);
   publish(result.options, to_markdown(result), to_json(result));
   return result.signal ? 128 + result.signal : 0;
 }

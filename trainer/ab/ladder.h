@@ -33,10 +33,8 @@ LadderToggles left_out(const LadderToggles& toggles, size_t index);
 void drop_idle(LadderPlan& plan, const AbArm& top);
 
 struct LadderResult : RoundsResult {
-  ArmOptions options = {};
   LadderPlan plan = {};
-  bool wanted = false;              // the user chose the toggles
-  AbArm plain = {}, placebo = {};   // both without toggles
+  AbArm plain = {};                 // without toggles, like the placebo
   std::vector<AbArm> climb = {};    // climb[i] has the toggles 0 to i
   std::vector<AbArm> without = {};  // without[i] lacks toggle i
 };

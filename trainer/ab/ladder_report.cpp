@@ -9,22 +9,17 @@
 
 namespace bellows {
 
-static Speedup between(const LadderResult& result, const std::vector<const AbArm*>& others,
-                       const AbArm& arm) {
-  return arm_speedup(others, arm, result.options, Clock::wall, result.error);
-}
-
 Speedup step_speedup(const LadderResult& result, size_t i) {
   if (i == 0) return total_speedup(result, 0);
-  return between(result, {&result.climb[i - 1]}, result.climb[i]);
+  return arm_speedup(result, {&result.climb[i - 1]}, result.climb[i]);
 }
 
 Speedup total_speedup(const LadderResult& result, size_t i) {
-  return between(result, {&result.plain, &result.placebo}, result.climb[i]);
+  return arm_speedup(result, {&result.plain, &result.placebo}, result.climb[i]);
 }
 
 Speedup ladder_placebo(const LadderResult& result) {
-  return between(result, {&result.plain}, result.placebo);
+  return arm_speedup(result, {&result.plain}, result.placebo);
 }
 
 // The arm without toggle i. Without the last one, it is the last step but one.
@@ -34,7 +29,7 @@ static const AbArm& arm_without(const LadderResult& result, size_t i) {
 }
 
 Speedup lost_without(const LadderResult& result, size_t i) {
-  return between(result, {&arm_without(result, i)}, result.climb.back());
+  return arm_speedup(result, {&arm_without(result, i)}, result.climb.back());
 }
 
 // ---- Markdown
@@ -97,16 +92,6 @@ static std::string bars(const LadderResult& result) {
   return text;
 }
 
-static std::string command_line(const LadderResult& result) {
-  const ArmOptions& o = result.options;
-  std::string text = fmt::format("trainer ladder --config {}", quoted(o.config));
-  Names toggles;
-  for (const auto& [toggle, value] : result.plan.toggles)
-    toggles.push_back(cat(toggle->name, "=", value));
-  if (result.wanted) text += fmt::format(" --toggles {}", fmt::join(toggles, ","));
-  return text + rounds_words(o) + override_words(o);
-}
-
 static std::string headline(const LadderResult& result) {
   return fmt::format("{}, from {} to {} ms a step",
                      ratio_text(total_speedup(result, result.climb.size() - 1)),
@@ -132,8 +117,7 @@ std::string to_markdown(const LadderResult& result) {
   for (size_t i = 0; i < result.climb.size(); ++i)
     text += list_item(cat(result.plan.toggles[i].toggle->name, ": ",
                           counters_text(arm_before(result, i), result.climb[i])));
-  return text + fmt::format("\n    {}\n\n{}", printable(command_line(result)),
-                            machine_text(result.machine));
+  return text + "\n" + measurement_text(result);
 }
 
 // ---- JSON
@@ -160,7 +144,7 @@ Json to_json(const LadderResult& result) {
   placebo["speedup"] = speedup_json(ladder_placebo(result), ladder_placebo(result));
   return {{"kind", "ladder"},
           {"config", result.options.config},
-          {"command", command_line(result)},
+          {"command", command_of(result)},
           {"left_out", result.plan.reasons},
           {"plain", arm_json(result.plain, result.options)},
           {"placebo", placebo},

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
-#include "core/base/utf8.h"
 #include "core/base/words.h"
 #include "trainer/ab/ab.h"
 #include "trainer/ab/arm_report.h"
@@ -52,11 +51,11 @@ static std::string spread_text(const std::vector<double>& values, double unit = 
                      unit * quantile(values, 0.25), unit * quantile(values, 0.75));
 }
 
-static std::string cost_text(const AbArm& arm, const AbOptions& options, Clock clock) {
+static std::string cost_text(const AbArm& arm, const ArmOptions& options, Clock clock) {
   return spread_text(costs_of(arm, options, clock), 1e3);
 }
 
-static std::string mean_text(const AbArm& arm, const AbOptions& options) {
+static std::string mean_text(const AbArm& arm, const ArmOptions& options) {
   const Speedup mean = mean_run_s(arm, options);
   return fmt::format("{:.4g}", 1e3 * mean.ratio) +
          (mean.rounds < 2 ? ""
@@ -85,7 +84,7 @@ static std::string arm_table(const AbResult& result) {
     for (const AbArm* arm : arms) text += cat(" ", of(*arm), " |");
     text += "\n";
   };
-  const AbOptions& o = result.options;
+  const ArmOptions& o = result.options;
   const bool whole_runs = o.measure == AbMeasure::target;
   row(whole_runs ? "wall time per run, ms: median (quartiles)"
                  : "wall time per step, ms: median of the blocks (quartiles)",
@@ -122,19 +121,6 @@ static std::string counter_table(const AbArm& off_arm, const AbArm& on_arm) {
   for (const auto& [name, off, on] : rates)
     text += fmt::format("| `{}` | {:.4g} | {:.4g} |\n", name, off, on);
   return text;
-}
-
-static std::string command_line(const AbOptions& o) {
-  std::string text = "trainer ";
-  if (o.ranks > 1) text += fmt::format("launch --ranks {} -- ", o.ranks);
-  text += fmt::format("ab --config {}", quoted(o.config));
-  if (o.against.empty())
-    text += fmt::format(" --toggle {} --value {}", o.toggle, fmt::join(o.values, ","));
-  else
-    text += " --against " + quoted(o.against) + (o.allow_many ? " --allow-many" : "");
-  text += rounds_words(o);
-  if (o.clock == Clock::cpu) text += " --clock cpu";
-  return text + override_words(o);
 }
 
 std::string forced_off_text(const AbResult& result) {
@@ -177,8 +163,7 @@ std::string to_markdown(const AbResult& result) {
     if (several) text += fmt::format("## {}\n\n{}\n", on.name, findings_text(result, on));
     text += counter_table(result.off, on) + "\n";
   }
-  return text + fmt::format("    {}\n\n{}", printable(command_line(result.options)),
-                            machine_text(result.machine));
+  return text + measurement_text(result);
 }
 
 // ---- JSON
@@ -215,7 +200,7 @@ Json to_json(const AbResult& result) {
           {"claim", result.toggle ? result.toggle->claim : ""},
           {"held", result.forced_off},
           {"differences", result.differences},
-          {"command", command_line(result.options)},
+          {"command", command_of(result)},
           {"clock", result.options.clock == Clock::wall ? "wall" : "cpu"},
           {"off", arm_json(result.off, result.options)},
           {"placebo", placebo},

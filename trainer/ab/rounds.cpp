@@ -133,17 +133,16 @@ static double share_waited(const std::vector<AbArm*>& arms) {
 namespace {
 class Comparison {
  public:
-  Comparison(const std::vector<AbArm*>& arms, const ArmOptions& options, RoundsResult& result,
-             const AtLook& at_look)
-      : options_(options),
+  Comparison(const std::vector<AbArm*>& arms, RoundsResult& result, const AtLook& at_look)
+      : options_(result.options),
         at_look_(at_look),
         arms_(arms),
         result_(result),
-        link_(config_of(*arms.front(), options.overrides).plan.dist, options.timeout_s),
-        plan_(options.processes, options.budget_s, at_look != nullptr),
-        progress_(options, arms.size()) {
+        link_(config_of(*arms.front(), options_.overrides).plan.dist, options_.timeout_s),
+        plan_(options_.processes, options_.budget_s, at_look != nullptr),
+        progress_(options_, arms.size()) {
     for (const AbArm* arm : arms) {
-      const Plan plan = config_of(*arm, options.overrides).plan;
+      const Plan plan = config_of(*arm, options_.overrides).plan;
       result.mantissa = std::min(result.mantissa, mantissa_bits(plan));
       result.one_thread &= plan.threads.threads == 1 && plan.data.loader.workers.num_workers == 0;
     }
@@ -230,10 +229,9 @@ class Comparison {
 };
 }  // namespace
 
-void run_rounds(const std::vector<AbArm*>& arms, const ArmOptions& options, RoundsResult& result,
-                const AtLook& at_look) {
+void run_rounds(const std::vector<AbArm*>& arms, RoundsResult& result, const AtLook& at_look) {
   result.machine = machine_before();
-  Comparison(arms, options, result, at_look).run();
+  Comparison(arms, result, at_look).run();
   note_load_after(result.machine);
 }
 

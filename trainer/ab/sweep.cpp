@@ -1,7 +1,9 @@
 // The verb `sweep`.
 #include "trainer/ab/sweep.h"
+#include <fmt/format.h>
 #include <algorithm>
 #include "core/base/output.h"
+#include "core/base/words.h"
 #include "dist/rendezvous/rendezvous.h"
 #include "plan/toggle.h"
 #include "trainer/ab/arm_report.h"
@@ -87,7 +89,10 @@ SweepResult sweep_arms(const ArmOptions& options, const std::vector<SweepKey>& k
   result.options = options;
   result.keys = keys;
   size_t count = 1;
-  for (const SweepKey& key : keys) count *= key.values.size();
+  for (const auto& [key, values] : keys) {
+    count *= values.size();
+    result.words += " --key " + quoted(fmt::format("{}={}", key, fmt::join(values, ",")));
+  }
   const Config base = config_of({.config = options.config}, options.overrides);
   const Values defaults = dump(base.options);
   std::vector<Values> plans;
@@ -155,7 +160,7 @@ static int run_sweep(CommandLine& line, const Arguments& args) {
   const Pilot pilot = try_arms({&first, &last}, options);
   pilot.fit(result.options);
   say_part(message("sweep", pilot.text(result.options, arms.size())));
-  run_rounds(arms, result.options, result);
+  run_rounds(arms, result);
   record_work(result);
   publish(result.options, to_markdown(result), to_json(result));
   return result.signal ? 128 + result.signal : 0;

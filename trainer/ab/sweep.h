@@ -21,11 +21,9 @@ struct SweepFacts {
 };
 
 struct SweepResult : RoundsResult {
-  ArmOptions options = {};
   std::vector<SweepKey> keys = {};
   std::vector<AbArm> arms = {};        // one per combination, the last key varies fastest
   std::vector<SweepFacts> facts = {};  // of each arm
-  AbArm placebo = {};                  // equal to the first arm
 };
 // Values of the keys in arm `index`.
 Names combination(const std::vector<SweepKey>& keys, size_t index);

@@ -51,8 +51,7 @@ static double samples_per_s(const SweepResult& result, size_t i) {
 }
 
 Speedup speedup_over_first(const SweepResult& result, size_t i) {
-  Speedup s = arm_speedup({&result.arms.front(), &result.placebo}, result.arms[i], result.options,
-                          Clock::wall, result.error);
+  Speedup s = arm_speedup(result, {&result.arms.front(), &result.placebo}, result.arms[i]);
   const double samples = batch_of(result.arms[i]) / batch_of(result.arms.front());
   s.ratio *= samples;
   s.interval.low *= samples;
@@ -61,8 +60,7 @@ Speedup speedup_over_first(const SweepResult& result, size_t i) {
 }
 
 Speedup sweep_placebo(const SweepResult& result) {
-  return arm_speedup({&result.arms.front()}, result.placebo, result.options, Clock::wall,
-                     result.error);
+  return arm_speedup(result, {&result.arms.front()}, result.placebo);
 }
 
 // ---- losses
@@ -263,14 +261,6 @@ static std::string law_section(const SweepResult& result, const SweptLaw& swept)
   return text + markdown_table(rows);
 }
 
-static std::string command_line(const SweepResult& result) {
-  const ArmOptions& o = result.options;
-  std::string text = fmt::format("trainer sweep --config {}", quoted(o.config));
-  for (const SweepKey& key : result.keys)
-    text += " --key " + quoted(fmt::format("{}={}", key.key, fmt::join(key.values, ",")));
-  return text + rounds_words(o) + override_words(o);
-}
-
 std::string to_markdown(const SweepResult& result) {
   Names keys;
   for (const SweepKey& key : result.keys) keys.push_back(key.key);
@@ -294,8 +284,7 @@ std::string to_markdown(const SweepResult& result) {
   if (models_vary(result)) text += model_section(result);
   if (sizes_vary(result)) text += size_section(result);
   for (const SweptLaw& law : swept_laws(result)) text += law_section(result, law);
-  return text + fmt::format("\n    {}\n\n{}", printable(command_line(result)),
-                            machine_text(result.machine));
+  return text + "\n" + measurement_text(result);
 }
 
 // ---- JSON
@@ -340,7 +329,7 @@ Json to_json(const SweepResult& result) {
   placebo["speedup"] = speedup_json(sweep_placebo(result), sweep_placebo(result));
   return {{"kind", "sweep"},
           {"config", result.options.config},
-          {"command", command_line(result)},
+          {"command", command_of(result)},
           {"keys", keys},
           {"placebo", placebo},
           {"arms", arms},
