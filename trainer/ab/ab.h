@@ -49,9 +49,10 @@ Names check_against(const AbOptions& options);
 struct AbResult : RoundsResult {
   const Toggle* toggle = nullptr;  // null with --against
   Names forced_off = {};
-  Names differences = {};      // with --against
-  AbArm off = {};              // like the placebo
+  Names differences = {};  // with --against
+  AbArm off = {};
   std::vector<AbArm> on = {};  // one per value
+  const AbArm& baseline() const override { return off; }
 };
 
 // Starts and measures the arms. Prints what differs between them, and toggles that are off in all.
@@ -59,10 +60,6 @@ struct AbResult : RoundsResult {
 AbResult compare_arms(const AbOptions& options, const Toggle* toggle);
 
 int64_t misses(const AbResult& result);  // runs that ended before they reached their target
-// The arm's speedup over the toggle being off. Both the off arm and the placebo are off, so the
-// geometric mean of their costs stands for it, which halves its share of the luck.
-Speedup speedup(const AbResult& result, const AbArm& on);
-Speedup placebo_speedup(const AbResult& result);
 
 struct Finding {
   bool good;

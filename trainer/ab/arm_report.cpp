@@ -141,8 +141,8 @@ std::string measurement_text(const RoundsResult& result) {
 
 // ---- results
 
-static bool differs(const Speedup& s, const Speedup& placebo) {
-  const Verdict verdict = judge(s, placebo);
+static bool differs(const Speedup& s, const RoundsResult& result) {
+  const Verdict verdict = judge(s, placebo_speedup(result));
   return verdict == Verdict::faster || verdict == Verdict::slower;
 }
 
@@ -152,9 +152,9 @@ std::string ratio_text(const Speedup& s) {
                      s.interval.low, s.interval.high);
 }
 
-Json speedup_json(const Speedup& s, const Speedup& placebo) {
+Json speedup_json(const Speedup& s, const RoundsResult& result) {
   return {{"ratio", s.ratio},
-          {"differs", differs(s, placebo)},
+          {"differs", differs(s, result)},
           {"interval", {s.interval.low, s.interval.high}},
           {"confidence", 1 - s.error},
           {"variance_between_processes", s.between}};
@@ -190,6 +190,12 @@ Json arm_json(const AbArm& arm, const ArmOptions& options) {
   return json;
 }
 
+Json placebo_json(const RoundsResult& result) {
+  Json json = arm_json(result.placebo, result.options);
+  json["speedup"] = speedup_json(placebo_speedup(result), result);
+  return json;
+}
+
 Json counters_json(const AbArm& before, const AbArm& after) {
   Json counters = Json::object();
   for (const auto& [name, off, on] : differing_counters(before, after)) counters[name] = {off, on};
@@ -205,13 +211,23 @@ int64_t resident_bytes(const AbArm& arm) {
 
 std::string megabytes(int64_t bytes) { return fmt::format("{:.2f}", bytes / 1e6); }
 
-std::string ended_early(const RoundsResult& result, int64_t done) {
+std::string ended_early(const RoundsResult& result) {
+  const int64_t done = std::ssize(result.placebo.processes);
   if (done == result.planned) return "";
   const std::string why = result.signal  ? fmt::format("interrupted by signal {}", result.signal)
                           : result.clear ? "the answer was clear"
                                          : "the budget was spent";
   return fmt::format("- ended early: {} after {} of {} processes a side\n", why, done,
                      result.planned);
+}
+
+std::string rounds_list(const RoundsResult& result) {
+  const Names busy = result.busy.reasons();
+  return cat(ended_early(result),
+             list_item(cat("placebo, ", result.baseline().name,
+                           " against itself: ", ratio_text(placebo_speedup(result)))),
+             list_item(cat(result.placebo.processes.size(), " processes a side")),
+             busy.empty() ? "" : list_item(cat("busy machine: ", joined(busy))));
 }
 
 std::string list_item(const std::string& text) { return wrapped("- " + text, "  ") + "\n"; }
@@ -222,10 +238,10 @@ std::string message(const std::string& verb, const std::string& text) {
 
 std::string ms(double seconds) { return fmt::format("{:.4g}", 1e3 * seconds); }
 
-std::string marked(const Speedup& s, const Speedup& placebo) {
+std::string marked(const Speedup& s, const RoundsResult& result) {
   if (s.rounds < 2) return fmt::format("{:.3f}", s.ratio);
   return fmt::format("{:.3f} ({:.3f}, {:.3f}) {}", s.ratio, s.interval.low, s.interval.high,
-                     differs(s, placebo) ? "*" : " ");
+                     differs(s, result) ? "*" : " ");
 }
 
 std::string markdown_table(const std::vector<Names>& rows) {

@@ -75,6 +75,14 @@ Speedup arm_speedup(const RoundsResult& result, const std::vector<const AbArm*>&
   return speedup(ratios, result.error);
 }
 
+Speedup speedup(const RoundsResult& result, const AbArm& arm) {
+  return arm_speedup(result, {&result.baseline(), &result.placebo}, arm);
+}
+
+Speedup placebo_speedup(const RoundsResult& result) {
+  return arm_speedup(result, {&result.baseline()}, result.placebo);
+}
+
 // ---- counters
 
 int64_t footprint(const Toggle& toggle, const AbArm& arm) {

@@ -119,9 +119,11 @@ std::vector<AbProcess> interleave(
 
 // The rounds of a comparison: how they ended, and on which machine.
 struct RoundsResult {
+  virtual ~RoundsResult() = default;
+  virtual const AbArm& baseline() const = 0;  // the arm with which all others are compared
   ArmOptions options = {};
   std::string words = {};  // of the command: what differs, " --toggle amp --value bf16"
-  AbArm placebo = {};      // equal to the first arm
+  AbArm placebo = {};      // equal to baseline()
   int64_t mantissa = 23;
   bool one_thread = true;  // in every arm, without loader workers
   double error = 0.05;     // probability that an interval misses the truth
@@ -162,6 +164,10 @@ std::vector<double> energies_of(const AbArm& arm, const ArmOptions& options);
 // The arm's speedup over the geometric mean of several others.
 Speedup arm_speedup(const RoundsResult& result, const std::vector<const AbArm*>& others,
                     const AbArm& arm);
+// The arm's speedup over baseline(). The placebo is equal to that, so the geometric mean of both
+// costs stands for it, which halves its share of the luck.
+Speedup speedup(const RoundsResult& result, const AbArm& arm);
+Speedup placebo_speedup(const RoundsResult& result);
 
 int64_t footprint(const Toggle& toggle, const AbArm& arm);  // over all processes
 struct CounterRates {

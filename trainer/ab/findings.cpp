@@ -17,14 +17,6 @@ int64_t misses(const AbResult& result) {
   return count;
 }
 
-Speedup speedup(const AbResult& result, const AbArm& on) {
-  return arm_speedup(result, {&result.off, &result.placebo}, on);
-}
-
-Speedup placebo_speedup(const AbResult& result) {
-  return arm_speedup(result, {&result.off}, result.placebo);
-}
-
 bool is_clear(const AbResult& result) {
   const Speedup placebo = placebo_speedup(result);
   return std::ranges::all_of(result.on, [&](const AbArm& arm) {

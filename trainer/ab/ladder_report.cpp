@@ -10,16 +10,8 @@
 namespace bellows {
 
 Speedup step_speedup(const LadderResult& result, size_t i) {
-  if (i == 0) return total_speedup(result, 0);
+  if (i == 0) return speedup(result, result.climb[0]);
   return arm_speedup(result, {&result.climb[i - 1]}, result.climb[i]);
-}
-
-Speedup total_speedup(const LadderResult& result, size_t i) {
-  return arm_speedup(result, {&result.plain, &result.placebo}, result.climb[i]);
-}
-
-Speedup ladder_placebo(const LadderResult& result) {
-  return arm_speedup(result, {&result.plain}, result.placebo);
 }
 
 // The arm without toggle i. Without the last one, it is the last step but one.
@@ -38,10 +30,6 @@ static double cost(const LadderResult& result, const AbArm& arm) {
   return median(costs_of(arm, result.options, Clock::wall));
 }
 
-static std::string mark(const LadderResult& result, const Speedup& s) {
-  return marked(s, ladder_placebo(result));
-}
-
 static const char* ran(const LadderResult& result, size_t i) {
   return footprint(*result.plan.toggles[i].toggle, result.climb[i]) ? "ran" : "never ran";
 }
@@ -51,8 +39,8 @@ static std::string climb_table(const LadderResult& result) {
                              {"plain", ms(cost(result, result.plain)), "", "", ""}};
   for (size_t i = 0; i < result.climb.size(); ++i)
     rows.push_back({result.climb[i].name, ms(cost(result, result.climb[i])),
-                    mark(result, step_speedup(result, i)),
-                    fmt::format("{:.2f}", total_speedup(result, i).ratio), ran(result, i)});
+                    marked(step_speedup(result, i), result),
+                    fmt::format("{:.2f}", speedup(result, result.climb[i]).ratio), ran(result, i)});
   return markdown_table(rows);
 }
 
@@ -61,7 +49,7 @@ static std::string ablation_table(const LadderResult& result) {
   for (size_t i = 0; i < result.climb.size(); ++i)
     rows.push_back({cat("- ", result.plan.toggles[i].toggle->name),
                     ms(cost(result, arm_without(result, i))),
-                    mark(result, lost_without(result, i))});
+                    marked(lost_without(result, i), result)});
   return markdown_table(rows);
 }
 
@@ -94,19 +82,13 @@ static std::string bars(const LadderResult& result) {
 
 static std::string headline(const LadderResult& result) {
   return fmt::format("{}, from {} to {} ms a step",
-                     ratio_text(total_speedup(result, result.climb.size() - 1)),
+                     ratio_text(speedup(result, result.climb.back())),
                      ms(cost(result, result.plain)), ms(cost(result, result.climb.back())));
 }
 
 std::string to_markdown(const LadderResult& result) {
-  const int64_t rounds = std::ssize(result.plain.processes);
-  std::string text = fmt::format("# {}, from plain to all\n\n**{}**\n\n",
-                                 printable(result.options.config), headline(result));
-  text += ended_early(result, rounds);
-  text += list_item(cat("placebo, plain against itself: ", ratio_text(ladder_placebo(result))));
-  text += list_item(cat(rounds, " processes a side"));
-  if (const Names busy = result.busy.reasons(); !busy.empty())
-    text += list_item(cat("busy machine: ", joined(busy)));
+  std::string text = cat("# ", printable(result.options.config), ", from plain to all\n\n**",
+                         headline(result), "**\n\n", rounds_list(result));
   for (const auto& [reason, names] : result.plan.reasons)
     text += list_item(cat("left out, ", reason, ": ", joined(names)));
   text += cat(
@@ -129,25 +111,23 @@ Json to_json(const LadderResult& result) {
     Json step = arm_json(result.climb[i], result.options);
     step["toggle"] = toggle->name;
     step["value"] = value;
-    step["speedup"] = speedup_json(step_speedup(result, i), ladder_placebo(result));
-    step["speedup_over_plain"] = speedup_json(total_speedup(result, i), ladder_placebo(result));
+    step["speedup"] = speedup_json(step_speedup(result, i), result);
+    step["speedup_over_plain"] = speedup_json(speedup(result, result.climb[i]), result);
     step["footprint"] = toggle->footprint;
     step["ran"] = footprint(*toggle, result.climb[i]) > 0;
     step["counters_per_step"] = counters_json(arm_before(result, i), result.climb[i]);
     steps.push_back(step);
     Json without = arm_json(arm_without(result, i), result.options);
     without["toggle"] = toggle->name;
-    without["slowdown"] = speedup_json(lost_without(result, i), ladder_placebo(result));
+    without["slowdown"] = speedup_json(lost_without(result, i), result);
     ablation.push_back(without);
   }
-  Json placebo = arm_json(result.placebo, result.options);
-  placebo["speedup"] = speedup_json(ladder_placebo(result), ladder_placebo(result));
   return {{"kind", "ladder"},
           {"config", result.options.config},
           {"command", command_of(result)},
           {"left_out", result.plan.reasons},
           {"plain", arm_json(result.plain, result.options)},
-          {"placebo", placebo},
+          {"placebo", placebo_json(result)},
           {"steps", steps},
           {"without", ablation},
           {"busy", result.busy.reasons()},

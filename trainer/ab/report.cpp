@@ -154,7 +154,7 @@ std::string to_markdown(const AbResult& result) {
   for (const std::string& difference : result.differences)
     text += fmt::format("- difference: {}\n", difference);
   if (!result.forced_off.empty()) text += fmt::format("- {}\n", forced_off_text(result));
-  text += ended_early(result, int64_t(result.off.processes.size()));
+  text += ended_early(result);
   text += fmt::format("- placebo, {} against itself: {}\n", result.off.name,
                       ratio_text(placebo_speedup(result)));
   if (!several) text += findings_text(result, result.on.front());
@@ -176,7 +176,7 @@ static Json on_json(const AbResult& result, const AbArm& on) {
   json["answer"] = misses(result)
                        ? "no conclusion"
                        : verdict_text(judge(speedup(result, on), placebo_speedup(result)));
-  json["speedup"] = speedup_json(speedup(result, on), placebo_speedup(result));
+  json["speedup"] = speedup_json(speedup(result, on), result);
   json["losses_hold"] = losses.good;
   json["losses"] = losses.text;
   json["losses_apart"] = {{"arms", apart.arms}, {"placebo", apart.placebo}};
@@ -193,8 +193,6 @@ static Json on_json(const AbResult& result, const AbArm& on) {
 Json to_json(const AbResult& result) {
   Json on = Json::array();
   for (const AbArm& arm : result.on) on.push_back(on_json(result, arm));
-  Json placebo = arm_json(result.placebo, result.options);
-  placebo["speedup"] = speedup_json(placebo_speedup(result), placebo_speedup(result));
   return {{"kind", "ab"},
           {"toggle", result.toggle ? result.toggle->name : ""},
           {"claim", result.toggle ? result.toggle->claim : ""},
@@ -203,7 +201,7 @@ Json to_json(const AbResult& result) {
           {"command", command_of(result)},
           {"clock", result.options.clock == Clock::wall ? "wall" : "cpu"},
           {"off", arm_json(result.off, result.options)},
-          {"placebo", placebo},
+          {"placebo", placebo_json(result)},
           {"on", on},
           {"busy", result.busy.reasons()},
           {"machine", result.machine}};

@@ -24,6 +24,7 @@ struct SweepResult : RoundsResult {
   std::vector<SweepKey> keys = {};
   std::vector<AbArm> arms = {};        // one per combination, the last key varies fastest
   std::vector<SweepFacts> facts = {};  // of each arm
+  const AbArm& baseline() const override { return arms.front(); }
 };
 // Values of the keys in arm `index`.
 Names combination(const std::vector<SweepKey>& keys, size_t index);
@@ -33,7 +34,6 @@ SweepResult sweep_arms(const ArmOptions& options, const std::vector<SweepKey>& k
 
 // Time per sample of the first arm divided by that of arm i.
 Speedup speedup_over_first(const SweepResult& result, size_t i);
-Speedup sweep_placebo(const SweepResult& result);
 double batch_cost(const SweepResult& result, size_t i);   // s per step: median of the blocks
 double reader_cost(const SweepResult& result, size_t i);  // its part spent waiting for data
 // Median wait for data between two epochs, in seconds. Empty if no block held the end of an epoch.

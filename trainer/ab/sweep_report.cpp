@@ -51,16 +51,12 @@ static double samples_per_s(const SweepResult& result, size_t i) {
 }
 
 Speedup speedup_over_first(const SweepResult& result, size_t i) {
-  Speedup s = arm_speedup(result, {&result.arms.front(), &result.placebo}, result.arms[i]);
+  Speedup s = speedup(result, result.arms[i]);
   const double samples = batch_of(result.arms[i]) / batch_of(result.arms.front());
   s.ratio *= samples;
   s.interval.low *= samples;
   s.interval.high *= samples;
   return s;
-}
-
-Speedup sweep_placebo(const SweepResult& result) {
-  return arm_speedup(result, {&result.arms.front()}, result.placebo);
 }
 
 // ---- losses
@@ -189,8 +185,7 @@ static std::string cost_table(const SweepResult& result) {
 static std::string speed_table(const SweepResult& result) {
   std::vector<Names> rows = {{key_names(result), "times as fast per sample as the first"}};
   for (size_t i = 1; i < result.arms.size(); ++i)
-    rows.push_back(
-        {values_of(result, i), marked(speedup_over_first(result, i), sweep_placebo(result))});
+    rows.push_back({values_of(result, i), marked(speedup_over_first(result, i), result)});
   return markdown_table(rows);
 }
 
@@ -264,14 +259,8 @@ static std::string law_section(const SweepResult& result, const SweptLaw& swept)
 std::string to_markdown(const SweepResult& result) {
   Names keys;
   for (const SweepKey& key : result.keys) keys.push_back(key.key);
-  std::string text = fmt::format("# {}: {}\n\n", printable(result.options.config), joined(keys));
-  const int64_t rounds = std::ssize(result.placebo.processes);
-  text += ended_early(result, rounds);
-  text += list_item(cat("placebo, ", result.arms.front().name,
-                        " against itself: ", ratio_text(sweep_placebo(result))));
-  text += list_item(cat(rounds, " processes a side"));
-  if (const Names busy = result.busy.reasons(); !busy.empty())
-    text += list_item(cat("busy machine: ", joined(busy)));
+  std::string text =
+      cat("# ", printable(result.options.config), ": ", joined(keys), "\n\n", rounds_list(result));
   text += cat(
       "\n", cost_table(result),
       "\nms is batch_cost, and reader its part spent waiting for data: medians of the\nblocks. MB "
@@ -301,7 +290,7 @@ static Json arm_facts(const SweepResult& result, size_t i) {
   json["peak_tensor_bytes"] = tensor_bytes(arm);
   json["peak_resident_bytes"] = resident_bytes(arm);
   json["cpu_share"] = cpu_share(arm);
-  json["speedup_over_first"] = speedup_json(speedup_over_first(result, i), sweep_placebo(result));
+  json["speedup_over_first"] = speedup_json(speedup_over_first(result, i), result);
   json["batch_size"] = facts.batch;
   json["workers"] = facts.workers;
   json["pixels"] = pixels(arm);
@@ -325,8 +314,7 @@ Json to_json(const SweepResult& result) {
                       {"load_s", swept.law->load_s},
                       {"compute_s", swept.law->compute_s},
                       {"knee", swept.law->knee()}});
-  Json placebo = arm_json(result.placebo, result.options);
-  placebo["speedup"] = speedup_json(sweep_placebo(result), sweep_placebo(result));
+  const Json placebo = placebo_json(result);
   return {{"kind", "sweep"},
           {"config", result.options.config},
           {"command", command_of(result)},
