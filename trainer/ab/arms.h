@@ -2,9 +2,8 @@
 // In each round, every arm is a new process, and the processes run alternately, one time slice
 // each, so that drift of the machine affects all alike. Files in this folder that serve all three:
 //   arms        configurations, costs, counters     process     a process as the parent controls it
-//   rounds      number of rounds, budget, early end busy        other work on the machine
+//   rounds      number of rounds, budget, early end arm         the process of an arm
 //   interleave  one round: order of time slices     arm_report  command line, report, machine
-//   arm         the process of an arm
 #pragma once
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -14,7 +13,7 @@
 #include "core/device/timer.h"
 #include "core/tensor/tensor.h"
 #include "plan/run_options.h"
-#include "trainer/ab/busy.h"
+#include "trainer/log/machine_load.h"
 #include "trainer/run/signals.h"
 
 namespace bellows {
