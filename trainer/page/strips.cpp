@@ -17,6 +17,12 @@ static std::string axis_below(const Scale& scale, const std::string& name) {
   return axis.html();
 }
 
+// A row above its own plot: name at the left, numbers at the right.
+static std::string row_title(const std::string& name, const std::string& text, Tone tone) {
+  return fmt::format("<p class=row><b class={}>{}</b> <span>{}</span></p>\n", letter_of(tone),
+                     escaped(name), escaped(text));
+}
+
 static Scale scale_of(const std::vector<double>& values) {
   const auto [low, high] = std::ranges::minmax(values);
   if (low > 0 && high > 3 * low) return log_scale(low, high);
