@@ -1,9 +1,8 @@
 // `trainer ab`: compares runs ("arms") that differ in one toggle or in their configurations. One
 // arm is a placebo, equal to the first. With several ranks, each rank runs `ab` and its own rank of
 // all arms, and rank 0 reports. Files of `ab` alone:
-//   ab        the verb                             findings    speedup, counters
-//   config    configurations of the arms           losses      rounding or an error?
-//   report    Markdown, JSON
+//   ab        the verb                             findings    speedup, counters, losses
+//   config    configurations of the arms           report      Markdown, JSON
 #pragma once
 #include "plan/toggle.h"
 #include "trainer/ab/arms.h"
