@@ -2,6 +2,7 @@
 #include "trainer/ab/sweep.h"
 #include <fmt/format.h>
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include "core/base/output.h"
 #include "core/base/words.h"
 #include "dist/rendezvous/rendezvous.h"
@@ -34,26 +35,16 @@ Names combination(const std::vector<SweepKey>& keys, size_t index) {
   return values;
 }
 
-// Returns what `values` have under a key, as YAML in one line: "[{name: resize, size: 8}]".
-static std::string yaml_of(const Values& values, const std::string& key) {
-  if (const auto leaf = values.find(key); leaf != values.end())
-    return leaf->second.text.find_first_of(" ,:#'\"[]{}") == std::string::npos &&
-                   !leaf->second.text.empty()
-               ? leaf->second.text
-               : cat("'", leaf->second.text, "'");
-  Names children;
-  for (auto at = values.lower_bound(key + "."); at != values.end(); ++at) {
-    if (!at->first.starts_with(key + ".")) break;
-    const std::string rest = at->first.substr(key.size() + 1),
-                      child = rest.substr(0, rest.find('.'));
-    if (!std::ranges::count(children, child)) children.push_back(child);
-  }
-  const bool is_list = std::ranges::count(children, "0") > 0;
-  Names parts;
-  for (size_t i = 0; i < children.size(); ++i)
-    parts.push_back(is_list ? yaml_of(values, cat(key, ".", i))
-                            : cat(children[i], ": ", yaml_of(values, cat(key, ".", children[i]))));
-  return is_list ? cat("[", joined(parts), "]") : cat("{", joined(parts), "}");
+// Returns the list under a key as YAML in one line: [{"name":"resize","size":"8"}].
+static std::string yaml_of(const Values& values, const std::string& list) {
+  Json items;
+  for (const auto& [key, value] : values)
+    if (key.starts_with(list + ".")) {
+      std::string path = key.substr(list.size());  // ".0.size"
+      std::ranges::replace(path, '.', '/');
+      items[path] = value.text;
+    }
+  return items.unflatten().dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 // Returns the assignment of a key. Items of a list are not set one by one, so that of an option in
