@@ -216,12 +216,12 @@ TEST(AbArms, MayDifferInTheToggleAndInNothingElse) {
   off.toggles.at("num_workers").text = "0";
   on.toggles.at("num_workers").text = "4";
   on.plan = switched(on.plan, workers, "4");
-  EXPECT_THAT(extra_differences(off, on, workers), IsEmpty());
+  EXPECT_THAT(differences(off, on, workers.name), IsEmpty());
 
   on.toggles.at("ring_queues") = {"off", "off, it needs num_workers"};
   off.toggles.at("ring_queues").text = "on";
   on.options.seed = off.options.seed + 1;
-  EXPECT_THAT(extra_differences(off, on, workers),
+  EXPECT_THAT(differences(off, on, workers.name),
               ElementsAre(AllOf(HasSubstr("toggles.ring_queues is on"), HasSubstr("needs")),
                           HasSubstr("seed is 1 and 2")));
 }
@@ -257,7 +257,7 @@ TEST(AbArms, OfEveryToggleAndValueAreFitToBeCompared) {
       check_arms(options, toggle);
       const Config off = arm_config(options, toggle, toggle.off());
       const Config on = arm_config(options, toggle, value);
-      EXPECT_THAT(extra_differences(off, on, toggle), IsEmpty());
+      EXPECT_THAT(differences(off, on, toggle.name), IsEmpty());
       const Values plain = dump(off.plan), switched = dump(on.plan);
       int set = 0;
       for (const auto& [key, text] : switched) {

@@ -30,11 +30,9 @@ Names arm_settings(const Toggle& toggle, const std::string& value);
 // with the value that all arms use, e.g. "prefetch_factor=1".
 Names forced_off(const AbOptions& options, const Toggle& toggle);
 
-// Returns the differences between two configurations, one line each: toggles, and options that no
-// toggle sets. The runs' names do not count.
-Names differences(const Config& a, const Config& b);
-// Returns those beyond the ones that the toggle itself makes. Empty if the arms can be compared.
-Names extra_differences(const Config& off, const Config& on, const Toggle& toggle);
+// Returns the differences between two configurations, one line each: toggles, but for `except`, and
+// options that no toggle sets. The runs' names do not count.
+Names differences(const Config& a, const Config& b, const std::string& except = "");
 
 // Throws Error (exit 2) if two arms are equal or the toggle has no effect on this machine.
 void check_arms(const AbOptions& options, const Toggle& toggle);
