@@ -41,17 +41,13 @@ std::optional<double> epoch_gap(const SweepResult& result, size_t i);
 
 // Mean loss of the last tenth of the first `updates` updates, over all processes.
 double loss_after(const AbArm& arm, int64_t updates);
-// Samples that all arms have seen, updates that all arms have made, and the time that all arms have
-// trained, in seconds: each update counts as batch_cost, so the warm-up's first steps do not
-// matter.
-double common_samples(const SweepResult& result);
-int64_t common_updates(const SweepResult& result);
-double common_seconds(const SweepResult& result);
-// Losses of arm i after these.
-struct EqualLosses {
-  double samples, updates, time;
+struct AtEqual {
+  double samples, updates, seconds;
 };
-EqualLosses equal_losses(const SweepResult& result, size_t i);
+// Samples that all arms have seen, updates that all arms have made, and the time that all arms have
+// trained: each update counts as batch_cost, so the warm-up's first steps do not matter.
+AtEqual common(const SweepResult& result);
+AtEqual equal_losses(const SweepResult& result, size_t i);  // of arm i after these
 
 // The laws of arms that differ only in their number of workers: the arms' indices, and the law if
 // they determine one.

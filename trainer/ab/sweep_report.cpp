@@ -69,31 +69,26 @@ double loss_after(const AbArm& arm, int64_t updates) {
   return sum / double(window * std::ssize(arm.processes));
 }
 
-// Smallest of a quantity over all arms: the arm's updates, times what each of them is worth.
-template <class Worth> static auto common(const SweepResult& result, const Worth& of_update) {
-  auto least = std::numeric_limits<decltype(of_update(0))>::max();
+AtEqual common(const SweepResult& result) {
+  AtEqual least = {INFINITY, INFINITY, INFINITY};
   for (size_t i = 0; i < result.arms.size(); ++i)
-    for (const AbProcess& process : result.arms[i].processes)
-      least = std::min(least, decltype(least)(process.end.losses.size()) * of_update(i));
+    for (const AbProcess& process : result.arms[i].processes) {
+      const auto updates = double(process.end.losses.size());
+      least.samples = std::min(least.samples, updates * batch_of(result.arms[i]));
+      least.updates = std::min(least.updates, updates);
+      least.seconds = std::min(least.seconds, updates * batch_cost(result, i));
+    }
   return least;
 }
-int64_t common_updates(const SweepResult& result) {
-  return common(result, [](size_t) { return int64_t{1}; });
-}
-double common_samples(const SweepResult& result) {
-  return common(result, [&](size_t i) { return batch_of(result.arms[i]); });
-}
-double common_seconds(const SweepResult& result) {
-  return common(result, [&](size_t i) { return batch_cost(result, i); });
-}
 
-EqualLosses equal_losses(const SweepResult& result, size_t i) {
-  const auto after = [&](int64_t updates) {
-    return loss_after(result.arms[i], std::max<int64_t>(1, updates));
+AtEqual equal_losses(const SweepResult& result, size_t i) {
+  const AtEqual all = common(result);
+  const auto after = [&](double updates) {
+    return loss_after(result.arms[i], std::max<int64_t>(1, std::llround(updates)));
   };
-  return {.samples = after(std::llround(common_samples(result) / batch_of(result.arms[i]))),
-          .updates = after(common_updates(result)),
-          .time = after(std::llround(common_seconds(result) / batch_cost(result, i)))};
+  return {.samples = after(all.samples / batch_of(result.arms[i])),
+          .updates = after(all.updates),
+          .seconds = after(all.seconds / batch_cost(result, i))};
 }
 
 // ---- which sections apply
@@ -117,10 +112,8 @@ bool sizes_vary(const SweepResult& result) {
 
 // Settings of an arm other than its number of workers.
 static Names rest_of(const AbArm& arm) {
-  Names rest;
-  std::ranges::copy_if(arm.set, std::back_inserter(rest), [](const std::string& setting) {
-    return !setting.starts_with("toggles.num_workers=");
-  });
+  Names rest = arm.set;
+  std::erase_if(rest, [](const std::string& s) { return s.starts_with("toggles.num_workers="); });
   return rest;
 }
 
@@ -196,17 +189,18 @@ static std::string intensity(const std::optional<Cost>& work) {
 static std::string batch_section(const SweepResult& result) {
   std::vector<Names> rows = {
       {key_names(result), "samples/s", "FLOP/byte", "same samples", "same updates", "same time"}};
+  const AtEqual all = common(result);
   for (size_t i = 0; i < result.arms.size(); ++i) {
-    const EqualLosses losses = equal_losses(result, i);
+    const AtEqual losses = equal_losses(result, i);
     rows.push_back({values_of(result, i), fmt::format("{:.0f}", samples_per_s(result, i)),
                     intensity(result.facts[i].work), fmt::format("{:.4f}", losses.samples),
-                    fmt::format("{:.4f}", losses.updates), fmt::format("{:.4f}", losses.time)});
+                    fmt::format("{:.4f}", losses.updates), fmt::format("{:.4f}", losses.seconds)});
   }
   return cat("\n## Batch size\n\n", markdown_table(rows),
              fmt::format("\nThe last columns are losses of each arm after {} samples, after {} "
                          "updates, and\nafter {:.3g} s at its median cost: means of the last tenth "
                          "of these updates. All\narms have the same learning rate.\n",
-                         common_samples(result), common_updates(result), common_seconds(result)));
+                         all.samples, all.updates, all.seconds));
 }
 
 static std::string model_section(const SweepResult& result) {
@@ -296,10 +290,10 @@ static Json arm_facts(const SweepResult& result, size_t i) {
   json["pixels"] = pixels(arm);
   if (facts.work) json["flop"] = facts.work->flop, json["bytes"] = facts.work->bytes;
   if (vary(result, &SweepFacts::batch)) {
-    const EqualLosses losses = equal_losses(result, i);
+    const AtEqual losses = equal_losses(result, i);
     json["loss_at_equal_samples"] = losses.samples;
     json["loss_at_equal_updates"] = losses.updates;
-    json["loss_at_equal_time"] = losses.time;
+    json["loss_at_equal_time"] = losses.seconds;
   }
   return json;
 }
