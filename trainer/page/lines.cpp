@@ -89,7 +89,6 @@ std::string line_chart(const LineChart& chart) {
   for (const Series& s : series) x_range.add(s.x.front()), x_range.add(s.x.back());
   const Scale x = scale_over(x_range.low, x_range.high, 5), y = y_scale(chart, tops);
 
-  std::vector<std::string> ticks, ends;
   size_t left = 0, right = 0;
   for (const double tick : y.ticks) left = std::max(left, short_number(tick).size());
   for (const Series& s : series)
