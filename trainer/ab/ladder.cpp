@@ -172,9 +172,8 @@ static int run_ladder(CommandLine& line, const Arguments& args) {
   CHECK(!plan.toggles.empty(), "ladder: no toggle can have an effect here");
   check_alone("ladder", config_with(options, {}).plan.dist);
 
-  AbArm plain{.name = "plain", .config = options.config, .set = settings_of({})}, top = plain;
-  top.name = "all";
-  top.set = settings_of(plan.toggles);
+  AbArm plain{.name = "plain", .config = options.config, .set = settings_of({})};
+  AbArm top{.name = "all", .config = options.config, .set = settings_of(plan.toggles)};
   const Pilot pilot = try_arms({&plain, &top}, options);
   if (wanted.empty()) drop_idle(plan, top);
   CHECK(!plan.toggles.empty(), "ladder: no toggle ran; raise --warmup or choose with --toggles");

@@ -36,8 +36,6 @@ SweepResult sweep_arms(const ArmOptions& options, const std::vector<SweepKey>& k
 Speedup speedup_over_first(const SweepResult& result, size_t i);
 double batch_cost(const SweepResult& result, size_t i);   // s per step: median of the blocks
 double reader_cost(const SweepResult& result, size_t i);  // its part spent waiting for data
-// Median wait for data between two epochs, in seconds. Empty if no block held the end of an epoch.
-std::optional<double> epoch_gap(const SweepResult& result, size_t i);
 
 // Mean loss of the last tenth of the first `updates` updates, over all processes.
 double loss_after(const AbArm& arm, int64_t updates);

@@ -28,7 +28,8 @@ double reader_cost(const SweepResult& result, size_t i) {
   return over_blocks(result.arms[i], [](const AbBlock& b) { return b.reader_s / double(b.steps); });
 }
 
-std::optional<double> epoch_gap(const SweepResult& result, size_t i) {
+// Median wait for data between two epochs, in seconds. Empty if no block held the end of an epoch.
+static std::optional<double> epoch_gap(const SweepResult& result, size_t i) {
   std::vector<double> gaps;
   for (const AbProcess& process : result.arms[i].processes)
     for (const AbBlock& block : process.blocks)
