@@ -144,12 +144,12 @@ static int run_ab(CommandLine& line, const Arguments& args) {
   const AbResult result = compare_arms(options, toggle);
   const Ranks ranks = this_rank(config_of(result.off, options.overrides).plan.dist);
   if (ranks.rank > 0) return 0;
-  publish(options, to_markdown(result), to_json(result));
+  const int code = publish(result, to_markdown(result), to_json(result));
   for (const AbArm& arm : result.on)
     if (const Finding losses = compare_losses(result, arm); !losses.good)
       fail(Exit::numeric, "ab: ", arm.name,
            ": the losses differ by more than they may: ", losses.text);
-  return result.signal ? 128 + result.signal : 0;
+  return code;
 }
 
 static const AddVerb ab_verb(

@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <fstream>
 #include "core/base/file.h"
 #include "core/base/output.h"
 #include "core/base/utf8.h"
 #include "core/base/words.h"
-#include "trainer/log/system.h"
 #include "trainer/page/page.h"
 #include "trainer/verbs/command_line.h"
 #include "trainer/verbs/tables.h"
@@ -72,15 +70,17 @@ void check_report(const ArmOptions& o) {
   check_place(report, cat(o.verb, ": --report"));
 }
 
-void publish(const ArmOptions& options, const std::string& markdown, const Json& json) {
+int publish(const RoundsResult& result, const std::string& markdown, const Json& json) {
+  const int code = result.signal ? 128 + result.signal : 0;
   say("");
   say_part(markdown);
-  if (options.report.empty()) return;
-  Path path = options.report;
+  if (result.options.report.empty()) return code;
+  Path path = result.options.report;
   write_file(path, bytes_of(markdown));
   write_file(path.replace_extension(".json"),
              bytes_of(json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n"));
-  write_file(path.replace_extension(".html"), bytes_of(html_of(json, options.verb)));
+  write_file(path.replace_extension(".html"), bytes_of(html_of(json, result.options.verb)));
+  return code;
 }
 
 std::string command_of(const RoundsResult& result) {
@@ -102,34 +102,6 @@ std::string command_of(const RoundsResult& result) {
   for (const std::string& assignment : o.overrides) text.append(" ").append(quoted(assignment));
   return text;
 }
-
-// ---- the machine
-
-static std::string load_average() {
-  double load[3] = {};
-  getloadavg(load, 3);
-  return fmt::format("{:.2f} {:.2f} {:.2f}", load[0], load[1], load[2]);
-}
-
-static std::string governor() {
-  std::string name;
-  std::getline(std::ifstream("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"), name);
-  return name.empty() ? "unknown" : name;
-}
-
-Json machine_before() {
-  const Json all = environment();
-  Json machine = {{"date", date_text(wall_seconds())},
-                  {"cpu", all["cpu"]},
-                  {"cores", all["cores"]},
-                  {"governor", governor()},
-                  {"load average before", load_average()}};
-  for (const char* key : {"kernel", "commit", "versions", "variables"})
-    if (const Json& value = all[key]; !value.empty() && value != Json("")) machine[key] = value;
-  return machine;
-}
-
-void note_load_after(Json& machine) { machine["load average after"] = load_average(); }
 
 std::string measurement_text(const RoundsResult& result) {
   std::string text = fmt::format("    {}\n\n", printable(command_of(result)));

@@ -17,21 +17,16 @@ Names split(const std::string& list);
 // Throws Error (exit 2) if the report cannot be a Markdown file in an existing folder.
 void check_report(const ArmOptions& options);
 // Prints the report and, if a file is wanted, writes FILE.md, FILE.json and the page FILE.html.
-void publish(const ArmOptions& options, const std::string& markdown, const Json& json);
+// Returns the exit code of a comparison: 0, or 128 + signal.
+int publish(const RoundsResult& result, const std::string& markdown, const Json& json);
 
 // Returns the command that repeats a comparison: "trainer ab --config FILE --toggle amp ...".
 std::string command_of(const RoundsResult& result);
 
-// ---- the machine
-
-// A subset of environment(): the report is published, so it names no host and no folder.
-Json machine_before();
-void note_load_after(Json& machine);
-// Ends a report: the command as code, and the machine as a list.
-std::string measurement_text(const RoundsResult& result);
-
 // ---- results
 
+// Ends a report: the command as code, and the machine as a list.
+std::string measurement_text(const RoundsResult& result);
 std::string ratio_text(const Speedup& s);  // "1.035 x (95 % interval 1.021 to 1.049)"
 // "differs": the difference is beyond the noise of the placebo.
 Json speedup_json(const Speedup& s, const RoundsResult& result);

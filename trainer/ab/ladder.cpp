@@ -189,8 +189,7 @@ static int run_ladder(CommandLine& line, const Arguments& args) {
     say_part(message("ladder", cat("left out, ", reason, ": ", joined(names))));
   say_part(message("ladder", pilot.text(result.options, arms.size())));
   run_rounds(arms, result);
-  publish(result.options, to_markdown(result), to_json(result));
-  return result.signal ? 128 + result.signal : 0;
+  return publish(result, to_markdown(result), to_json(result));
 }
 
 static const AddVerb ladder_verb({"ladder",

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <csignal>
 #include <deque>
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include "core/base/output.h"
 #include "core/base/trace.h"
 #include "core/device/timer.h"
@@ -13,6 +15,7 @@
 #include "trainer/launch/reserved_port.h"
 #include "trainer/log/live_line.h"
 #include "trainer/log/log_line.h"
+#include "trainer/log/system.h"
 #include "trainer/state/scratch_folder.h"
 
 namespace bellows {
@@ -229,10 +232,37 @@ class Comparison {
 };
 }  // namespace
 
+// ---- the machine
+
+static std::string load_average() {
+  double load[3] = {};
+  getloadavg(load, 3);
+  return fmt::format("{:.2f} {:.2f} {:.2f}", load[0], load[1], load[2]);
+}
+
+static std::string governor() {
+  std::string name;
+  std::getline(std::ifstream("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"), name);
+  return name.empty() ? "unknown" : name;
+}
+
+// A subset of environment(): the report is published, so it names no host and no folder.
+static Json machine_before() {
+  const Json all = environment();
+  Json machine = {{"date", date_text(wall_seconds())},
+                  {"cpu", all["cpu"]},
+                  {"cores", all["cores"]},
+                  {"governor", governor()},
+                  {"load average before", load_average()}};
+  for (const char* key : {"kernel", "commit", "versions", "variables"})
+    if (const Json& value = all[key]; !value.empty() && value != Json("")) machine[key] = value;
+  return machine;
+}
+
 void run_rounds(const std::vector<AbArm*>& arms, RoundsResult& result, const AtLook& at_look) {
   result.machine = machine_before();
   Comparison(arms, result, at_look).run();
-  note_load_after(result.machine);
+  result.machine["load average after"] = load_average();
 }
 
 // ---- the pilot

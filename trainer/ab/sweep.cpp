@@ -153,8 +153,7 @@ static int run_sweep(CommandLine& line, const Arguments& args) {
   say_part(message("sweep", pilot.text(result.options, arms.size())));
   run_rounds(arms, result);
   record_work(result);
-  publish(result.options, to_markdown(result), to_json(result));
-  return result.signal ? 128 + result.signal : 0;
+  return publish(result, to_markdown(result), to_json(result));
 }
 
 static const AddVerb sweep_verb(
