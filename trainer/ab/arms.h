@@ -119,9 +119,10 @@ std::vector<AbProcess> interleave(
 // The rounds of a comparison: how they ended, and on which machine.
 struct RoundsResult {
   virtual ~RoundsResult() = default;
-  virtual const AbArm& baseline() const = 0;  // the arm with which all others are compared
+  virtual const AbArm& baseline() const = 0;  // the arm that the others are compared with
+
   ArmOptions options = {};
-  std::string words = {};  // of the command: what differs, " --toggle amp --value bf16"
+  std::string words = {};  // of the command, beside the options: " --toggle amp --value bf16"
   AbArm placebo = {};      // equal to baseline()
   int64_t mantissa = 23;
   bool one_thread = true;  // in every arm, without loader workers

@@ -53,10 +53,9 @@ class AbProgress {
 using AtLook = std::function<bool(std::string& outlook, int64_t planned)>;
 
 // Starts and measures the arms of all rounds with result.options: adds a process to each arm, and
-// fills `result`. The
-// first arm decides which ranks meet. `at_look`: null if all rounds are to run. After SIGINT or
-// SIGTERM it returns after the rounds that were complete, or throws Error (exit 130, 143) if there
-// is none.
+// fills `result`. The first arm decides which ranks meet. `at_look`: null if all rounds are to run.
+// After SIGINT or SIGTERM it returns after the rounds that were complete, or throws Error (exit
+// 130, 143) if there is none.
 void run_rounds(const std::vector<AbArm*>& arms, RoundsResult& result,
                 const AtLook& at_look = nullptr);
 
