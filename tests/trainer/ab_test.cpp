@@ -131,6 +131,7 @@ class AbInterleaving : public testing::Test {
     script += "echo '" + to_line(AbEnd{{0.25}, {}, 1, 0, 0}) + "' >&3";
     return {letter, {"sh", "-c", script}};
   }
+  static ArmOptions rounds_of(int64_t blocks) { return {.blocks = blocks, .timeout_s = 60}; }
   std::string report() const { return "echo '" + to_line(AbBlock{1, 1, 1, 0, {}}) + "' >&3; "; }
   std::string trail() const {
     std::string text;
@@ -150,7 +151,7 @@ TEST(SliceOrder, ReversesInEverySecondRow) {
 }
 
 TEST_F(AbInterleaving, RunsTheArmsInOrderAfterAllHaveWarmedUp) {
-  const auto arms = interleave({arm("A", 2), arm("B", 2), arm("C", 2)}, 2, 60, signals_, "ab");
+  const auto arms = interleave({arm("A", 2), arm("B", 2), arm("C", 2)}, rounds_of(2), signals_);
   EXPECT_EQ(trail(), "ABCABCCBA");
   EXPECT_EQ(arms.size(), 3);
   for (const AbProcess& process : arms) {
@@ -169,7 +170,7 @@ TEST_F(AbInterleaving, EndsWhenAnArmRunsOutsideItsTimeSlice) {
       "B",
       {"sh", "-c",
        line + "kill -STOP $$; kill -CONT $(cat " + pid_ + "); " + line + "kill -STOP $$"}};
-  const Refusal error = refused([&] { interleave({woken, waking}, 2, 60, signals_, "ab"); });
+  const Refusal error = refused([&] { interleave({woken, waking}, rounds_of(2), signals_); });
   EXPECT_EQ(error.exit, Exit::internal);
   EXPECT_THAT(error.message, HasSubstr("A ran during another arm's time slice"));
 }
@@ -181,7 +182,7 @@ TEST_F(AbInterleaving, EndsAfterASignal) {
       {"sh", "-c",
        report() + "kill -STOP $$; kill -TERM $PPID; sleep 2; " + report() + "kill -STOP $$"}};
   const Refusal error = refused([&] {
-    interleave({arm("A", 9), signalling}, 9, 60, signals_, "ab");
+    interleave({arm("A", 9), signalling}, rounds_of(9), signals_);
   });
   EXPECT_EQ(error.exit, Exit::terminated);
   EXPECT_EQ(error.message, "ab: interrupted by SIGTERM before the first result");
@@ -190,7 +191,7 @@ TEST_F(AbInterleaving, EndsAfterASignal) {
 TEST_F(AbInterleaving, RefusesALineThatIsNoBlock) {
   const ArmCommand babbling = {"B", {"sh", "-c", "echo hello >&3; kill -STOP $$"}};
   const Refusal error = refused([&] {
-    interleave({arm("A", 2), babbling}, 2, 60, signals_, "ab");
+    interleave({arm("A", 2), babbling}, rounds_of(2), signals_);
   });
   EXPECT_EQ(error.exit, Exit::internal);
   EXPECT_THAT(error.message, HasSubstr("'hello'"));

@@ -106,15 +106,15 @@ struct ArmCommand {
   std::string name;
   Names argv;
 };
-// One round: starts the arms one after the other and lets each run its warm-up, then `blocks` time
-// slices each in slice_order. Calls `after_block` after every slice, warm-ups included. A slice may
-// take up to `timeout_s` seconds. All arms have ended when it returns or throws. Throws Error if an
-// arm fails (its exit code, or 9), takes too long (9) or runs outside its slice (9), and within a
-// second after SIGINT or SIGTERM (exit 130, 143), which begins with `verb`.
+// One round: starts the arms one after the other and lets each run its warm-up, then options.blocks
+// time slices each in slice_order. Calls `after_block` after every slice, warm-ups included. All
+// arms have ended when it returns or throws. Throws Error if an arm fails (its exit code, or 9),
+// takes longer than timeout_s for a slice (9) or runs outside its slice (9), and within a second
+// after SIGINT or SIGTERM (exit 130, 143).
 using AfterBlock = std::function<void(const AbBlock&)>;
 std::vector<AbProcess> interleave(
-    const std::vector<ArmCommand>& arms, int64_t blocks, double timeout_s, const Signals& signals,
-    const std::string& verb, const AfterBlock& after_block = [](const AbBlock&) {});
+    const std::vector<ArmCommand>& arms, const ArmOptions& options, const Signals& signals,
+    const AfterBlock& after_block = [](const AbBlock&) {});
 
 // The rounds of a comparison: how they ended, and on which machine.
 struct RoundsResult {

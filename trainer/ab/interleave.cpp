@@ -14,13 +14,12 @@ std::vector<size_t> slice_order(size_t arms, int64_t blocks) {
   return order;
 }
 
-std::vector<AbProcess> interleave(const std::vector<ArmCommand>& arms, int64_t blocks,
-                                  double timeout_s, const Signals& signals, const std::string& verb,
-                                  const AfterBlock& after_block) {
+std::vector<AbProcess> interleave(const std::vector<ArmCommand>& arms, const ArmOptions& options,
+                                  const Signals& signals, const AfterBlock& after_block) {
   const auto end_by_signal = [&] {
     if (const int signal = signals.stop())
-      fail(static_cast<Exit>(128 + signal), verb, ": interrupted by ", name_of_signal(signal),
-           " before the first result");
+      fail(static_cast<Exit>(128 + signal), options.verb, ": interrupted by ",
+           name_of_signal(signal), " before the first result");
   };
   std::vector<AbProcess> measured(arms.size());
   std::deque<ArmProcess> processes;
@@ -34,10 +33,10 @@ std::vector<AbProcess> interleave(const std::vector<ArmCommand>& arms, int64_t b
     return block;
   };
   for (size_t arm = 0; arm < arms.size(); ++arm) {
-    processes.emplace_back(arms[arm].name, arms[arm].argv, timeout_s, end_by_signal);
+    processes.emplace_back(arms[arm].name, arms[arm].argv, options.timeout_s, end_by_signal);
     measured[arm].warmup = run_slice(arm);
   }
-  for (const size_t arm : slice_order(arms.size(), blocks))
+  for (const size_t arm : slice_order(arms.size(), options.blocks))
     measured[arm].blocks.push_back(run_slice(arm));
   for (size_t arm = 0; arm < arms.size(); ++arm) {
     measured[arm].end = parse_end(processes[arm].finish());

@@ -184,9 +184,8 @@ class Comparison {
                                       .mantissa = result_.mantissa},
                                      link_.next_arm()));
     progress_.begin_round(), draw();
-    const auto processes =
-        interleave(commands, options_.blocks, options_.timeout_s, signals_, options_.verb,
-                   [&](const AbBlock& block) { progress_.add(block), draw(); });
+    const auto processes = interleave(commands, options_, signals_,
+                                      [&](const AbBlock& block) { progress_.add(block), draw(); });
     for (size_t i = 0; i < arms.size(); ++i) arms[i]->processes.push_back(processes[i]);
   }
 
@@ -283,8 +282,7 @@ Pilot try_arms(const std::vector<AbArm*>& arms, ArmOptions options) {
     commands.push_back(
         arm_command(options, *arm, {.folder = scratch / cat("arm", commands.size()).c_str()}, {}));
   const int64_t begin = trace::now_ns();
-  const auto processes =
-      interleave(commands, options.blocks, options.timeout_s, signals, options.verb);
+  const auto processes = interleave(commands, options, signals);
   double blocks_s = 0, steps = 0;
   for (size_t i = 0; i < arms.size(); ++i) {
     arms[i]->processes.push_back(processes[i]);
