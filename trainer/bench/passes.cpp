@@ -12,7 +12,7 @@
 namespace bellows {
 
 FirstUpdate::FirstUpdate(const Plan& plan)
-    : session(plan), use_(session.kernels()), precision_(plan.amp.low()) {
+    : session(plan), kernels(session.kernels()), precision(plan.amp.low()) {
   check_alone("bench", plan.dist);
   session.model->train(true);
   session.feed->start(0);

@@ -9,8 +9,6 @@
 
 namespace bellows {
 
-static Ratio ratio_of_arm(const Json& arm) { return ratio_of(arm.at("speedup")); }
-
 static Lanes costs(const Json& report, const Json& arm) {
   return costs_ms(arm, text_of(report, "clock"));
 }
@@ -54,7 +52,7 @@ static std::string speed_of_arms(const Json& report) {
   std::vector<RatioRow> ratios;
   std::vector<Strip> strips;
   const auto row = [&](const Json& arm, const std::string& name, Tone tone) {
-    const Ratio r = ratio_of_arm(arm);
+    const Ratio r = ratio_of(arm.at("speedup"));
     ratios.push_back({name, fmt::format("{:.3f} × ({})", r.ratio, interval_text(r)), tone, r.ratio,
                       r.low, r.high});
   };
