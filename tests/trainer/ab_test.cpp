@@ -67,8 +67,7 @@ AbResult result_of(double on_ms, int64_t footprint = 90) {
   result.toggle = &kToggle;
   result.options.config = "configs/lenet.yaml";
   result.options.overrides = {"seed=2"};
-  result.options.toggle = kToggle.name;
-  result.options.values = {"on"};
+  result.words = " --toggle bellows_test --value on";
   result.planned = kRounds;
   result.machine = {{"cpu", "an abacus"}};
   result.off = arm("bellows_test=off", 100, 0, 1);
@@ -132,6 +131,7 @@ class AbInterleaving : public testing::Test {
     script += "echo '" + to_line(AbEnd{{0.25}, {}, 1, 0, 0}) + "' >&3";
     return {letter, {"sh", "-c", script}};
   }
+  static ArmOptions rounds_of(int64_t blocks) { return {.blocks = blocks, .timeout_s = 60}; }
   std::string report() const { return "echo '" + to_line(AbBlock{1, 1, 1, 0, {}}) + "' >&3; "; }
   std::string trail() const {
     std::string text;
@@ -151,7 +151,7 @@ TEST(SliceOrder, ReversesInEverySecondRow) {
 }
 
 TEST_F(AbInterleaving, RunsTheArmsInOrderAfterAllHaveWarmedUp) {
-  const auto arms = interleave({arm("A", 2), arm("B", 2), arm("C", 2)}, 2, 60, signals_, "ab");
+  const auto arms = interleave({arm("A", 2), arm("B", 2), arm("C", 2)}, rounds_of(2), signals_);
   EXPECT_EQ(trail(), "ABCABCCBA");
   EXPECT_EQ(arms.size(), 3);
   for (const AbProcess& process : arms) {
@@ -170,7 +170,7 @@ TEST_F(AbInterleaving, EndsWhenAnArmRunsOutsideItsTimeSlice) {
       "B",
       {"sh", "-c",
        line + "kill -STOP $$; kill -CONT $(cat " + pid_ + "); " + line + "kill -STOP $$"}};
-  const Refusal error = refused([&] { interleave({woken, waking}, 2, 60, signals_, "ab"); });
+  const Refusal error = refused([&] { interleave({woken, waking}, rounds_of(2), signals_); });
   EXPECT_EQ(error.exit, Exit::internal);
   EXPECT_THAT(error.message, HasSubstr("A ran during another arm's time slice"));
 }
@@ -182,7 +182,7 @@ TEST_F(AbInterleaving, EndsAfterASignal) {
       {"sh", "-c",
        report() + "kill -STOP $$; kill -TERM $PPID; sleep 2; " + report() + "kill -STOP $$"}};
   const Refusal error = refused([&] {
-    interleave({arm("A", 9), signalling}, 9, 60, signals_, "ab");
+    interleave({arm("A", 9), signalling}, rounds_of(9), signals_);
   });
   EXPECT_EQ(error.exit, Exit::terminated);
   EXPECT_EQ(error.message, "ab: interrupted by SIGTERM before the first result");
@@ -191,7 +191,7 @@ TEST_F(AbInterleaving, EndsAfterASignal) {
 TEST_F(AbInterleaving, RefusesALineThatIsNoBlock) {
   const ArmCommand babbling = {"B", {"sh", "-c", "echo hello >&3; kill -STOP $$"}};
   const Refusal error = refused([&] {
-    interleave({arm("A", 2), babbling}, 2, 60, signals_, "ab");
+    interleave({arm("A", 2), babbling}, rounds_of(2), signals_);
   });
   EXPECT_EQ(error.exit, Exit::internal);
   EXPECT_THAT(error.message, HasSubstr("'hello'"));
@@ -217,12 +217,12 @@ TEST(AbArms, MayDifferInTheToggleAndInNothingElse) {
   off.toggles.at("num_workers").text = "0";
   on.toggles.at("num_workers").text = "4";
   on.plan = switched(on.plan, workers, "4");
-  EXPECT_THAT(extra_differences(off, on, workers), IsEmpty());
+  EXPECT_THAT(differences(off, on, workers.name), IsEmpty());
 
   on.toggles.at("ring_queues") = {"off", "off, it needs num_workers"};
   off.toggles.at("ring_queues").text = "on";
   on.options.seed = off.options.seed + 1;
-  EXPECT_THAT(extra_differences(off, on, workers),
+  EXPECT_THAT(differences(off, on, workers.name),
               ElementsAre(AllOf(HasSubstr("toggles.ring_queues is on"), HasSubstr("needs")),
                           HasSubstr("seed is 1 and 2")));
 }
@@ -258,7 +258,7 @@ TEST(AbArms, OfEveryToggleAndValueAreFitToBeCompared) {
       check_arms(options, toggle);
       const Config off = arm_config(options, toggle, toggle.off());
       const Config on = arm_config(options, toggle, value);
-      EXPECT_THAT(extra_differences(off, on, toggle), IsEmpty());
+      EXPECT_THAT(differences(off, on, toggle.name), IsEmpty());
       const Values plain = dump(off.plan), switched = dump(on.plan);
       int set = 0;
       for (const auto& [key, text] : switched) {
@@ -291,22 +291,22 @@ TEST(AbProgress, ShowsTheTimeSliceAndTheTimeThatIsLeft) {
   options.blocks = 10;
   options.steps = 5;
   options.warmup = 50;
-  AbProgress progress(options, 3, 4);
-  progress.begin_round();
-  EXPECT_EQ(progress.text(0),
+  AbProgress progress(options, 3);
+  const RoundPlan four(4, 0), two(2, 0);
+  EXPECT_EQ(progress.text(four, 0),
             "ab: process 1 of 4, time slice 0 of 33, 00:00:00 elapsed, ETA unknown");
   progress.add({.steps = 50});  // of 4 x 3 x (50 + 10 x 5)
   progress.add({.steps = 50});
-  EXPECT_EQ(progress.text(60),
+  EXPECT_EQ(progress.text(four, 60),
             "ab: process 1 of 4, time slice 2 of 33, 00:01:00 elapsed, ETA 00:11:00");
-  progress.set_rounds(2);
-  EXPECT_THAT(progress.text(60), HasSubstr("process 1 of 2, "));
-  EXPECT_THAT(progress.text(60), HasSubstr("ETA 00:05:00"));
+  EXPECT_THAT(progress.text(two, 60), HasSubstr("process 1 of 2, "));
+  EXPECT_THAT(progress.text(two, 60), HasSubstr("ETA 00:05:00"));
+  progress.begin_round();
+  EXPECT_THAT(progress.text(two, 60), HasSubstr("time slice 0 of 33, "));
   options.measure = AbMeasure::epoch;
-  AbProgress epochs(options, 3, 1);
-  epochs.begin_round();
+  AbProgress epochs(options, 3);
   epochs.add({.steps = 7});
-  EXPECT_EQ(epochs.text(1),
+  EXPECT_EQ(epochs.text(RoundPlan(1, 0), 1),
             "ab: process 1 of 1, time slice 1 of 33, 00:00:01 elapsed, ETA 00:00:32");
 }
 

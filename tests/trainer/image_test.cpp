@@ -46,3 +46,11 @@ TEST(ImagePaths, ReportsLinksThatLeadNowhere) {
                             ": 1 link leads nowhere, left out; the first is ",
                             (folder.path / "b/3.png").string())));
 }
+
+TEST(ReadImage, SkipsTheCommentsOfAPnmHeader) {
+  const TempFolder folder;
+  folder.write("a.pgm", "P5# by hand\n 2\t1 # wide\n#\n255\n\n#");
+  const DecodedImage image = read_image(folder.path / "a.pgm");
+  EXPECT_EQ(image.width, 2);
+  EXPECT_THAT(image.pixels, ElementsAre('\n', '#'));
+}

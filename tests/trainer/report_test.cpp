@@ -11,9 +11,9 @@
 #include "tests/trainer/page_checks.h"
 #include "tests/trainer/program.h"
 #include "trainer/page/charts.h"
+#include "trainer/page/figure.h"
 #include "trainer/page/html.h"
 #include "trainer/page/page.h"
-#include "trainer/page/scale.h"
 
 using namespace bellows;
 using testing::AllOf;

@@ -19,7 +19,7 @@ using testing::Not;
 namespace {
 
 ArmOptions on_lenet() {
-  ArmOptions options;
+  ArmOptions options{.verb = "sweep"};
   options.config = source_dir() + "/configs/lenet.yaml";
   return options;
 }
@@ -201,8 +201,8 @@ TEST(SweepReport, ComparesBatchSizesPerSampleAndTheirLossesAtEqualSamplesAndUpda
   SweepResult result = arms({"data.batch_size=10,40"});
   measure(result, {.load_s = 0.01, .compute_s = 0.01});
   EXPECT_NEAR(speedup_over_first(result, 1).ratio, 4, 1e-6) << "four times the samples a step";
-  EXPECT_EQ(common_samples(result), 400);
-  EXPECT_EQ(common_updates(result), 40);
+  EXPECT_EQ(common(result).samples, 400);
+  EXPECT_EQ(common(result).updates, 40);
   EXPECT_NEAR(loss_after(result.arms[0], 40), 2 - 0.01 * 37.5, 1e-9) << "updates 37 to 40";
   EXPECT_NEAR(loss_after(result.arms[1], 10), 2 - 0.01 * 9, 1e-9) << "update 10";
   result.facts[0].work = Cost{300, 100};
@@ -217,10 +217,10 @@ TEST(SweepReport, ComparesBatchSizesAtEqualTime) {
   measure(result, {.load_s = 0.01, .compute_s = 0.01});
   for (AbProcess& process : result.arms[1].processes)
     for (AbBlock& block : process.blocks) block.wall_s *= 2;
-  EXPECT_NEAR(common_seconds(result), 40 * 0.01, 1e-3) << "of the faster arm";
-  EXPECT_NEAR(equal_losses(result, 0).time, 2 - 0.01 * 37.5, 1e-9) << "updates 37 to 40";
-  EXPECT_NEAR(equal_losses(result, 1).time, 2 - 0.01 * 18.5, 1e-9) << "updates 19 and 20";
-  EXPECT_EQ(to_json(result)["arms"][1]["loss_at_equal_time"], equal_losses(result, 1).time);
+  EXPECT_NEAR(common(result).seconds, 40 * 0.01, 1e-3) << "of the faster arm";
+  EXPECT_NEAR(equal_losses(result, 0).seconds, 2 - 0.01 * 37.5, 1e-9) << "updates 37 to 40";
+  EXPECT_NEAR(equal_losses(result, 1).seconds, 2 - 0.01 * 18.5, 1e-9) << "updates 19 and 20";
+  EXPECT_EQ(to_json(result)["arms"][1]["loss_at_equal_time"], equal_losses(result, 1).seconds);
 }
 
 TEST(SweepReport, ShowsTheGapBetweenEpochsWhereABlockHeldOne) {

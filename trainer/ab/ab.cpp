@@ -2,6 +2,7 @@
 #include "trainer/ab/ab.h"
 #include <fmt/format.h>
 #include "core/base/output.h"
+#include "core/base/words.h"
 #include "dist/rendezvous/rendezvous.h"
 #include "trainer/ab/arm_report.h"
 #include "trainer/ab/rounds.h"
@@ -70,8 +71,15 @@ static AbResult arms_of(const AbOptions& options, const Toggle* toggle) {
   AbResult result;
   result.options = options;
   result.toggle = toggle;
-  if (toggle) result.forced_off = forced_off(options, *toggle);
-  if (!toggle) result.differences = check_against(options);
+  if (toggle) {
+    result.words =
+        fmt::format(" --toggle {} --value {}", toggle->name, fmt::join(options.values, ","));
+    result.forced_off = forced_off(options, *toggle);
+  } else {
+    result.words =
+        cat(" --against ", quoted(options.against), options.allow_many ? " --allow-many" : "");
+    result.differences = check_against(options);
+  }
   const auto arm = [&](const std::string& config, const std::string& value) {
     return toggle ? AbArm{.name = cat(toggle->name, "=", value),
                           .config = config,
@@ -102,7 +110,7 @@ AbResult compare_arms(const AbOptions& options, const Toggle* toggle) {
     AbArm off = result.off, on = result.on.back();
     try_arms({&off, &on}, options).fit(result.options);
   }
-  run_rounds(arms, result.options, result, [&](std::string& outlook, int64_t planned) {
+  run_rounds(arms, result, [&](std::string& outlook, int64_t planned) {
     outlook = fmt::format("can detect differences of {:.1f} % or more",
                           100 * resolution(result, planned));
     return is_clear(result);
@@ -136,12 +144,12 @@ static int run_ab(CommandLine& line, const Arguments& args) {
   const AbResult result = compare_arms(options, toggle);
   const Ranks ranks = this_rank(config_of(result.off, options.overrides).plan.dist);
   if (ranks.rank > 0) return 0;
-  publish(options, to_markdown(result), to_json(result));
+  const int code = publish(result, to_markdown(result), to_json(result));
   for (const AbArm& arm : result.on)
     if (const Finding losses = compare_losses(result, arm); !losses.good)
       fail(Exit::numeric, "ab: ", arm.name,
            ": the losses differ by more than they may: ", losses.text);
-  return result.signal ? 128 + result.signal : 0;
+  return code;
 }
 
 static const AddVerb ab_verb(

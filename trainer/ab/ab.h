@@ -1,9 +1,8 @@
 // `trainer ab`: compares runs ("arms") that differ in one toggle or in their configurations. One
 // arm is a placebo, equal to the first. With several ranks, each rank runs `ab` and its own rank of
 // all arms, and rank 0 reports. Files of `ab` alone:
-//   ab        the verb                             findings    speedup, counters
-//   config    configurations of the arms           losses      rounding or an error?
-//   report    Markdown, JSON
+//   ab        the verb                             findings    speedup, counters, losses
+//   config    configurations of the arms           report      Markdown, JSON
 #pragma once
 #include "plan/toggle.h"
 #include "trainer/ab/arms.h"
@@ -11,11 +10,10 @@
 namespace bellows {
 
 struct AbOptions : ArmOptions {
-  std::string toggle;         // or "", with `against`
-  Names values;               // of the arms that have the toggle on
-  std::string against;        // configuration of the other arm, or ""
-  bool allow_many = false;    // `against` may differ in more than one option
-  Clock clock = Clock::wall;  // cpu: on a busy machine; one thread only
+  std::string toggle;       // or "", with `against`
+  Names values;             // of the arms that have the toggle on
+  std::string against;      // configuration of the other arm, or ""
+  bool allow_many = false;  // `against` may differ in more than one option
 };
 
 // ---- configurations
@@ -32,11 +30,9 @@ Names arm_settings(const Toggle& toggle, const std::string& value);
 // with the value that all arms use, e.g. "prefetch_factor=1".
 Names forced_off(const AbOptions& options, const Toggle& toggle);
 
-// Returns the differences between two configurations, one line each: toggles, and options that no
-// toggle sets. The runs' names do not count.
-Names differences(const Config& a, const Config& b);
-// Returns those beyond the ones that the toggle itself makes. Empty if the arms can be compared.
-Names extra_differences(const Config& off, const Config& on, const Toggle& toggle);
+// Returns the differences between two configurations, one line each: toggles, but for `except`, and
+// options that no toggle sets. The runs' names do not count.
+Names differences(const Config& a, const Config& b, const std::string& except = "");
 
 // Throws Error (exit 2) if two arms are equal or the toggle has no effect on this machine.
 void check_arms(const AbOptions& options, const Toggle& toggle);
@@ -48,12 +44,12 @@ Names check_against(const AbOptions& options);
 // ---- findings
 
 struct AbResult : RoundsResult {
-  AbOptions options = {};
-  const Toggle* toggle = nullptr;  // null with options.against
+  const Toggle* toggle = nullptr;  // null with --against
   Names forced_off = {};
-  Names differences = {};        // with options.against
-  AbArm off = {}, placebo = {};  // both with the toggle off
-  std::vector<AbArm> on = {};    // one per value
+  Names differences = {};  // with --against
+  AbArm off = {};
+  std::vector<AbArm> on = {};  // one per value
+  const AbArm& baseline() const override { return off; }
 };
 
 // Starts and measures the arms. Prints what differs between them, and toggles that are off in all.
@@ -61,10 +57,6 @@ struct AbResult : RoundsResult {
 AbResult compare_arms(const AbOptions& options, const Toggle* toggle);
 
 int64_t misses(const AbResult& result);  // runs that ended before they reached their target
-// The arm's speedup over the toggle being off. Both the off arm and the placebo are off, so the
-// geometric mean of their costs stands for it, which halves its share of the luck.
-Speedup speedup(const AbResult& result, const AbArm& on);
-Speedup placebo_speedup(const AbResult& result);
 
 struct Finding {
   bool good;

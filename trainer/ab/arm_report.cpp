@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <fstream>
 #include "core/base/file.h"
 #include "core/base/output.h"
+#include "core/base/utf8.h"
 #include "core/base/words.h"
-#include "trainer/log/system.h"
 #include "trainer/page/page.h"
 #include "trainer/verbs/command_line.h"
 #include "trainer/verbs/tables.h"
@@ -71,20 +70,26 @@ void check_report(const ArmOptions& o) {
   check_place(report, cat(o.verb, ": --report"));
 }
 
-void publish(const ArmOptions& options, const std::string& markdown, const Json& json) {
+int publish(const RoundsResult& result, const std::string& markdown, const Json& json) {
+  const int code = result.signal ? 128 + result.signal : 0;
   say("");
   say_part(markdown);
-  if (options.report.empty()) return;
-  Path path = options.report;
+  if (result.options.report.empty()) return code;
+  Path path = result.options.report;
   write_file(path, bytes_of(markdown));
   write_file(path.replace_extension(".json"),
              bytes_of(json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n"));
-  write_file(path.replace_extension(".html"), bytes_of(html_of(json, options.verb)));
+  write_file(path.replace_extension(".html"), bytes_of(html_of(json, result.options.verb)));
+  return code;
 }
 
-std::string rounds_words(const ArmOptions& o) {
-  std::string text = o.budget_s > 0 ? fmt::format(" --budget {:g}s", o.budget_s)
-                                    : fmt::format(" --processes {}", o.processes);
+std::string command_of(const RoundsResult& result) {
+  const ArmOptions& o = result.options;
+  std::string text = "trainer ";
+  if (o.ranks > 1) text += fmt::format("launch --ranks {} -- ", o.ranks);
+  text += cat(o.verb, " --config ", quoted(o.config), result.words);
+  text += o.budget_s > 0 ? fmt::format(" --budget {:g}s", o.budget_s)
+                         : fmt::format(" --processes {}", o.processes);
   if (o.measure == AbMeasure::target)
     text += fmt::format(" --time-to {}={:g}", o.target.metric, o.target.value);
   else
@@ -92,47 +97,15 @@ std::string rounds_words(const ArmOptions& o) {
   if (o.measure == AbMeasure::epoch) text += " --measure epoch";
   if (o.measure == AbMeasure::step)
     text += fmt::format(" --steps {} --warmup {}", o.steps, o.warmup);
-  return text;
-}
-
-std::string override_words(const ArmOptions& o) {
-  std::string text;
+  if (o.clock == Clock::cpu) text += " --clock cpu";
   if (o.timeout_s != ArmOptions().timeout_s) text += fmt::format(" --timeout {}", o.timeout_s);
   for (const std::string& assignment : o.overrides) text.append(" ").append(quoted(assignment));
   return text;
 }
 
-// ---- the machine
-
-static std::string load_average() {
-  double load[3] = {};
-  getloadavg(load, 3);
-  return fmt::format("{:.2f} {:.2f} {:.2f}", load[0], load[1], load[2]);
-}
-
-static std::string governor() {
-  std::string name;
-  std::getline(std::ifstream("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"), name);
-  return name.empty() ? "unknown" : name;
-}
-
-Json machine_before() {
-  const Json all = environment();
-  Json machine = {{"date", date_text(wall_seconds())},
-                  {"cpu", all["cpu"]},
-                  {"cores", all["cores"]},
-                  {"governor", governor()},
-                  {"load average before", load_average()}};
-  for (const char* key : {"kernel", "commit", "versions", "variables"})
-    if (const Json& value = all[key]; !value.empty() && value != Json("")) machine[key] = value;
-  return machine;
-}
-
-void note_load_after(Json& machine) { machine["load average after"] = load_average(); }
-
-std::string machine_text(const Json& machine) {
-  std::string text;
-  for (const auto& [key, value] : machine.items())
+std::string measurement_text(const RoundsResult& result) {
+  std::string text = fmt::format("    {}\n\n", printable(command_of(result)));
+  for (const auto& [key, value] : result.machine.items())
     text +=
         fmt::format("- {}: {}\n", key, value.is_string() ? value.get<std::string>() : value.dump());
   return text;
@@ -140,8 +113,8 @@ std::string machine_text(const Json& machine) {
 
 // ---- results
 
-static bool differs(const Speedup& s, const Speedup& placebo) {
-  const Verdict verdict = judge(s, placebo);
+static bool differs(const Speedup& s, const RoundsResult& result) {
+  const Verdict verdict = judge(s, placebo_speedup(result));
   return verdict == Verdict::faster || verdict == Verdict::slower;
 }
 
@@ -151,9 +124,9 @@ std::string ratio_text(const Speedup& s) {
                      s.interval.low, s.interval.high);
 }
 
-Json speedup_json(const Speedup& s, const Speedup& placebo) {
+Json speedup_json(const Speedup& s, const RoundsResult& result) {
   return {{"ratio", s.ratio},
-          {"differs", differs(s, placebo)},
+          {"differs", differs(s, result)},
           {"interval", {s.interval.low, s.interval.high}},
           {"confidence", 1 - s.error},
           {"variance_between_processes", s.between}};
@@ -189,6 +162,12 @@ Json arm_json(const AbArm& arm, const ArmOptions& options) {
   return json;
 }
 
+Json placebo_json(const RoundsResult& result) {
+  Json json = arm_json(result.placebo, result.options);
+  json["speedup"] = speedup_json(placebo_speedup(result), result);
+  return json;
+}
+
 Json counters_json(const AbArm& before, const AbArm& after) {
   Json counters = Json::object();
   for (const auto& [name, off, on] : differing_counters(before, after)) counters[name] = {off, on};
@@ -204,13 +183,23 @@ int64_t resident_bytes(const AbArm& arm) {
 
 std::string megabytes(int64_t bytes) { return fmt::format("{:.2f}", bytes / 1e6); }
 
-std::string ended_early(const RoundsResult& result, int64_t done) {
+std::string ended_early(const RoundsResult& result) {
+  const int64_t done = std::ssize(result.placebo.processes);
   if (done == result.planned) return "";
   const std::string why = result.signal  ? fmt::format("interrupted by signal {}", result.signal)
                           : result.clear ? "the answer was clear"
                                          : "the budget was spent";
   return fmt::format("- ended early: {} after {} of {} processes a side\n", why, done,
                      result.planned);
+}
+
+std::string rounds_list(const RoundsResult& result) {
+  const Names busy = result.busy.reasons();
+  return cat(ended_early(result),
+             list_item(cat("placebo, ", result.baseline().name,
+                           " against itself: ", ratio_text(placebo_speedup(result)))),
+             list_item(cat(result.placebo.processes.size(), " processes a side")),
+             busy.empty() ? "" : list_item(cat("busy machine: ", joined(busy))));
 }
 
 std::string list_item(const std::string& text) { return wrapped("- " + text, "  ") + "\n"; }
@@ -221,10 +210,10 @@ std::string message(const std::string& verb, const std::string& text) {
 
 std::string ms(double seconds) { return fmt::format("{:.4g}", 1e3 * seconds); }
 
-std::string marked(const Speedup& s, const Speedup& placebo) {
+std::string marked(const Speedup& s, const RoundsResult& result) {
   if (s.rounds < 2) return fmt::format("{:.3f}", s.ratio);
   return fmt::format("{:.3f} ({:.3f}, {:.3f}) {}", s.ratio, s.interval.low, s.interval.high,
-                     differs(s, placebo) ? "*" : " ");
+                     differs(s, result) ? "*" : " ");
 }
 
 std::string markdown_table(const std::vector<Names>& rows) {

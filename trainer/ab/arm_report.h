@@ -17,32 +17,30 @@ Names split(const std::string& list);
 // Throws Error (exit 2) if the report cannot be a Markdown file in an existing folder.
 void check_report(const ArmOptions& options);
 // Prints the report and, if a file is wanted, writes FILE.md, FILE.json and the page FILE.html.
-void publish(const ArmOptions& options, const std::string& markdown, const Json& json);
+// Returns the exit code of a comparison: 0, or 128 + signal.
+int publish(const RoundsResult& result, const std::string& markdown, const Json& json);
 
-// " --budget 40s --blocks 8 --steps 20 ...": the words of declare_rounds, except --report.
-std::string rounds_words(const ArmOptions& options);
-std::string override_words(const ArmOptions& options);
-
-// ---- the machine
-
-// A subset of environment(): the report is published, so it names no host and no folder.
-Json machine_before();
-void note_load_after(Json& machine);
-std::string machine_text(const Json& machine);  // items of a Markdown list
+// Returns the command that repeats a comparison: "trainer ab --config FILE --toggle amp ...".
+std::string command_of(const RoundsResult& result);
 
 // ---- results
 
+// Ends a report: the command as code, and the machine as a list.
+std::string measurement_text(const RoundsResult& result);
 std::string ratio_text(const Speedup& s);  // "1.035 x (95 % interval 1.021 to 1.049)"
 // "differs": the difference is beyond the noise of the placebo.
-Json speedup_json(const Speedup& s, const Speedup& placebo);
+Json speedup_json(const Speedup& s, const RoundsResult& result);
 // Geometric mean of the seconds per run, with its interval; the speedup is the ratio of two. With
 // AbMeasure::target each run has another seed.
 Speedup mean_run_s(const AbArm& arm, const ArmOptions& options);
 Json arm_json(const AbArm& arm, const ArmOptions& options);
+Json placebo_json(const RoundsResult& result);
 Json counters_json(const AbArm& before, const AbArm& after);  // those that differ, per step
 std::string megabytes(int64_t bytes);
 // Item of a list that says why fewer rounds ran than were planned, or "".
-std::string ended_early(const RoundsResult& result, int64_t done);
+std::string ended_early(const RoundsResult& result);
+// Items of a list: that one, the placebo's speedup, the number of rounds, and a busy machine.
+std::string rounds_list(const RoundsResult& result);
 // Largest of a quantity over the processes of an arm.
 template <class Of> auto largest(const AbArm& arm, const Of& of) {
   auto most = of(arm.processes.front());
@@ -57,7 +55,7 @@ std::string list_item(const std::string& text);
 // The same for a line that a verb prints before it measures, "<verb>: <text>".
 std::string message(const std::string& verb, const std::string& text);
 // "1.035 (1.021, 1.049) *": the star marks a difference beyond the noise of the placebo.
-std::string marked(const Speedup& s, const Speedup& placebo);
+std::string marked(const Speedup& s, const RoundsResult& result);
 // Rows as a Markdown table that is readable unrendered: padded cells. The first row is the header;
 // columns are aligned to the right, but for the first.
 std::string markdown_table(const std::vector<Names>& rows);

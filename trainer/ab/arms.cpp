@@ -57,20 +57,30 @@ std::vector<double> energies_of(const AbArm& arm, const ArmOptions& options) {
   return energies;
 }
 
-Speedup arm_speedup(const std::vector<const AbArm*>& others, const AbArm& arm,
-                    const ArmOptions& options, Clock clock, double error) {
+Speedup arm_speedup(const RoundsResult& result, const std::vector<const AbArm*>& others,
+                    const AbArm& arm) {
+  const auto costs_in = [&](const AbProcess& process) {
+    return costs_of(process, result.options, result.options.clock);
+  };
   LogRatios ratios;
   for (size_t round = 0; round < arm.processes.size(); ++round) {
     std::vector<double>& blocks = ratios.emplace_back();
-    for (const double cost : costs_of(arm.processes[round], options, clock))
-      blocks.push_back(-std::log(cost));
+    for (const double cost : costs_in(arm.processes[round])) blocks.push_back(-std::log(cost));
     for (const AbArm* other : others) {
-      const std::vector<double> costs = costs_of(other->processes[round], options, clock);
+      const std::vector<double> costs = costs_in(other->processes[round]);
       for (size_t i = 0; i < costs.size(); ++i)
         blocks[i] += std::log(costs[i]) / double(others.size());
     }
   }
-  return speedup(ratios, error);
+  return speedup(ratios, result.error);
+}
+
+Speedup speedup(const RoundsResult& result, const AbArm& arm) {
+  return arm_speedup(result, {&result.baseline(), &result.placebo}, arm);
+}
+
+Speedup placebo_speedup(const RoundsResult& result) {
+  return arm_speedup(result, {&result.baseline()}, result.placebo);
 }
 
 // ---- counters

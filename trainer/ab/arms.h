@@ -2,9 +2,8 @@
 // In each round, every arm is a new process, and the processes run alternately, one time slice
 // each, so that drift of the machine affects all alike. Files in this folder that serve all three:
 //   arms        configurations, costs, counters     process     a process as the parent controls it
-//   rounds      number of rounds, budget, early end busy        other work on the machine
-//   interleave  one round: order of time slices     progress    the progress line
-//   arm         the process of an arm               arm_report  command line, report, machine
+//   rounds      number of rounds, budget, early end arm         the process of an arm
+//   interleave  one round: order of time slices     arm_report  command line, report, machine
 #pragma once
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -14,8 +13,7 @@
 #include "core/device/timer.h"
 #include "core/tensor/tensor.h"
 #include "plan/run_options.h"
-#include "trainer/ab/busy.h"
-#include "trainer/log/live_line.h"
+#include "trainer/log/machine_load.h"
 #include "trainer/run/signals.h"
 
 namespace bellows {
@@ -43,6 +41,7 @@ struct ArmOptions {
   int64_t steps = 20;         // per block, which is one epoch or one run with the other measures
   int64_t warmup = 20;        // steps before the first block; one epoch, or none
   double timeout_s = 600;     // limit for one time slice
+  Clock clock = Clock::wall;  // cpu: on a busy machine; one thread only
   std::string report = {};    // path of the Markdown report (.md), or ""; a .json goes next to it
   int ranks = 1;              // that a launcher has started; set by the verb
 };
@@ -107,18 +106,24 @@ struct ArmCommand {
   std::string name;
   Names argv;
 };
-// One round: starts the arms one after the other and lets each run its warm-up, then `blocks` time
-// slices each in slice_order. Calls `after_block` after every slice, warm-ups included. A slice may
-// take up to `timeout_s` seconds. All arms have ended when it returns or throws. Throws Error if an
-// arm fails (its exit code, or 9), takes too long (9) or runs outside its slice (9), and within a
-// second after SIGINT or SIGTERM (exit 130, 143), which begins with `verb`.
+// One round: starts the arms one after the other and lets each run its warm-up, then options.blocks
+// time slices each in slice_order. Calls `after_block` after every slice, warm-ups included. All
+// arms have ended when it returns or throws. Throws Error if an arm fails (its exit code, or 9),
+// takes longer than timeout_s for a slice (9) or runs outside its slice (9), and within a second
+// after SIGINT or SIGTERM (exit 130, 143).
 using AfterBlock = std::function<void(const AbBlock&)>;
 std::vector<AbProcess> interleave(
-    const std::vector<ArmCommand>& arms, int64_t blocks, double timeout_s, const Signals& signals,
-    const std::string& verb, const AfterBlock& after_block = [](const AbBlock&) {});
+    const std::vector<ArmCommand>& arms, const ArmOptions& options, const Signals& signals,
+    const AfterBlock& after_block = [](const AbBlock&) {});
 
-// How the rounds of a comparison ended, and on which machine.
+// The rounds of a comparison: how they ended, and on which machine.
 struct RoundsResult {
+  virtual ~RoundsResult() = default;
+  virtual const AbArm& baseline() const = 0;  // the arm that the others are compared with
+
+  ArmOptions options = {};
+  std::string words = {};  // of the command, beside the options: " --toggle amp --value bf16"
+  AbArm placebo = {};      // equal to baseline()
   int64_t mantissa = 23;
   bool one_thread = true;  // in every arm, without loader workers
   double error = 0.05;     // probability that an interval misses the truth
@@ -157,8 +162,12 @@ std::vector<double> costs_of(const AbArm& arm, const ArmOptions& options, Clock 
 std::vector<double> energies_of(const AbProcess& process, const ArmOptions& options);
 std::vector<double> energies_of(const AbArm& arm, const ArmOptions& options);
 // The arm's speedup over the geometric mean of several others.
-Speedup arm_speedup(const std::vector<const AbArm*>& others, const AbArm& arm,
-                    const ArmOptions& options, Clock clock, double error);
+Speedup arm_speedup(const RoundsResult& result, const std::vector<const AbArm*>& others,
+                    const AbArm& arm);
+// The arm's speedup over baseline(). The placebo is equal to that, so the geometric mean of both
+// costs stands for it, which halves its share of the luck.
+Speedup speedup(const RoundsResult& result, const AbArm& arm);
+Speedup placebo_speedup(const RoundsResult& result);
 
 int64_t footprint(const Toggle& toggle, const AbArm& arm);  // over all processes
 struct CounterRates {
@@ -170,31 +179,5 @@ std::vector<CounterRates> differing_counters(const AbArm& off, const AbArm& on);
 // Returns the bits of the mantissa in the coarsest numbers that a run computes with: 23, or 10, 8
 // or 7 with amp, tf32, compressed gradients or images in bytes.
 int64_t mantissa_bits(const Plan& plan);
-
-// ---- progress
-
-// Progress on a terminal, with the estimated time left:
-//   ab: process 2 of 10, time slice 12 of 27, 00:00:09 elapsed, ETA 00:00:51
-class AbProgress {
- public:
-  AbProgress(const ArmOptions& options, size_t arms, int64_t rounds);
-  void begin_round();
-  void add(const AbBlock& block);                        // counts a finished time slice
-  void set_rounds(int64_t rounds) { rounds_ = rounds; }  // once the budget has been divided
-  void clear() { line_.clear(); }
-  std::string text(double elapsed_s) const;
-
- private:
-  void draw();
-
-  LiveLine line_;
-  std::string verb_;
-  AbMeasure measure_;
-  int64_t slices_;     // of a round
-  double round_work_;  // steps with AbMeasure::step, else slices
-  int64_t rounds_, round_ = 0, done_ = 0;
-  double work_done_ = 0;
-  int64_t started_ns_;
-};
 
 }  // namespace bellows

@@ -53,27 +53,17 @@ Names forced_off(const AbOptions& options, const Toggle& toggle) {
   return held;
 }
 
-static Names differences_but(const std::string& toggle, const Config& off, const Config& on) {
-  Names extra;
-  for (const auto& [name, value] : off.toggles) {
-    const Value& other = on.toggles.at(name);
-    if (name == toggle || value.text == other.text) continue;
-    extra.push_back(cat("toggles.", name, " is ", value.text, " (", value.origin, ") and ",
+Names differences(const Config& a, const Config& b, const std::string& except) {
+  Names found;
+  for (const auto& [name, value] : a.toggles) {
+    const Value& other = b.toggles.at(name);
+    if (name == except || value.text == other.text) continue;
+    found.push_back(cat("toggles.", name, " is ", value.text, " (", value.origin, ") and ",
                         other.text, " (", other.origin, ")"));
   }
-  for (const auto& [key, a, b] : differences(dump(off.options), dump(on.options), "absent"))
-    extra.push_back(cat(key, " is ", a, " and ", b));
-  return extra;
-}
-
-Names differences(const Config& a, const Config& b) {
-  Config renamed = b;
-  renamed.options.name = a.options.name;
-  return differences_but("", a, renamed);
-}
-
-Names extra_differences(const Config& off, const Config& on, const Toggle& toggle) {
-  return differences_but(toggle.name, off, on);
+  for (const auto& [key, in_a, in_b] : differences(dump(a.options), dump(b.options), "absent"))
+    if (key != "name") found.push_back(cat(key, " is ", in_a, " and ", in_b));
+  return found;
 }
 
 void check_arms(const AbOptions& options, const Toggle& toggle) {
@@ -86,7 +76,7 @@ void check_arms(const AbOptions& options, const Toggle& toggle) {
     const Config on = arm_config(options, toggle, value);
     const std::string why = no_effect(toggle, on.options.device, value);
     CHECK(why.empty(), "ab: ", toggle.name, "=", value, ": ", why);
-    const Names extra = extra_differences(off, on, toggle);
+    const Names extra = differences(off, on, toggle.name);
     INVARIANT(extra.empty(), "ab: the arms differ in more than ", toggle.name, ": ", extra.front());
   }
 }

@@ -1,7 +1,9 @@
-// Speedup and footprints of the arms of `trainer ab`.
+// Findings about the arms of `trainer ab`: speedup and footprints; and whether the losses keep the
+// promise of the toggle: rounding, which training amplifies, or an error?
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include "trainer/ab/ab.h"
 
 namespace bellows {
@@ -15,16 +17,6 @@ int64_t misses(const AbResult& result) {
   int64_t count = in(result.off) + in(result.placebo);
   for (const AbArm& arm : result.on) count += in(arm);
   return count;
-}
-
-Speedup speedup(const AbResult& result, const AbArm& on) {
-  return arm_speedup({&result.off, &result.placebo}, on, result.options, result.options.clock,
-                     result.error);
-}
-
-Speedup placebo_speedup(const AbResult& result) {
-  return arm_speedup({&result.off}, result.placebo, result.options, result.options.clock,
-                     result.error);
 }
 
 bool is_clear(const AbResult& result) {
@@ -55,6 +47,144 @@ Finding compare_footprints(const Toggle& toggle, const AbArm& off_arm, const AbA
   if (on == 0) return {false, "did not run: " + counts};
   if (off != 0) return {false, "ran in both arms: " + counts};
   return {true, counts};
+}
+
+// ---- losses
+
+constexpr double kLooseEnd = 0.1;
+
+// Largest distance of the two processes' losses up to each step.
+static std::vector<double> largest_so_far(const AbProcess& a, const AbProcess& b) {
+  std::vector<double> distances;
+  double largest = 0;
+  for (size_t i = 0; i < std::min(a.end.losses.size(), b.end.losses.size()); ++i) {
+    largest = std::max(largest, std::abs(a.end.losses[i] - b.end.losses[i]));
+    distances.push_back(largest);
+  }
+  return distances;
+}
+
+// Combines the rounds step by step.
+template <class Choose>
+static std::vector<double> over_rounds(const AbArm& a, const AbArm& b, const Choose& choose) {
+  std::vector<double> chosen = largest_so_far(a.processes.front(), b.processes.front());
+  for (size_t round = 1; round < a.processes.size(); ++round) {
+    const std::vector<double> other = largest_so_far(a.processes[round], b.processes[round]);
+    for (size_t i = 0; i < std::min(chosen.size(), other.size()); ++i)
+      chosen[i] = choose(chosen[i], other[i]);
+  }
+  return chosen;
+}
+
+static Same promise(const AbResult& result, const AbArm& on) {
+  return promise(*result.toggle, result.off.processes.front().end.counters,
+                 on.processes.front().end.counters);
+}
+
+Divergence divergence(const AbResult& result, const AbArm& on) {
+  const auto least = [](double a, double b) { return std::min(a, b); };
+  const auto most = [](double a, double b) { return std::max(a, b); };
+  Divergence d = {over_rounds(result.off, on, least),
+                  over_rounds(result.off, result.placebo, most)};
+  if (!result.toggle || promise(result, on) != Same::close || d.placebo.empty()) return d;
+  const std::vector<double>& losses = result.off.processes.front().end.losses;
+  // Rounding of the loss itself can be larger than all that the placebo shows.
+  const double loss_unit = std::ldexp(*std::ranges::max_element(losses), -23);
+  const size_t last = d.placebo.size() - 1;
+  for (size_t i = 0; i <= last; ++i) {
+    const double apart = d.placebo[std::min(last, std::max(i, kFewestSteps - 1))];
+    d.allowed.push_back(kChaosFactor * std::max(apart, loss_unit));
+  }
+  return d;
+}
+
+// ---- the classes
+
+static double mean_of_last_quarter(const std::vector<double>& losses) {
+  const auto begin = losses.end() - static_cast<int64_t>((losses.size() + 3) / 4);
+  return std::accumulate(begin, losses.end(), 0.0) / static_cast<double>(losses.end() - begin);
+}
+
+static double mean_end(const AbArm& arm) {
+  double sum = 0;
+  for (const AbProcess& process : arm.processes) sum += mean_of_last_quarter(process.end.losses);
+  return sum / static_cast<double>(arm.processes.size());
+}
+
+static bool are_finite(const AbArm& arm) {
+  return std::ranges::all_of(arm.processes, [](const AbProcess& process) {
+    return std::ranges::all_of(process.end.losses, [](double loss) { return std::isfinite(loss); });
+  });
+}
+
+// The first step, from 1 on, whose losses differ in any bit in any round; 0 if there is none.
+static int64_t first_unequal(const AbArm& off, const AbArm& on) {
+  int64_t first = 0;
+  for (size_t round = 0; round < off.processes.size(); ++round) {
+    const auto &a = off.processes[round].end.losses, &b = on.processes[round].end.losses;
+    if (a == b) continue;
+    const int64_t step = std::ranges::mismatch(a, b).in1 - a.begin() + 1;
+    first = first == 0 ? step : std::min(first, step);
+  }
+  return first;
+}
+
+static Finding judge_bitwise(const AbArm& off, const AbArm& on) {
+  const int64_t step = first_unequal(off, on);
+  return {step == 0,
+          "declared bitwise, and " +
+              (step == 0 ? "equal bit for bit" : fmt::format("unequal from step {} on", step))};
+}
+
+static Finding judge_close(const AbResult& result, const AbArm& on) {
+  if (first_unequal(result.off, on) == 0) return {true, "declared close, and equal bit for bit"};
+  const Divergence d = divergence(result, on);
+  double worst = 0;
+  size_t worst_at = 0;
+  for (size_t i = 0; i < std::min(d.arms.size(), d.allowed.size()); ++i) {
+    const double factor = kChaosFactor * d.arms[i] / d.allowed[i];
+    if (factor > worst) worst = factor, worst_at = i;
+  }
+  const auto rounds = static_cast<int64_t>(on.processes.size());
+  const bool judged = rounds >= kFewestRounds && d.arms.size() >= kFewestSteps;
+  std::string text = fmt::format(
+      "declared close: losses of a step differ by at most {:.1e}; those of two runs whose first "
+      "weights differ in the last of {} bits, by {:.1e}. The largest ratio of the two at "
+      "one step is {:.3g} (step {}); more than {:g} would be an error",
+      d.arms.back(), result.mantissa + 1, d.placebo.back(), worst, worst_at + 1, kChaosFactor);
+  if (!judged)
+    text += fmt::format(", but fewer than {} processes a side or {} steps show none", kFewestRounds,
+                        kFewestSteps);
+  return {!judged || worst <= kChaosFactor, text};
+}
+
+static Finding judge_statistical(const AbArm& off, const AbArm& on) {
+  const double gap =
+      std::abs(mean_end(off) - mean_end(on)) / std::abs(off.processes.front().end.losses.front());
+  return {gap <= kLooseEnd,
+          fmt::format("declared statistical, so held loosely: the means of the last quarter may "
+                      "differ by {} % of the first loss, and differ by {:.1f} %",
+                      100 * kLooseEnd, 100 * gap)};
+}
+
+Finding compare_losses(const AbResult& result, const AbArm& on) {
+  const AbArm& off = result.off;
+  for (const AbArm* arm : {&off, &on})
+    for (const AbProcess& process : arm->processes)
+      if (process.end.losses.empty()) return {false, "no loss was reported"};
+  const AbEnd& off_end = off.processes.front().end;
+  const std::string ends = fmt::format(
+      "from {:.4f} to {:.4f} with it off and to {:.4f} with it on (means of the last quarter of {} "
+      "steps)",
+      off_end.losses.front(), mean_end(off), mean_end(on), off_end.losses.size());
+  if (!are_finite(off) || !are_finite(on)) return {false, "not finite, " + ends};
+  if (!result.toggle) return {true, "not judged, as no toggle promises anything; " + ends};
+  const Same same = promise(result, on);
+  Finding finding = same == Same::bitwise ? judge_bitwise(off, on)
+                    : same == Same::close ? judge_close(result, on)
+                                          : judge_statistical(off, on);
+  finding.text += "; " + ends;
+  return finding;
 }
 
 }  // namespace bellows

@@ -172,9 +172,8 @@ static int run_ladder(CommandLine& line, const Arguments& args) {
   CHECK(!plan.toggles.empty(), "ladder: no toggle can have an effect here");
   check_alone("ladder", config_with(options, {}).plan.dist);
 
-  AbArm plain{.name = "plain", .config = options.config, .set = settings_of({})}, top = plain;
-  top.name = "all";
-  top.set = settings_of(plan.toggles);
+  AbArm plain{.name = "plain", .config = options.config, .set = settings_of({})};
+  AbArm top{.name = "all", .config = options.config, .set = settings_of(plan.toggles)};
   const Pilot pilot = try_arms({&plain, &top}, options);
   if (wanted.empty()) drop_idle(plan, top);
   CHECK(!plan.toggles.empty(), "ladder: no toggle ran; raise --warmup or choose with --toggles");
@@ -182,14 +181,15 @@ static int run_ladder(CommandLine& line, const Arguments& args) {
   std::vector<AbArm*> arms = {&result.plain, &result.placebo};
   for (auto* part : {&result.climb, &result.without})
     for (AbArm& arm : *part) arms.push_back(&arm);
-  result.wanted = !wanted.empty();
+  if (!wanted.empty())
+    for (const auto& [toggle, value] : plan.toggles)
+      result.words += cat(result.words.empty() ? " --toggles " : ",", toggle->name, "=", value);
   pilot.fit(result.options);
   for (const auto& [reason, names] : plan.reasons)
     say_part(message("ladder", cat("left out, ", reason, ": ", joined(names))));
   say_part(message("ladder", pilot.text(result.options, arms.size())));
-  run_rounds(arms, result.options, result);
-  publish(result.options, to_markdown(result), to_json(result));
-  return result.signal ? 128 + result.signal : 0;
+  run_rounds(arms, result);
+  return publish(result, to_markdown(result), to_json(result));
 }
 
 static const AddVerb ladder_verb({"ladder",

@@ -33,20 +33,17 @@ LadderToggles left_out(const LadderToggles& toggles, size_t index);
 void drop_idle(LadderPlan& plan, const AbArm& top);
 
 struct LadderResult : RoundsResult {
-  ArmOptions options = {};
   LadderPlan plan = {};
-  bool wanted = false;              // the user chose the toggles
-  AbArm plain = {}, placebo = {};   // both without toggles
+  AbArm plain = {};                 // without toggles
   std::vector<AbArm> climb = {};    // climb[i] has the toggles 0 to i
   std::vector<AbArm> without = {};  // without[i] lacks toggle i
+  const AbArm& baseline() const override { return plain; }
 };
 // Names the arms and sets their configurations.
 LadderResult ladder_arms(const ArmOptions& options, const LadderPlan& plan);
 
 // Speedup of step i over the step before; for the first, over plain and placebo.
 Speedup step_speedup(const LadderResult& result, size_t i);
-Speedup total_speedup(const LadderResult& result, size_t i);  // over plain and placebo
-Speedup ladder_placebo(const LadderResult& result);
 // Speedup of the full set over the set without toggle i.
 Speedup lost_without(const LadderResult& result, size_t i);
 

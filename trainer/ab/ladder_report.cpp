@@ -9,22 +9,9 @@
 
 namespace bellows {
 
-static Speedup between(const LadderResult& result, const std::vector<const AbArm*>& others,
-                       const AbArm& arm) {
-  return arm_speedup(others, arm, result.options, Clock::wall, result.error);
-}
-
 Speedup step_speedup(const LadderResult& result, size_t i) {
-  if (i == 0) return total_speedup(result, 0);
-  return between(result, {&result.climb[i - 1]}, result.climb[i]);
-}
-
-Speedup total_speedup(const LadderResult& result, size_t i) {
-  return between(result, {&result.plain, &result.placebo}, result.climb[i]);
-}
-
-Speedup ladder_placebo(const LadderResult& result) {
-  return between(result, {&result.plain}, result.placebo);
+  if (i == 0) return speedup(result, result.climb[0]);
+  return arm_speedup(result, {&result.climb[i - 1]}, result.climb[i]);
 }
 
 // The arm without toggle i. Without the last one, it is the last step but one.
@@ -34,17 +21,13 @@ static const AbArm& arm_without(const LadderResult& result, size_t i) {
 }
 
 Speedup lost_without(const LadderResult& result, size_t i) {
-  return between(result, {&arm_without(result, i)}, result.climb.back());
+  return arm_speedup(result, {&arm_without(result, i)}, result.climb.back());
 }
 
 // ---- Markdown
 
 static double cost(const LadderResult& result, const AbArm& arm) {
   return median(costs_of(arm, result.options, Clock::wall));
-}
-
-static std::string mark(const LadderResult& result, const Speedup& s) {
-  return marked(s, ladder_placebo(result));
 }
 
 static const char* ran(const LadderResult& result, size_t i) {
@@ -56,8 +39,8 @@ static std::string climb_table(const LadderResult& result) {
                              {"plain", ms(cost(result, result.plain)), "", "", ""}};
   for (size_t i = 0; i < result.climb.size(); ++i)
     rows.push_back({result.climb[i].name, ms(cost(result, result.climb[i])),
-                    mark(result, step_speedup(result, i)),
-                    fmt::format("{:.2f}", total_speedup(result, i).ratio), ran(result, i)});
+                    marked(step_speedup(result, i), result),
+                    fmt::format("{:.2f}", speedup(result, result.climb[i]).ratio), ran(result, i)});
   return markdown_table(rows);
 }
 
@@ -66,7 +49,7 @@ static std::string ablation_table(const LadderResult& result) {
   for (size_t i = 0; i < result.climb.size(); ++i)
     rows.push_back({cat("- ", result.plan.toggles[i].toggle->name),
                     ms(cost(result, arm_without(result, i))),
-                    mark(result, lost_without(result, i))});
+                    marked(lost_without(result, i), result)});
   return markdown_table(rows);
 }
 
@@ -97,31 +80,15 @@ static std::string bars(const LadderResult& result) {
   return text;
 }
 
-static std::string command_line(const LadderResult& result) {
-  const ArmOptions& o = result.options;
-  std::string text = fmt::format("trainer ladder --config {}", quoted(o.config));
-  Names toggles;
-  for (const auto& [toggle, value] : result.plan.toggles)
-    toggles.push_back(cat(toggle->name, "=", value));
-  if (result.wanted) text += fmt::format(" --toggles {}", fmt::join(toggles, ","));
-  return text + rounds_words(o) + override_words(o);
-}
-
 static std::string headline(const LadderResult& result) {
   return fmt::format("{}, from {} to {} ms a step",
-                     ratio_text(total_speedup(result, result.climb.size() - 1)),
+                     ratio_text(speedup(result, result.climb.back())),
                      ms(cost(result, result.plain)), ms(cost(result, result.climb.back())));
 }
 
 std::string to_markdown(const LadderResult& result) {
-  const int64_t rounds = std::ssize(result.plain.processes);
-  std::string text = fmt::format("# {}, from plain to all\n\n**{}**\n\n",
-                                 printable(result.options.config), headline(result));
-  text += ended_early(result, rounds);
-  text += list_item(cat("placebo, plain against itself: ", ratio_text(ladder_placebo(result))));
-  text += list_item(cat(rounds, " processes a side"));
-  if (const Names busy = result.busy.reasons(); !busy.empty())
-    text += list_item(cat("busy machine: ", joined(busy)));
+  std::string text = cat("# ", printable(result.options.config), ", from plain to all\n\n**",
+                         headline(result), "**\n\n", rounds_list(result));
   for (const auto& [reason, names] : result.plan.reasons)
     text += list_item(cat("left out, ", reason, ": ", joined(names)));
   text += cat(
@@ -132,8 +99,7 @@ std::string to_markdown(const LadderResult& result) {
   for (size_t i = 0; i < result.climb.size(); ++i)
     text += list_item(cat(result.plan.toggles[i].toggle->name, ": ",
                           counters_text(arm_before(result, i), result.climb[i])));
-  return text + fmt::format("\n    {}\n\n{}", printable(command_line(result)),
-                            machine_text(result.machine));
+  return text + "\n" + measurement_text(result);
 }
 
 // ---- JSON
@@ -145,25 +111,23 @@ Json to_json(const LadderResult& result) {
     Json step = arm_json(result.climb[i], result.options);
     step["toggle"] = toggle->name;
     step["value"] = value;
-    step["speedup"] = speedup_json(step_speedup(result, i), ladder_placebo(result));
-    step["speedup_over_plain"] = speedup_json(total_speedup(result, i), ladder_placebo(result));
+    step["speedup"] = speedup_json(step_speedup(result, i), result);
+    step["speedup_over_plain"] = speedup_json(speedup(result, result.climb[i]), result);
     step["footprint"] = toggle->footprint;
     step["ran"] = footprint(*toggle, result.climb[i]) > 0;
     step["counters_per_step"] = counters_json(arm_before(result, i), result.climb[i]);
     steps.push_back(step);
     Json without = arm_json(arm_without(result, i), result.options);
     without["toggle"] = toggle->name;
-    without["slowdown"] = speedup_json(lost_without(result, i), ladder_placebo(result));
+    without["slowdown"] = speedup_json(lost_without(result, i), result);
     ablation.push_back(without);
   }
-  Json placebo = arm_json(result.placebo, result.options);
-  placebo["speedup"] = speedup_json(ladder_placebo(result), ladder_placebo(result));
   return {{"kind", "ladder"},
           {"config", result.options.config},
-          {"command", command_line(result)},
+          {"command", command_of(result)},
           {"left_out", result.plan.reasons},
           {"plain", arm_json(result.plain, result.options)},
-          {"placebo", placebo},
+          {"placebo", placebo_json(result)},
           {"steps", steps},
           {"without", ablation},
           {"busy", result.busy.reasons()},

@@ -33,7 +33,6 @@ class ArmProcess {
   // Throws as run_slice() does.
   std::string finish();
 
-  const std::string& name() const { return name_; }
   bool stopped() const;  // true in state T of /proc/<pid>/stat
   // CPU time that the process has used outside its slices, in seconds.
   double cpu_seconds_waiting() const { return cpu_waiting_; }

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
-#include "core/base/utf8.h"
 #include "core/base/words.h"
 #include "trainer/ab/ab.h"
 #include "trainer/ab/arm_report.h"
@@ -52,11 +51,11 @@ static std::string spread_text(const std::vector<double>& values, double unit = 
                      unit * quantile(values, 0.25), unit * quantile(values, 0.75));
 }
 
-static std::string cost_text(const AbArm& arm, const AbOptions& options, Clock clock) {
+static std::string cost_text(const AbArm& arm, const ArmOptions& options, Clock clock) {
   return spread_text(costs_of(arm, options, clock), 1e3);
 }
 
-static std::string mean_text(const AbArm& arm, const AbOptions& options) {
+static std::string mean_text(const AbArm& arm, const ArmOptions& options) {
   const Speedup mean = mean_run_s(arm, options);
   return fmt::format("{:.4g}", 1e3 * mean.ratio) +
          (mean.rounds < 2 ? ""
@@ -85,7 +84,7 @@ static std::string arm_table(const AbResult& result) {
     for (const AbArm* arm : arms) text += cat(" ", of(*arm), " |");
     text += "\n";
   };
-  const AbOptions& o = result.options;
+  const ArmOptions& o = result.options;
   const bool whole_runs = o.measure == AbMeasure::target;
   row(whole_runs ? "wall time per run, ms: median (quartiles)"
                  : "wall time per step, ms: median of the blocks (quartiles)",
@@ -124,19 +123,6 @@ static std::string counter_table(const AbArm& off_arm, const AbArm& on_arm) {
   return text;
 }
 
-static std::string command_line(const AbOptions& o) {
-  std::string text = "trainer ";
-  if (o.ranks > 1) text += fmt::format("launch --ranks {} -- ", o.ranks);
-  text += fmt::format("ab --config {}", quoted(o.config));
-  if (o.against.empty())
-    text += fmt::format(" --toggle {} --value {}", o.toggle, fmt::join(o.values, ","));
-  else
-    text += " --against " + quoted(o.against) + (o.allow_many ? " --allow-many" : "");
-  text += rounds_words(o);
-  if (o.clock == Clock::cpu) text += " --clock cpu";
-  return text + override_words(o);
-}
-
 std::string forced_off_text(const AbResult& result) {
   return fmt::format("off in all arms, because they need {}: {}", result.toggle->name,
                      fmt::join(result.forced_off, ", "));
@@ -168,7 +154,7 @@ std::string to_markdown(const AbResult& result) {
   for (const std::string& difference : result.differences)
     text += fmt::format("- difference: {}\n", difference);
   if (!result.forced_off.empty()) text += fmt::format("- {}\n", forced_off_text(result));
-  text += ended_early(result, int64_t(result.off.processes.size()));
+  text += ended_early(result);
   text += fmt::format("- placebo, {} against itself: {}\n", result.off.name,
                       ratio_text(placebo_speedup(result)));
   if (!several) text += findings_text(result, result.on.front());
@@ -177,8 +163,7 @@ std::string to_markdown(const AbResult& result) {
     if (several) text += fmt::format("## {}\n\n{}\n", on.name, findings_text(result, on));
     text += counter_table(result.off, on) + "\n";
   }
-  return text + fmt::format("    {}\n\n{}", printable(command_line(result.options)),
-                            machine_text(result.machine));
+  return text + measurement_text(result);
 }
 
 // ---- JSON
@@ -191,7 +176,7 @@ static Json on_json(const AbResult& result, const AbArm& on) {
   json["answer"] = misses(result)
                        ? "no conclusion"
                        : verdict_text(judge(speedup(result, on), placebo_speedup(result)));
-  json["speedup"] = speedup_json(speedup(result, on), placebo_speedup(result));
+  json["speedup"] = speedup_json(speedup(result, on), result);
   json["losses_hold"] = losses.good;
   json["losses"] = losses.text;
   json["losses_apart"] = {{"arms", apart.arms}, {"placebo", apart.placebo}};
@@ -208,17 +193,15 @@ static Json on_json(const AbResult& result, const AbArm& on) {
 Json to_json(const AbResult& result) {
   Json on = Json::array();
   for (const AbArm& arm : result.on) on.push_back(on_json(result, arm));
-  Json placebo = arm_json(result.placebo, result.options);
-  placebo["speedup"] = speedup_json(placebo_speedup(result), placebo_speedup(result));
   return {{"kind", "ab"},
           {"toggle", result.toggle ? result.toggle->name : ""},
           {"claim", result.toggle ? result.toggle->claim : ""},
           {"held", result.forced_off},
           {"differences", result.differences},
-          {"command", command_line(result.options)},
+          {"command", command_of(result)},
           {"clock", result.options.clock == Clock::wall ? "wall" : "cpu"},
           {"off", arm_json(result.off, result.options)},
-          {"placebo", placebo},
+          {"placebo", placebo_json(result)},
           {"on", on},
           {"busy", result.busy.reasons()},
           {"machine", result.machine}};

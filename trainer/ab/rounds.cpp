@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <csignal>
 #include <deque>
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include "core/base/output.h"
 #include "core/base/trace.h"
 #include "core/device/timer.h"
@@ -11,7 +13,9 @@
 #include "plan/toggle.h"
 #include "trainer/ab/arm_report.h"
 #include "trainer/launch/reserved_port.h"
+#include "trainer/log/live_line.h"
 #include "trainer/log/log_line.h"
+#include "trainer/log/system.h"
 #include "trainer/state/scratch_folder.h"
 
 namespace bellows {
@@ -33,6 +37,22 @@ bool RoundPlan::add(double elapsed_s) {
   at_look_ = !finished() && look != looks_.end();
   if (at_look_) look_error_ = look->error;
   return at_look_;
+}
+
+// ---- progress
+
+void AbProgress::add(const AbBlock& block) {
+  ++slices_;
+  work_ += options_.measure == AbMeasure::step ? double(block.steps) : 1;
+}
+
+std::string AbProgress::text(const RoundPlan& plan, double elapsed_s) const {
+  const ArmOptions& o = options_;
+  const int64_t slices = arms_ * (1 + o.blocks), steps = arms_ * (o.warmup + o.blocks * o.steps);
+  const double all = double(plan.planned() * (o.measure == AbMeasure::step ? steps : slices));
+  return cat(o.verb, ": process ", plan.done() + 1, " of ", plan.planned(), ", time slice ",
+             slices_, " of ", slices, ", ", clock_text(elapsed_s), " elapsed, ETA ",
+             work_ > 0 ? clock_text(elapsed_s * (all - work_) / work_) : "unknown");
 }
 
 // ---- arms
@@ -116,17 +136,16 @@ static double share_waited(const std::vector<AbArm*>& arms) {
 namespace {
 class Comparison {
  public:
-  Comparison(const std::vector<AbArm*>& arms, const ArmOptions& options, RoundsResult& result,
-             const AtLook& at_look)
-      : options_(options),
+  Comparison(const std::vector<AbArm*>& arms, RoundsResult& result, const AtLook& at_look)
+      : options_(result.options),
         at_look_(at_look),
         arms_(arms),
         result_(result),
-        link_(config_of(*arms.front(), options.overrides).plan.dist, options.timeout_s),
-        plan_(options.processes, options.budget_s, at_look != nullptr),
-        progress_(options, arms.size(), plan_.planned()) {
+        link_(config_of(*arms.front(), options_.overrides).plan.dist, options_.timeout_s),
+        plan_(options_.processes, options_.budget_s, at_look != nullptr),
+        progress_(options_, arms.size()) {
     for (const AbArm* arm : arms) {
-      const Plan plan = config_of(*arm, options.overrides).plan;
+      const Plan plan = config_of(*arm, options_.overrides).plan;
       result.mantissa = std::min(result.mantissa, mantissa_bits(plan));
       result.one_thread &= plan.threads.threads == 1 && plan.data.loader.workers.num_workers == 0;
     }
@@ -144,7 +163,7 @@ class Comparison {
       result_.signal = static_cast<int>(error.exit) - 128;
       if ((result_.signal != SIGINT && result_.signal != SIGTERM) || plan_.done() == 0) throw;
     }
-    progress_.clear();
+    line_.clear();
     result_.planned = plan_.planned();
     result_.busy = machine.since_begin();
     if (options_.ranks > 1) result_.busy.others = 0;  // they may be the other ranks' arms
@@ -164,18 +183,18 @@ class Comparison {
                                       .placebo = arm->placebo,
                                       .mantissa = result_.mantissa},
                                      link_.next_arm()));
-    progress_.begin_round();
-    const auto processes =
-        interleave(commands, options_.blocks, options_.timeout_s, signals_, options_.verb,
-                   [&](const AbBlock& block) { progress_.add(block); });
+    progress_.begin_round(), draw();
+    const auto processes = interleave(commands, options_, signals_,
+                                      [&](const AbBlock& block) { progress_.add(block), draw(); });
     for (size_t i = 0; i < arms.size(); ++i) arms[i]->processes.push_back(processes[i]);
   }
+
+  void draw() { line_.draw(progress_.text(plan_, seconds_since(begin_ns_))); }
 
   void decide() {
     const double elapsed_s = seconds_since(begin_ns_);
     const bool look = plan_.add(elapsed_s);
     result_.error = plan_.error();
-    progress_.set_rounds(plan_.planned());
     if (options_.budget_s > 0 && plan_.done() == 1) tell(budget_text(elapsed_s));
     if (!look) return;
     std::string outlook;
@@ -194,7 +213,7 @@ class Comparison {
 
   void tell(const std::string& text) {
     if (!link_.is_first()) return;
-    progress_.clear();
+    line_.clear();
     say(cat(options_.verb, ": ", text));
   }
 
@@ -207,15 +226,42 @@ class Comparison {
   RankLink link_;
   RoundPlan plan_;
   AbProgress progress_;
+  LiveLine line_;
   const int64_t begin_ns_ = trace::now_ns();
 };
 }  // namespace
 
-void run_rounds(const std::vector<AbArm*>& arms, const ArmOptions& options, RoundsResult& result,
-                const AtLook& at_look) {
+// ---- the machine
+
+static std::string load_average() {
+  double load[3] = {};
+  getloadavg(load, 3);
+  return fmt::format("{:.2f} {:.2f} {:.2f}", load[0], load[1], load[2]);
+}
+
+static std::string governor() {
+  std::string name;
+  std::getline(std::ifstream("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"), name);
+  return name.empty() ? "unknown" : name;
+}
+
+// A subset of environment(): the report is published, so it names no host and no folder.
+static Json machine_before() {
+  const Json all = environment();
+  Json machine = {{"date", date_text(wall_seconds())},
+                  {"cpu", all["cpu"]},
+                  {"cores", all["cores"]},
+                  {"governor", governor()},
+                  {"load average before", load_average()}};
+  for (const char* key : {"kernel", "commit", "versions", "variables"})
+    if (const Json& value = all[key]; !value.empty() && value != Json("")) machine[key] = value;
+  return machine;
+}
+
+void run_rounds(const std::vector<AbArm*>& arms, RoundsResult& result, const AtLook& at_look) {
   result.machine = machine_before();
-  Comparison(arms, options, result, at_look).run();
-  note_load_after(result.machine);
+  Comparison(arms, result, at_look).run();
+  result.machine["load average after"] = load_average();
 }
 
 // ---- the pilot
@@ -236,8 +282,7 @@ Pilot try_arms(const std::vector<AbArm*>& arms, ArmOptions options) {
     commands.push_back(
         arm_command(options, *arm, {.folder = scratch / cat("arm", commands.size()).c_str()}, {}));
   const int64_t begin = trace::now_ns();
-  const auto processes =
-      interleave(commands, options.blocks, options.timeout_s, signals, options.verb);
+  const auto processes = interleave(commands, options, signals);
   double blocks_s = 0, steps = 0;
   for (size_t i = 0; i < arms.size(); ++i) {
     arms[i]->processes.push_back(processes[i]);

@@ -33,15 +33,30 @@ class RoundPlan {
   bool at_look_ = false, stopped_ = false;
 };
 
+// Progress of a comparison, with the estimated time left:
+//   ab: process 2 of 10, time slice 12 of 27, 00:00:09 elapsed, ETA 00:00:51
+class AbProgress {
+ public:
+  AbProgress(const ArmOptions& options, size_t arms) : options_(options), arms_(int64_t(arms)) {}
+  void begin_round() { slices_ = 0; }
+  void add(const AbBlock& block);  // counts a finished time slice
+  std::string text(const RoundPlan& plan, double elapsed_s) const;
+
+ private:
+  const ArmOptions& options_;
+  int64_t arms_, slices_ = 0;  // slices: finished in this round
+  double work_ = 0;            // of all rounds: steps with AbMeasure::step, else slices
+};
+
 // Called at a look, with result.error set. Returns true if more rounds would not change the answer.
 // Else sets `outlook` to what they can show.
 using AtLook = std::function<bool(std::string& outlook, int64_t planned)>;
 
-// Starts and measures the arms of all rounds: adds a process to each arm, and fills `result`. The
-// first arm decides which ranks meet. `at_look`: null if all rounds are to run. After SIGINT or
-// SIGTERM it returns after the rounds that were complete, or throws Error (exit 130, 143) if there
-// is none.
-void run_rounds(const std::vector<AbArm*>& arms, const ArmOptions& options, RoundsResult& result,
+// Starts and measures the arms of all rounds with result.options: adds a process to each arm, and
+// fills `result`. The first arm decides which ranks meet. `at_look`: null if all rounds are to run.
+// After SIGINT or SIGTERM it returns after the rounds that were complete, or throws Error (exit
+// 130, 143) if there is none.
+void run_rounds(const std::vector<AbArm*>& arms, RoundsResult& result,
                 const AtLook& at_look = nullptr);
 
 // Duration of a comparison, as a few short processes show it.

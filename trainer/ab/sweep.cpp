@@ -1,7 +1,10 @@
 // The verb `sweep`.
 #include "trainer/ab/sweep.h"
+#include <fmt/format.h>
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include "core/base/output.h"
+#include "core/base/words.h"
 #include "dist/rendezvous/rendezvous.h"
 #include "plan/toggle.h"
 #include "trainer/ab/arm_report.h"
@@ -32,26 +35,16 @@ Names combination(const std::vector<SweepKey>& keys, size_t index) {
   return values;
 }
 
-// Returns what `values` have under a key, as YAML in one line: "[{name: resize, size: 8}]".
-static std::string yaml_of(const Values& values, const std::string& key) {
-  if (const auto leaf = values.find(key); leaf != values.end())
-    return leaf->second.text.find_first_of(" ,:#'\"[]{}") == std::string::npos &&
-                   !leaf->second.text.empty()
-               ? leaf->second.text
-               : cat("'", leaf->second.text, "'");
-  Names children;
-  for (auto at = values.lower_bound(key + "."); at != values.end(); ++at) {
-    if (!at->first.starts_with(key + ".")) break;
-    const std::string rest = at->first.substr(key.size() + 1),
-                      child = rest.substr(0, rest.find('.'));
-    if (!std::ranges::count(children, child)) children.push_back(child);
-  }
-  const bool is_list = std::ranges::count(children, "0") > 0;
-  Names parts;
-  for (size_t i = 0; i < children.size(); ++i)
-    parts.push_back(is_list ? yaml_of(values, cat(key, ".", i))
-                            : cat(children[i], ": ", yaml_of(values, cat(key, ".", children[i]))));
-  return is_list ? cat("[", joined(parts), "]") : cat("{", joined(parts), "}");
+// Returns the list under a key as YAML in one line: [{"name":"resize","size":"8"}].
+static std::string yaml_of(const Values& values, const std::string& list) {
+  Json items;
+  for (const auto& [key, value] : values)
+    if (key.starts_with(list + ".")) {
+      std::string path = key.substr(list.size());  // ".0.size"
+      std::ranges::replace(path, '.', '/');
+      items[path] = value.text;
+    }
+  return items.unflatten().dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 // Returns the assignment of a key. Items of a list are not set one by one, so that of an option in
@@ -87,7 +80,10 @@ SweepResult sweep_arms(const ArmOptions& options, const std::vector<SweepKey>& k
   result.options = options;
   result.keys = keys;
   size_t count = 1;
-  for (const SweepKey& key : keys) count *= key.values.size();
+  for (const auto& [key, values] : keys) {
+    count *= values.size();
+    result.words += " --key " + quoted(fmt::format("{}={}", key, fmt::join(values, ",")));
+  }
   const Config base = config_of({.config = options.config}, options.overrides);
   const Values defaults = dump(base.options);
   std::vector<Values> plans;
@@ -155,10 +151,9 @@ static int run_sweep(CommandLine& line, const Arguments& args) {
   const Pilot pilot = try_arms({&first, &last}, options);
   pilot.fit(result.options);
   say_part(message("sweep", pilot.text(result.options, arms.size())));
-  run_rounds(arms, result.options, result);
+  run_rounds(arms, result);
   record_work(result);
-  publish(result.options, to_markdown(result), to_json(result));
-  return result.signal ? 128 + result.signal : 0;
+  return publish(result, to_markdown(result), to_json(result));
 }
 
 static const AddVerb sweep_verb(

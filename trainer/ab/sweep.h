@@ -21,11 +21,10 @@ struct SweepFacts {
 };
 
 struct SweepResult : RoundsResult {
-  ArmOptions options = {};
   std::vector<SweepKey> keys = {};
   std::vector<AbArm> arms = {};        // one per combination, the last key varies fastest
   std::vector<SweepFacts> facts = {};  // of each arm
-  AbArm placebo = {};                  // equal to the first arm
+  const AbArm& baseline() const override { return arms.front(); }
 };
 // Values of the keys in arm `index`.
 Names combination(const std::vector<SweepKey>& keys, size_t index);
@@ -35,25 +34,18 @@ SweepResult sweep_arms(const ArmOptions& options, const std::vector<SweepKey>& k
 
 // Time per sample of the first arm divided by that of arm i.
 Speedup speedup_over_first(const SweepResult& result, size_t i);
-Speedup sweep_placebo(const SweepResult& result);
 double batch_cost(const SweepResult& result, size_t i);   // s per step: median of the blocks
 double reader_cost(const SweepResult& result, size_t i);  // its part spent waiting for data
-// Median wait for data between two epochs, in seconds. Empty if no block held the end of an epoch.
-std::optional<double> epoch_gap(const SweepResult& result, size_t i);
 
 // Mean loss of the last tenth of the first `updates` updates, over all processes.
 double loss_after(const AbArm& arm, int64_t updates);
-// Samples that all arms have seen, updates that all arms have made, and the time that all arms have
-// trained, in seconds: each update counts as batch_cost, so the warm-up's first steps do not
-// matter.
-double common_samples(const SweepResult& result);
-int64_t common_updates(const SweepResult& result);
-double common_seconds(const SweepResult& result);
-// Losses of arm i after these.
-struct EqualLosses {
-  double samples, updates, time;
+struct AtEqual {
+  double samples, updates, seconds;
 };
-EqualLosses equal_losses(const SweepResult& result, size_t i);
+// Samples that all arms have seen, updates that all arms have made, and the time that all arms have
+// trained: each update counts as batch_cost, so the warm-up's first steps do not matter.
+AtEqual common(const SweepResult& result);
+AtEqual equal_losses(const SweepResult& result, size_t i);  // of arm i after these
 
 // The laws of arms that differ only in their number of workers: the arms' indices, and the law if
 // they determine one.

@@ -28,7 +28,8 @@ double reader_cost(const SweepResult& result, size_t i) {
   return over_blocks(result.arms[i], [](const AbBlock& b) { return b.reader_s / double(b.steps); });
 }
 
-std::optional<double> epoch_gap(const SweepResult& result, size_t i) {
+// Median wait for data between two epochs, in seconds. Empty if no block held the end of an epoch.
+static std::optional<double> epoch_gap(const SweepResult& result, size_t i) {
   std::vector<double> gaps;
   for (const AbProcess& process : result.arms[i].processes)
     for (const AbBlock& block : process.blocks)
@@ -51,18 +52,12 @@ static double samples_per_s(const SweepResult& result, size_t i) {
 }
 
 Speedup speedup_over_first(const SweepResult& result, size_t i) {
-  Speedup s = arm_speedup({&result.arms.front(), &result.placebo}, result.arms[i], result.options,
-                          Clock::wall, result.error);
+  Speedup s = speedup(result, result.arms[i]);
   const double samples = batch_of(result.arms[i]) / batch_of(result.arms.front());
   s.ratio *= samples;
   s.interval.low *= samples;
   s.interval.high *= samples;
   return s;
-}
-
-Speedup sweep_placebo(const SweepResult& result) {
-  return arm_speedup({&result.arms.front()}, result.placebo, result.options, Clock::wall,
-                     result.error);
 }
 
 // ---- losses
@@ -75,31 +70,26 @@ double loss_after(const AbArm& arm, int64_t updates) {
   return sum / double(window * std::ssize(arm.processes));
 }
 
-// Smallest of a quantity over all arms: the arm's updates, times what each of them is worth.
-template <class Worth> static auto common(const SweepResult& result, const Worth& of_update) {
-  auto least = std::numeric_limits<decltype(of_update(0))>::max();
+AtEqual common(const SweepResult& result) {
+  AtEqual least = {INFINITY, INFINITY, INFINITY};
   for (size_t i = 0; i < result.arms.size(); ++i)
-    for (const AbProcess& process : result.arms[i].processes)
-      least = std::min(least, decltype(least)(process.end.losses.size()) * of_update(i));
+    for (const AbProcess& process : result.arms[i].processes) {
+      const auto updates = double(process.end.losses.size());
+      least.samples = std::min(least.samples, updates * batch_of(result.arms[i]));
+      least.updates = std::min(least.updates, updates);
+      least.seconds = std::min(least.seconds, updates * batch_cost(result, i));
+    }
   return least;
 }
-int64_t common_updates(const SweepResult& result) {
-  return common(result, [](size_t) { return int64_t{1}; });
-}
-double common_samples(const SweepResult& result) {
-  return common(result, [&](size_t i) { return batch_of(result.arms[i]); });
-}
-double common_seconds(const SweepResult& result) {
-  return common(result, [&](size_t i) { return batch_cost(result, i); });
-}
 
-EqualLosses equal_losses(const SweepResult& result, size_t i) {
-  const auto after = [&](int64_t updates) {
-    return loss_after(result.arms[i], std::max<int64_t>(1, updates));
+AtEqual equal_losses(const SweepResult& result, size_t i) {
+  const AtEqual all = common(result);
+  const auto after = [&](double updates) {
+    return loss_after(result.arms[i], std::max<int64_t>(1, std::llround(updates)));
   };
-  return {.samples = after(std::llround(common_samples(result) / batch_of(result.arms[i]))),
-          .updates = after(common_updates(result)),
-          .time = after(std::llround(common_seconds(result) / batch_cost(result, i)))};
+  return {.samples = after(all.samples / batch_of(result.arms[i])),
+          .updates = after(all.updates),
+          .seconds = after(all.seconds / batch_cost(result, i))};
 }
 
 // ---- which sections apply
@@ -123,10 +113,8 @@ bool sizes_vary(const SweepResult& result) {
 
 // Settings of an arm other than its number of workers.
 static Names rest_of(const AbArm& arm) {
-  Names rest;
-  std::ranges::copy_if(arm.set, std::back_inserter(rest), [](const std::string& setting) {
-    return !setting.starts_with("toggles.num_workers=");
-  });
+  Names rest = arm.set;
+  std::erase_if(rest, [](const std::string& s) { return s.starts_with("toggles.num_workers="); });
   return rest;
 }
 
@@ -191,8 +179,7 @@ static std::string cost_table(const SweepResult& result) {
 static std::string speed_table(const SweepResult& result) {
   std::vector<Names> rows = {{key_names(result), "times as fast per sample as the first"}};
   for (size_t i = 1; i < result.arms.size(); ++i)
-    rows.push_back(
-        {values_of(result, i), marked(speedup_over_first(result, i), sweep_placebo(result))});
+    rows.push_back({values_of(result, i), marked(speedup_over_first(result, i), result)});
   return markdown_table(rows);
 }
 
@@ -203,17 +190,18 @@ static std::string intensity(const std::optional<Cost>& work) {
 static std::string batch_section(const SweepResult& result) {
   std::vector<Names> rows = {
       {key_names(result), "samples/s", "FLOP/byte", "same samples", "same updates", "same time"}};
+  const AtEqual all = common(result);
   for (size_t i = 0; i < result.arms.size(); ++i) {
-    const EqualLosses losses = equal_losses(result, i);
+    const AtEqual losses = equal_losses(result, i);
     rows.push_back({values_of(result, i), fmt::format("{:.0f}", samples_per_s(result, i)),
                     intensity(result.facts[i].work), fmt::format("{:.4f}", losses.samples),
-                    fmt::format("{:.4f}", losses.updates), fmt::format("{:.4f}", losses.time)});
+                    fmt::format("{:.4f}", losses.updates), fmt::format("{:.4f}", losses.seconds)});
   }
   return cat("\n## Batch size\n\n", markdown_table(rows),
              fmt::format("\nThe last columns are losses of each arm after {} samples, after {} "
                          "updates, and\nafter {:.3g} s at its median cost: means of the last tenth "
                          "of these updates. All\narms have the same learning rate.\n",
-                         common_samples(result), common_updates(result), common_seconds(result)));
+                         all.samples, all.updates, all.seconds));
 }
 
 static std::string model_section(const SweepResult& result) {
@@ -263,25 +251,11 @@ static std::string law_section(const SweepResult& result, const SweptLaw& swept)
   return text + markdown_table(rows);
 }
 
-static std::string command_line(const SweepResult& result) {
-  const ArmOptions& o = result.options;
-  std::string text = fmt::format("trainer sweep --config {}", quoted(o.config));
-  for (const SweepKey& key : result.keys)
-    text += " --key " + quoted(fmt::format("{}={}", key.key, fmt::join(key.values, ",")));
-  return text + rounds_words(o) + override_words(o);
-}
-
 std::string to_markdown(const SweepResult& result) {
   Names keys;
   for (const SweepKey& key : result.keys) keys.push_back(key.key);
-  std::string text = fmt::format("# {}: {}\n\n", printable(result.options.config), joined(keys));
-  const int64_t rounds = std::ssize(result.placebo.processes);
-  text += ended_early(result, rounds);
-  text += list_item(cat("placebo, ", result.arms.front().name,
-                        " against itself: ", ratio_text(sweep_placebo(result))));
-  text += list_item(cat(rounds, " processes a side"));
-  if (const Names busy = result.busy.reasons(); !busy.empty())
-    text += list_item(cat("busy machine: ", joined(busy)));
+  std::string text =
+      cat("# ", printable(result.options.config), ": ", joined(keys), "\n\n", rounds_list(result));
   text += cat(
       "\n", cost_table(result),
       "\nms is batch_cost, and reader its part spent waiting for data: medians of the\nblocks. MB "
@@ -294,8 +268,7 @@ std::string to_markdown(const SweepResult& result) {
   if (models_vary(result)) text += model_section(result);
   if (sizes_vary(result)) text += size_section(result);
   for (const SweptLaw& law : swept_laws(result)) text += law_section(result, law);
-  return text + fmt::format("\n    {}\n\n{}", printable(command_line(result)),
-                            machine_text(result.machine));
+  return text + "\n" + measurement_text(result);
 }
 
 // ---- JSON
@@ -312,16 +285,16 @@ static Json arm_facts(const SweepResult& result, size_t i) {
   json["peak_tensor_bytes"] = tensor_bytes(arm);
   json["peak_resident_bytes"] = resident_bytes(arm);
   json["cpu_share"] = cpu_share(arm);
-  json["speedup_over_first"] = speedup_json(speedup_over_first(result, i), sweep_placebo(result));
+  json["speedup_over_first"] = speedup_json(speedup_over_first(result, i), result);
   json["batch_size"] = facts.batch;
   json["workers"] = facts.workers;
   json["pixels"] = pixels(arm);
   if (facts.work) json["flop"] = facts.work->flop, json["bytes"] = facts.work->bytes;
   if (vary(result, &SweepFacts::batch)) {
-    const EqualLosses losses = equal_losses(result, i);
+    const AtEqual losses = equal_losses(result, i);
     json["loss_at_equal_samples"] = losses.samples;
     json["loss_at_equal_updates"] = losses.updates;
-    json["loss_at_equal_time"] = losses.time;
+    json["loss_at_equal_time"] = losses.seconds;
   }
   return json;
 }
@@ -336,11 +309,10 @@ Json to_json(const SweepResult& result) {
                       {"load_s", swept.law->load_s},
                       {"compute_s", swept.law->compute_s},
                       {"knee", swept.law->knee()}});
-  Json placebo = arm_json(result.placebo, result.options);
-  placebo["speedup"] = speedup_json(sweep_placebo(result), sweep_placebo(result));
+  const Json placebo = placebo_json(result);
   return {{"kind", "sweep"},
           {"config", result.options.config},
-          {"command", command_line(result)},
+          {"command", command_of(result)},
           {"keys", keys},
           {"placebo", placebo},
           {"arms", arms},

@@ -2,7 +2,7 @@
 // something ran.
 #include <fmt/format.h>
 #include <omp.h>
-#include <sys/resource.h>
+#include <ctime>
 #include "core/base/output.h"
 #include "core/device/timer.h"
 #include "trainer/bench/bench.h"
@@ -19,10 +19,9 @@ struct CoreLoad {
 }  // namespace
 
 static double thread_seconds() {
-  rusage usage = {};
-  getrusage(RUSAGE_THREAD, &usage);
-  const auto seconds = [](const timeval& t) { return double(t.tv_sec) + 1e-6 * double(t.tv_usec); };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+  timespec used = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return double(used.tv_sec) + 1e-9 * double(used.tv_nsec);
 }
 
 // work() returns the floating-point operations that it did.

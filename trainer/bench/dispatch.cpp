@@ -20,13 +20,14 @@ static const bool cpu = nothing.on(Device::cpu, [](const Tensor&) {});
 namespace {
 // Measures CPU time of this process, the fastest and the median of 31 rounds, because other load on
 // the machine can only add to it. On a GPU this is the host's part: work is queued, not waited for.
-class Rounds {
- public:
-  explicit Rounds(Device device) : device_(device) {}
+struct Rounds {
+  Device device;
+  std::vector<TableRow> rows = {{"ns a call", "fastest", "median"}};
+
   void measure(const std::string& what, int calls, const auto& call) {
     std::vector<double> ns(31);
     for (double& each : ns) {
-      synchronize(current_stream(device_));
+      synchronize(current_stream(device));
       const int64_t begin = time_ns(Clock::cpu);
       for (int i = 0; i < calls; ++i) call();
       each = double(time_ns(Clock::cpu) - begin) / calls;
@@ -34,10 +35,6 @@ class Rounds {
     rows.push_back({what, fmt::format("{:.1f}", *std::ranges::min_element(ns)),
                     fmt::format("{:.1f}", median(ns))});
   }
-  std::vector<TableRow> rows = {{"ns a call", "fastest", "median"}};
-
- private:
-  Device device_;
 };
 }  // namespace
 
@@ -77,7 +74,7 @@ static int run_dispatch(CommandLine& line, const Arguments& args) {
   if (!line.read(args)) return 0;
   const Device device = start_bench(wanted);
   omp_set_num_threads(1);
-  Rounds rounds(device);
+  Rounds rounds{device};
   measure_ops(rounds, device);
   measure_losses(rounds, device);
   say(cat("dispatch on ", device_text(device), ": CPU time of the host"));

@@ -72,26 +72,6 @@ class DataPath {
   Scratch scratch_;
   std::vector<float> batch_;
 };
-
-// Delivers `batches` whole batches of the loader per call, from epoch to epoch.
-class Deliveries {
- public:
-  Deliveries(Loader& loader, int64_t batches) : loader_(loader), batches_(batches) {}
-  void operator()() {
-    if (left_ < batches_) {
-      loader_.start(++epoch_);
-      left_ = std::max<int64_t>(1, loader_.samples() / loader_.batch_shape()[0]);
-    }
-    Batch batch;
-    for (int64_t i = 0; i < batches_; ++i) loader_.next(batch);
-    left_ -= batches_;
-  }
-
- private:
-  Loader& loader_;
-  const int64_t batches_;
-  int64_t epoch_ = -1, left_ = 0;
-};
 }  // namespace
 
 // The host's part on one core: no workers, no planted latency, all transforms.
@@ -160,7 +140,16 @@ static int run_loader(CommandLine& line, const Arguments& args) {
     names.push_back(plan.data.transforms[i].name());
     calls.emplace_back([&, i] { path.transform(i + 1); });
   }
-  calls.emplace_back(Deliveries(loader, batches));
+  int64_t epoch = -1, left = 0;  // whole batches of the epoch that the loader delivers
+  calls.emplace_back([&] {
+    if (left < batches) {
+      loader.start(++epoch);
+      left = most / batch;
+    }
+    Batch next;
+    for (int64_t i = 0; i < batches; ++i) loader.next(next);
+    left -= batches;
+  });
   const std::vector<Timing> times = time_interleaved(calls, Device::cpu);
   say(cat(plan.name, ": ", plan.data.dataset.name(), ", ", batches * batch, " samples, on ",
           cpu_model()));

@@ -41,9 +41,13 @@ static std::vector<MeasuredProduct> measure(const std::vector<Precision>& wanted
 }
 
 static void say_what_is_missing(Device device) {
-  Names missing;
-  for (const Precision& precision : precisions(Device::cuda))
-    if (!is_on(precision, device)) missing.push_back(precision.name);
+  const auto names_of = [](Device on) {
+    Names names;
+    for (const Precision& precision : precisions(on)) names.push_back(precision.name);
+    return names;
+  };
+  Names missing = names_of(Device::cuda);
+  for (const std::string& name : names_of(device)) std::erase(missing, name);
   if (!missing.empty()) say(cat("not on this CPU, but on a GPU: ", joined(missing)));
 }
 

@@ -7,18 +7,13 @@ namespace bellows {
 
 // A session that is ready for its first update. While it lives, kernels and precision are those of
 // an update.
-class FirstUpdate {
- public:
+struct FirstUpdate {
   // Throws Error as Session does, and exit 2 under a launcher.
   explicit FirstUpdate(const Plan& plan);
 
   Session session;
-
- private:
-  const Kernels use_;
-  const Autocast precision_;
-
- public:
+  const Kernels kernels;
+  const Autocast precision;
   Batch batch;  // of the training set, on the device
 };
 

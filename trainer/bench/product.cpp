@@ -27,12 +27,6 @@ const std::vector<Precision>& precisions(Device device) {
   return device == Device::cpu ? cpu : gpu;
 }
 
-bool is_on(const Precision& precision, Device device) {
-  return std::ranges::any_of(precisions(device), [&](const Precision& other) {
-    return std::string_view(other.name) == precision.name;
-  });
-}
-
 // Random values, because zeros draw less power (so the clock is higher) and verify nothing. Of
 // variance 1. Normal ones would take longer to fill than a CPU takes to multiply.
 static Tensor random(const Shape& shape, DType dtype, Device device, uint64_t site) {

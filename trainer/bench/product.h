@@ -16,8 +16,6 @@ struct Precision {
 };
 // CPU: FP32, FP64 and, with AVX512-BF16, BF16. GPU: FP32, TF32, FP16 and BF16.
 const std::vector<Precision>& precisions(Device device);
-// Returns true if the device computes in that precision.
-bool is_on(const Precision& precision, Device device);
 
 // y = a b, repeatable. The operands are random, and all three tensors are allocated on the device.
 class Product {

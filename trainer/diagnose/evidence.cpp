@@ -9,7 +9,6 @@
 #include "core/device/device_info.h"
 #include "core/device/threads.h"
 #include "core/device/timer.h"
-#include "trainer/ab/busy.h"
 #include "trainer/diagnose/diagnosis.h"
 #include "trainer/doctor/doctor.h"
 #include "trainer/log/machine_load.h"

@@ -1,4 +1,6 @@
 #include "trainer/log/machine_load.h"
+#include <fmt/format.h>
+#include <sys/times.h>
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
@@ -37,6 +39,37 @@ double busy_share(const CpuTicks& begin, const CpuTicks& end) {
   const auto all = static_cast<double>(std::max<int64_t>(end.all - begin.all, 1));
   const auto busy = static_cast<double>(end.used - begin.used + end.stolen - begin.stolen);
   return std::clamp(busy / all, 0.0, 1.0);
+}
+
+// ---- other work while a run is measured
+
+// Tenths, as in the line `cpu:` of a run. The hypervisor takes a few percent of a healthy machine.
+constexpr double kBusy = 0.1, kStolen = 0.05;
+
+std::vector<std::string> BusyMachine::reasons() const {
+  std::vector<std::string> found;
+  if (others > kBusy)
+    found.push_back(fmt::format("other processes used {:.0f} % of the cores", 100 * others));
+  if (stolen > kStolen)
+    found.push_back(fmt::format("the hypervisor took {:.0f} % of the cores", 100 * stolen));
+  // A run's own teams of threads, libgomp's and ours, also keep each other waiting.
+  if (waited > kBusy && others + stolen > kStolen)
+    found.push_back(
+        fmt::format("threads waited for a core for {:.0f} % of the time", 100 * waited));
+  return found;
+}
+
+BusyMachine shares(const CpuTicks& begin, const CpuTicks& end, double own) {
+  const auto all = double(std::max<int64_t>(end.all - begin.all, 1));
+  const auto used = double(end.used - begin.used);
+  return {.others = std::max(0.0, used - own) / all,
+          .stolen = double(end.stolen - begin.stolen) / all};
+}
+
+double MachineClock::own_ticks() {
+  tms used = {};
+  times(&used);
+  return double(used.tms_utime + used.tms_stime + used.tms_cutime + used.tms_cstime);
 }
 
 // ---- the machine

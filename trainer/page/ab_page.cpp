@@ -9,8 +9,6 @@
 
 namespace bellows {
 
-static Ratio ratio_of_arm(const Json& arm) { return ratio_of(arm.at("speedup")); }
-
 static Lanes costs(const Json& report, const Json& arm) {
   return costs_ms(arm, text_of(report, "clock"));
 }
@@ -31,15 +29,11 @@ static std::string median_ms(const Json& report, const Json& arm) {
 static std::string verdicts(const Json& report) {
   std::vector<KeyNumber> boxes;
   const bool several = report.at("on").size() > 1;
-  for (const Json& on : report.at("on")) {
-    const Ratio r = ratio_of_arm(on);
-    boxes.push_back({escaped(several ? text_of(on, "name") : text_of(on, "answer")),
-                     fmt::format("{:.3f} ×", r.ratio),
-                     (several ? escaped(text_of(on, "answer")) + "; " : "") + interval_text(r)});
-  }
-  const Ratio placebo = ratio_of_arm(report.at("placebo"));
-  boxes.push_back({"placebo", fmt::format("{:.3f} ×", placebo.ratio),
-                   "two equal arms; " + interval_text(placebo)});
+  for (const Json& on : report.at("on"))
+    boxes.push_back(ratio_number(escaped(text_of(on, several ? "name" : "answer")),
+                                 on.at("speedup"),
+                                 several ? escaped(text_of(on, "answer")) + "; " : ""));
+  boxes.push_back(ratio_number("placebo", report.at("placebo").at("speedup"), "two equal arms; "));
   for (const Json& on : report.at("on"))
     boxes.push_back({several ? "losses, " + escaped(text_of(on, "name")) : "losses",
                      on.at("losses_hold").get<bool>() ? "hold" : "<span class=bad>FAILED</span>",
@@ -58,7 +52,7 @@ static std::string speed_of_arms(const Json& report) {
   std::vector<RatioRow> ratios;
   std::vector<Strip> strips;
   const auto row = [&](const Json& arm, const std::string& name, Tone tone) {
-    const Ratio r = ratio_of_arm(arm);
+    const Ratio r = ratio_of(arm.at("speedup"));
     ratios.push_back({name, fmt::format("{:.3f} × ({})", r.ratio, interval_text(r)), tone, r.ratio,
                       r.low, r.high});
   };

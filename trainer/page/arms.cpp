@@ -32,6 +32,11 @@ std::string interval_text(const Ratio& r) {
   return fmt::format("{:.4g} % interval {:.3f} to {:.3f}", 100 * r.confidence, r.low, r.high);
 }
 
+KeyNumber ratio_number(const std::string& name, const Json& speedup, const std::string& note) {
+  const Ratio r = ratio_of(speedup);
+  return {name, fmt::format("{:.3f} ×", r.ratio), note + interval_text(r)};
+}
+
 double noise_of(const Json& report) {
   return noise_of(Speedup{.ratio = ratio_of(report.at("placebo").at("speedup")).ratio});
 }

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 #include "core/base/json.h"
+#include "trainer/page/html.h"
 
 namespace bellows {
 
@@ -18,6 +19,8 @@ struct Ratio {
 };
 Ratio ratio_of(const Json& speedup);
 std::string interval_text(const Ratio& ratio);
+// A ratio among the numbers that begin a page. `note`: HTML, before the interval.
+KeyNumber ratio_number(const std::string& name, const Json& speedup, const std::string& note = "");
 double noise_of(const Json& report);  // a ratio: how far the placebo is from 1, or 1.01
 
 // ms of each block, a lane for each process. `clock`: "wall" or "cpu".

@@ -1,11 +1,26 @@
-// Frame of a figure, its plot with axes, and paths of SVG, for the charts. Strings are plain text
+// Axes, the frame of a figure, its plot, and paths of SVG, for the charts. Strings are plain text
 // and are escaped here, unless they are named html.
 #pragma once
 #include <span>
 #include "trainer/page/charts.h"
-#include "trainer/page/scale.h"
 
 namespace bellows {
+
+// The axis of a chart: where a value lies, and its ticks.
+struct Scale {
+  double low = 0, high = 1;
+  bool logarithmic = false;
+  std::vector<double> ticks = {};
+
+  double at(double value) const;  // 0 at low, 1 at high
+};
+
+// `count`: ticks to aim at. The ends are those of the data.
+Scale scale_over(double low, double high, int count);
+// The ends are ticks.
+Scale scale_around(double low, double high, int count);
+// For low > 0; the ends are those of the data, a little widened.
+Scale log_scale(double low, double high);
 
 char letter_of(Tone tone);  // class of an element: a, b, c, g
 
@@ -39,8 +54,5 @@ struct PlotPoint {
 };
 std::string path_of(std::span<const PlotPoint> points);  // one line through all
 std::string dots_of(std::span<const PlotPoint> points);  // for a round line cap
-
-// A row above its own plot: name at the left, numbers at the right.
-std::string row_title(const std::string& name, const std::string& text, Tone tone);
 
 }  // namespace bellows

@@ -32,15 +32,12 @@ static Tone tone_of(const Ratio& r) {
 static std::string ladder_numbers(const Json& report) {
   const Json &plain = report.at("plain"), &steps = report.at("steps"),
              &last = steps.at(steps.empty() ? 0 : steps.size() - 1);
-  const Ratio all = ratio_of(last.at("speedup_over_plain")),
-              placebo = ratio_of(report.at("placebo").at("speedup"));
   return key_numbers(
-      {{"all toggles over plain", fmt::format("{:.3f} ×", all.ratio), interval_text(all)},
+      {ratio_number("all toggles over plain", last.at("speedup_over_plain")),
        {"time of a step", fmt::format("{:.4g} ms", middle(last)),
         fmt::format("from {:.4g} ms, medians", middle(plain))},
        {"toggles", std::to_string(steps.size()), "added one at a time"},
-       {"placebo", fmt::format("{:.3f} ×", placebo.ratio),
-        "plain against itself; " + interval_text(placebo)},
+       ratio_number("placebo", report.at("placebo").at("speedup"), "plain against itself; "),
        {"processes", std::to_string(plain.at("processes").size()), "a side, taking turns"}});
 }
 

@@ -41,19 +41,16 @@ static std::string sweep_numbers(const Json& report) {
     return [key](const Json& a, const Json& b) { return number_of(a, key) < number_of(b, key); };
   };
   const Json& fastest = arms.empty() ? arms.at(0) : *std::ranges::max_element(arms, by("ips"));
-  const Ratio best = ratio_of(fastest.at("speedup_over_first")),
-              placebo = ratio_of(report.at("placebo").at("speedup"));
-  std::vector<KeyNumber> boxes = {
-      {"most samples a second", short_number(number_of(fastest, "ips")),
-       escaped(text_of(fastest, "name"))},
-      {"over the first", fmt::format("{:.3f} ×", best.ratio), interval_text(best)}};
+  std::vector<KeyNumber> boxes = {{"most samples a second", short_number(number_of(fastest, "ips")),
+                                   escaped(text_of(fastest, "name"))},
+                                  ratio_number("over the first", fastest.at("speedup_over_first"))};
   for (const Json& law : report.at("laws"))
     boxes.push_back({"knee", count_of(law.at("knee").get<int64_t>(), "worker"),
                      fmt::format("loading takes {} a batch, computing {}",
                                  seconds_text(number_of(law, "load_s")),
                                  seconds_text(number_of(law, "compute_s")))});
-  boxes.push_back({"placebo", fmt::format("{:.3f} ×", placebo.ratio),
-                   "the first against itself; " + interval_text(placebo)});
+  boxes.push_back(
+      ratio_number("placebo", report.at("placebo").at("speedup"), "the first against itself; "));
   boxes.push_back({"processes", std::to_string(report.at("placebo").at("processes").size()),
                    "an arm, taking turns"});
   if (boxes.size() > 6) boxes.resize(6);

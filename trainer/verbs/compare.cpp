@@ -15,14 +15,6 @@
 
 namespace bellows {
 
-namespace {
-struct FactGroup {
-  std::string name;
-  Values a = {}, b = {};
-  std::string missing = "absent";  // stands for a value that a run does not record
-};
-}  // namespace
-
 // ---- what is compared
 
 static void flatten(const std::string& name, const Json& value, Values& facts) {
@@ -96,16 +88,17 @@ static void print(const std::vector<Difference>& found) {
   }
 }
 
-// Returns the number of differences.
-static size_t print(const FactGroup& group) {
-  const auto found = differences(group.a, group.b, group.missing);
-  const size_t values = std::max(group.a.size(), group.b.size());
-  if (group.a.empty() && group.b.empty())
-    say(cat(group.name, ": neither run records any"));
+// Returns the number of differences. `missing` stands for a value that a run does not record.
+static size_t print(const std::string& group, const Values& a, const Values& b,
+                    const std::string& missing = "absent") {
+  const auto found = differences(a, b, missing);
+  const size_t values = std::max(a.size(), b.size());
+  if (a.empty() && b.empty())
+    say(cat(group, ": neither run records any"));
   else if (found.empty())
-    say(cat(group.name, ": no differences in ", count_of(std::ssize(group.a), "value")));
+    say(cat(group, ": no differences in ", count_of(std::ssize(a), "value")));
   else
-    say(cat(group.name, ": ", count_of(std::ssize(found), "difference"), " in ",
+    say(cat(group, ": ", count_of(std::ssize(found), "difference"), " in ",
             count_of(int64_t(values), "value")));
   if (!found.empty()) print(found);
   return found.size();
@@ -195,14 +188,14 @@ static int run_compare(CommandLine& line, const Arguments& args) {
       say(cat("warning: ", name, " has no env.json, so its environment is unknown")), ++apart;
   if (!apart)
     for (const char* group : {"machine", "versions", "variables", "libraries"})
-      apart += print({group, environment(a, group), environment(b, group)});
+      apart += print(group, environment(a, group), environment(b, group));
   size_t options = 0;
   for (const char* group : {"data", "plan", "toggles"})
-    options += print({group, plan(a, group), plan(b, group)});
+    options += print(group, plan(a, group), plan(b, group));
   if (a.at("totals").empty() || b.at("totals").empty())
     say("toggles that were on: unknown, a run has not ended");
   else
-    print({"toggles that were on", toggles_that_ran(a), toggles_that_ran(b), "off"});
+    print("toggles that were on", toggles_that_ran(a), toggles_that_ran(b), "off");
   say("");
   if (apart)
     say_wrapped("warning: the environments differ or are unknown, so a ratio may come from them",

@@ -1,7 +1,6 @@
 #include "trainer/verbs/image.h"
 #include <unistd.h>
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
@@ -26,15 +25,12 @@ static DecodedImage decoded(const std::string& bytes) {
 // ---- PGM and PPM: "P5 width height 255", then the bytes; comments run from # to the end of a line
 
 static DecodedImage read_pnm(const std::string& bytes) {
-  size_t at = 2;
-  const auto number = [&]() -> int64_t {
-    for (;; ++at) {
-      if (at < bytes.size() && bytes[at] == '#') at = std::min(bytes.find('\n', at), bytes.size());
-      if (at >= bytes.size() || !std::isspace(static_cast<unsigned char>(bytes[at]))) break;
-    }
+  std::istringstream in(bytes);
+  in.ignore(2);
+  const auto number = [&] {
+    while ((in >> std::ws).peek() == '#') in.ignore(kMaxBytes, '\n');
     int64_t value = -1;
-    for (; at < bytes.size() && std::isdigit(static_cast<unsigned char>(bytes[at])); ++at)
-      value = std::min<int64_t>(std::max<int64_t>(value, 0) * 10 + (bytes[at] - '0'), kMostPixels);
+    in >> value;
     return value;
   };
   const int64_t width = number(), height = number(), white = number();
@@ -42,10 +38,9 @@ static DecodedImage read_pnm(const std::string& bytes) {
   check_size("PNM", height, width);
   DecodedImage image{height, width, bytes[1] == '5' ? 1 : 3, {}};
   image.pixels.resize(height * width * image.channels);
-  ++at;  // the one white space after the header
-  if (at + image.pixels.size() > bytes.size()) fail(Exit::data, "PNM: the file ends too early");
-  std::copy_n(bytes.begin() + static_cast<ptrdiff_t>(at), image.pixels.size(),
-              image.pixels.begin());
+  in.ignore();  // the one white space after the header
+  in.read(reinterpret_cast<char*>(image.pixels.data()), std::ssize(image.pixels));
+  if (in.gcount() != std::ssize(image.pixels)) fail(Exit::data, "PNM: the file ends too early");
   return image;
 }
 

@@ -11,18 +11,13 @@ Cost StepWork::total() const {
   return sum;
 }
 
-namespace {
-struct Step {
-  std::vector<RecordedOp> ops;
-  int64_t launches;  // 0: not counted
-};
-}  // namespace
-
 static int64_t launches_so_far() {
   return trace::counter("cuda.launches").value() + trace::counter("kernel.vendor_calls").value();
 }
 
-static Step recorded(Session& session, TrainingStep& train, int64_t rows) {
+// Returns the ops of an update, and its launches; 0: not counted.
+static std::pair<std::vector<RecordedOp>, int64_t> recorded(Session& session, TrainingStep& train,
+                                                            int64_t rows) {
   const Update update(
       session.zeros_like_batches(with_rows(rows, session.loader->transforms().shape())), 1);
   train(update);  // the first one also makes buffers
@@ -58,19 +53,20 @@ StepWork step_work(Plan plan, const std::optional<TrainingSetInfo>& trained) {
   Session session(plan, trained);
   TrainingStep train(session);
   session.model->train(true);
-  const Step two = recorded(session, train, 2), four = recorded(session, train, 4);
-  CHECK(two.ops.size() == four.ops.size(), "plan: ", two.ops.size(), " ops on two samples, ",
-        four.ops.size(), " on four; the ops of this model depend on the batch");
+  const std::vector<RecordedOp> two = recorded(session, train, 2).first;
+  const auto [four, launches] = recorded(session, train, 4);
+  CHECK(two.size() == four.size(), "plan: ", two.size(), " ops on two samples, ", four.size(),
+        " on four; the ops of this model depend on the batch");
 
-  StepWork step{.items = {}, .ops = std::ssize(four.ops), .launches = four.launches};
-  for (size_t i = 0; i < two.ops.size(); ++i) {
-    const RecordedOp& op = two.ops[i];
-    const OpWork a = work_of(op), b = work_of(four.ops[i]);
+  StepWork step{.items = {}, .ops = std::ssize(four), .launches = launches};
+  for (size_t i = 0; i < two.size(); ++i) {
+    const RecordedOp& op = two[i];
+    const OpWork a = work_of(op), b = work_of(four[i]);
     step.items.push_back({op.name, op.dtype(), scaled(a.forward, b.forward, batch)});
     step.items.push_back(
         {op.name + ", backward", op.dtype(), scaled(a.backward, b.backward, batch)});
   }
-  const Cost sums[] = {{0, gradient_sum_bytes(two.ops)}, {0, gradient_sum_bytes(four.ops)}};
+  const Cost sums[] = {{0, gradient_sum_bytes(two)}, {0, gradient_sum_bytes(four)}};
   step.items.push_back({"sums of gradients", DType::f32, scaled(sums[0], sums[1], batch)});
   step.items.push_back({"update", DType::f32, work_of_update(session)});
   return step;
