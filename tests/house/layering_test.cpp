@@ -133,7 +133,7 @@ static const std::vector<Rule> kRules = {
     {{"<regex>", "<format>", "<ranges>", "std::views"}, "GCC 12 and clang 14 do not both have it"},
     {{"<yaml-cpp/"},
      "one strict reader stands in front of it",
-     {{"core/config/config.cpp", "that reader"}}},
+     {{"core/config/yaml.cpp", "that reader"}}},
     {{"::write(", "::pwrite(", "fsync(", "fdatasync(", "fopen(", "ofstream", "fstream ", "rename("},
      "what has to last goes through one writer, which the fault tests cover",
      {{"core/base/file.cpp", "that writer"},

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include "core/base/trace.h"
-#include "core/config/config.h"
+#include "core/config/yaml.h"
 #include "core/tensor/copy.h"
 #include "plan/residual_net.h"
 #include "tests/plans.h"

@@ -1,4 +1,5 @@
 // Config files and overrides that are refused, and the errors, with line and column.
+#include "core/config/yaml.h"
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 #include <unistd.h>

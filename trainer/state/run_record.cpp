@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include "core/config/config.h"
+#include "core/config/yaml.h"
 #include "plan/toggle.h"
 #include "trainer/session/evaluate.h"
 
