@@ -10,7 +10,7 @@
 #include "dist/rendezvous/rendezvous.h"
 #include "plan/toggle.h"
 #include "trainer/ab/arm_report.h"
-#include "trainer/launch/reserved_port.h"
+#include "trainer/launch/child.h"
 #include "trainer/log/log_line.h"
 #include "trainer/state/scratch_folder.h"
 

@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <optional>
-#include "trainer/launch/reserved_port.h"
 #include "trainer/launch/supervise.h"
 #include "trainer/verbs/verbs.h"
 
