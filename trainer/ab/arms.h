@@ -15,7 +15,7 @@
 #include "core/tensor/tensor.h"
 #include "plan/run_options.h"
 #include "trainer/ab/busy.h"
-#include "trainer/log/live_line.h"
+#include "trainer/log/log_line.h"
 #include "trainer/run/signals.h"
 
 namespace bellows {

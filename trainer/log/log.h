@@ -3,7 +3,6 @@
 #pragma once
 #include <memory>
 #include "core/base/file.h"
-#include "trainer/log/live_line.h"
 #include "trainer/log/log_line.h"
 #include "trainer/log/tensorboard.h"
 #include "trainer/session/evaluate.h"
