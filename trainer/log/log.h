@@ -33,6 +33,11 @@ class LinePrinter {
 // earlier end. Returns their number. Throws Error (exit 8).
 int64_t drop_rows_after(const Position& from, const Path& metrics_jsonl);
 
+// Returns a PNG file with the first 64 images of x, (B, C, H, W), as a square grid with a border of
+// a pixel. The smallest value of x is black, the largest white; one channel is gray, of more the
+// first three are red, green and blue. Waits for the device.
+std::vector<uint8_t> batch_picture(const Tensor& x);
+
 class Log {
  public:
   // Writes no files if `folder` is empty. `from`: position at which the run resumes; later rows in
