@@ -24,7 +24,6 @@
 #include "core/device/device_info.h"
 #include "core/device/threads.h"
 #include "core/device/topology.h"
-#include "trainer/log/build_info.h"
 
 namespace bellows {
 
