@@ -1,8 +1,8 @@
-#include "trainer/profile/report.h"
 #include <fmt/format.h>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include "core/base/words.h"
+#include "trainer/profile/analysis.h"
 #include "trainer/verbs/tables.h"
 
 namespace bellows {
