@@ -12,7 +12,6 @@
 #include "trainer/log/machine_load.h"
 #include "trainer/log/nvml.h"
 #include "trainer/run/consensus.h"
-#include "trainer/run/dry_updates.h"
 #include "trainer/session/losses.h"
 #include "trainer/session/profile_window.h"
 #include "trainer/session/session.h"
