@@ -12,7 +12,7 @@
 #include "trainer/ab/arm_report.h"
 #include "trainer/launch/child.h"
 #include "trainer/log/log_line.h"
-#include "trainer/state/scratch_folder.h"
+#include "trainer/state/run_folder.h"
 
 namespace bellows {
 
