@@ -8,6 +8,7 @@
 #include "core/device/threads.h"
 #include "trainer/doctor/doctor.h"
 #include "trainer/log/system.h"
+#include "trainer/state/run_record.h"
 #include "trainer/verbs/tables.h"
 
 namespace bellows {
@@ -65,8 +66,7 @@ static std::string text_of(const Machine& m, const char* key) {
   return m.environment[key].get<std::string>();
 }
 static std::string version(const Machine& m, const char* key) {
-  const Json& value = m.environment["versions"][key];
-  return value.is_string() ? value.get<std::string>() : value.dump();
+  return plain(m.environment["versions"][key]);
 }
 
 // ---- the CPU

@@ -82,6 +82,11 @@ static std::string skipped_line(const Session& session) {
   return state.skipped ? cat("warning: ", skipped, ", because gradients were not finite") : "";
 }
 
+static std::string memory_line(const Session& session) {
+  return fmt::format("memory: {:.1f} MiB in tensors at the peak",
+                     allocator_stats(session.device).peak_allocated / 1048576.0);
+}
+
 static std::string saving_warning(const Session& session, const Meter& meter) {
   const double share = meter.seconds(Phase::save) / std::max(meter.total_seconds(), 1e-9);
   const double limit = session.plan.ckpt.max_overhead;
@@ -125,14 +130,10 @@ Lines summary(const Session& session, const Outcome& outcome) {
   if (session.plan.target.metric != "none") lines.push_back(target_line(session, outcome));
   if (session.plan.ckpt.best != "none" || session.plan.train.patience)
     lines.push_back(best_line(session, outcome));
-  if (const std::string line = skipped_line(session); !line.empty()) lines.push_back(line);
-  if (const std::string line = damaged_line(); !line.empty()) lines.push_back(line);
-  lines.push_back(time_line(meter));
-  if (const std::string line = picture_line(meter); !line.empty()) lines.push_back(line);
-  if (const std::string line = cpu_line(outcome.cpu); !line.empty()) lines.push_back(line);
-  lines.push_back(fmt::format("memory: {:.1f} MiB in tensors at the peak",
-                              allocator_stats(session.device).peak_allocated / 1048576.0));
-  if (const std::string line = saving_warning(session, meter); !line.empty()) lines.push_back(line);
+  for (const std::string& line :
+       {skipped_line(session), damaged_line(), time_line(meter), picture_line(meter),
+        cpu_line(outcome.cpu), memory_line(session), saving_warning(session, meter)})
+    if (!line.empty()) lines.push_back(line);
   if (session.plan.debug.lock_stats) std::ranges::move(lock_lines(), std::back_inserter(lines));
   lines.push_back("params hash: " + model_hash(session));
   return lines;
