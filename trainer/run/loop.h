@@ -4,7 +4,6 @@
 #include "core/tensor/step_state.h"
 #include "trainer/log/log.h"
 #include "trainer/log/meter.h"
-#include "trainer/run/cpu_share.h"
 #include "trainer/run/signals.h"
 #include "trainer/state/checkpoints.h"
 
