@@ -9,8 +9,8 @@
 #include "trainer/profile/analysis.h"
 #include "trainer/profile/recorder.h"
 #include "trainer/run/loop.h"
-#include "trainer/session/profile_window.h"
 #include "trainer/session/session.h"
+#include "trainer/session/windows.h"
 #include "trainer/verbs/verbs.h"
 
 namespace bellows {

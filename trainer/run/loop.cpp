@@ -13,9 +13,9 @@
 #include "trainer/log/nvml.h"
 #include "trainer/run/consensus.h"
 #include "trainer/session/losses.h"
-#include "trainer/session/profile_window.h"
 #include "trainer/session/session.h"
 #include "trainer/session/training_step.h"
+#include "trainer/session/windows.h"
 
 namespace bellows {
 

@@ -17,8 +17,8 @@
 #include "ops/matmul/padded.h"
 #include "optim/schedule.h"
 #include "trainer/session/data_card.h"
-#include "trainer/session/profile_window.h"
 #include "trainer/session/scattered_feed.h"
+#include "trainer/session/windows.h"
 
 namespace bellows {
 
