@@ -112,6 +112,21 @@ TEST_F(Resuming, ADryRunChecksWhatTheRunWouldDoAndChangesNothing) {
   EXPECT_EQ(checkpoints().size(), 2u);
 }
 
+// ---- times
+
+TEST_F(Resuming, CountsTheTimeOfAllItsProcesses) {
+  const auto totals = [&] {
+    const std::string rows = read("runs/run/metrics.jsonl");
+    return Json::parse(rows.substr(rows.rfind('\n', rows.size() - 2) + 1));
+  };
+  run(tiny({"train.epochs=12"}));
+  const Json first = totals();
+  run(tiny({"train.epochs=13", "--resume"}));
+  const Json whole = totals();
+  for (const char* part : {"load_s", "step_s", "eval_s"})
+    EXPECT_GT(whole[part], first[part]) << part;
+}
+
 // ---- rows
 
 TEST_F(Resuming, CutsARowThatAKilledRunLeftIncomplete) {

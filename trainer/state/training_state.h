@@ -36,6 +36,7 @@ struct Position {
   int64_t epoch = 0, batch = 0;  // epoch: from 0; batch: updates made in it
   int64_t step = 0;              // updates already made
   double elapsed_s = 0;          // seconds, with evaluations and checkpoints
+  double load_s = 0, step_s = 0, eval_s = 0, save_s = 0;  // parts of it
   // Time in seconds at which the metric reached plan.target; negative: not yet.
   double target_s = -1;
   int64_t target_samples = 0, target_epochs = 0;
