@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <fstream>
 #include "core/base/file.h"
 #include "core/base/output.h"
 #include "core/base/words.h"
+#include "core/device/topology.h"
 #include "trainer/log/system.h"
 #include "trainer/page/page.h"
 #include "trainer/verbs/command_line.h"
@@ -111,8 +111,7 @@ static std::string load_average() {
 }
 
 static std::string governor() {
-  std::string name;
-  std::getline(std::ifstream("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"), name);
+  const std::string name = first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
   return name.empty() ? "unknown" : name;
 }
 

@@ -9,6 +9,7 @@
 #include "core/device/allocator.h"
 #include "core/device/sync_guard.h"
 #include "core/device/threads.h"
+#include "core/device/topology.h"
 #include "trainer/session/session.h"
 #include "trainer/state/training_state.h"
 #include "trainer/verbs/step_work.h"
@@ -121,7 +122,7 @@ void Recorder::stop() {
                 [&](const trace::Allocation& a) { return a.device != int(recording_.device); });
   recording_.waited_ns = waited_ns() - recording_.waited_ns;
   for (const Path& task : paths_in("/proc/self/task", Exit::internal))
-    std::getline(std::ifstream(task / "comm"), recording_.threads[std::stoull(task.filename())]);
+    recording_.threads[std::stoull(task.filename())] = first_line(task / "comm");
   recording_.threads[recording_.thread] = "compute";
   recording_.cores = cores_.stop();
   std::erase_if(recording_.cores, [&](const CoreLoad& load) {
