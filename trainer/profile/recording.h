@@ -2,6 +2,7 @@
 // pass, allocations, the load of the cores, and what a GPU ran.
 #pragma once
 #include <map>
+#include <optional>
 #include <string>
 #include "core/base/trace.h"
 #include "core/device/device.h"
