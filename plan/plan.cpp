@@ -4,6 +4,33 @@
 
 namespace bellows {
 
+// ---- device
+
+static const std::string kNumbered = "cuda:";
+
+static constexpr const char* kNames[] = {"auto", "cpu", "cuda"};
+
+std::string DeviceChoice::text() const {
+  return gpu ? kNumbered + std::to_string(*gpu) : kNames[kind];
+}
+
+static bool read(const std::string& text, DeviceChoice& choice) {
+  for (const auto kind : {DeviceChoice::automatic, DeviceChoice::cpu, DeviceChoice::cuda})
+    if (text == kNames[kind]) return choice = kind, true;
+  int gpu = 0;
+  if (!text.starts_with(kNumbered)) return false;
+  if (!option_of(gpu, {.min = 0}).read(text.substr(kNumbered.size()))) return false;
+  choice = {DeviceChoice::cuda, gpu};
+  return true;
+}
+
+Option option_of(DeviceChoice& choice, Bounds) {
+  return {choice.text(), "auto or cpu or cuda or cuda:N",
+          [&choice](const std::string& text) { return read(text, choice); }};
+}
+
+// ---- options
+
 void visit(Visitor& v, DataOptions& o) {
   v.choice("name", o.dataset, "data set");
   v("packed", o.packed, "read from shards in the user's cache, which the first run writes");

@@ -1,6 +1,7 @@
 // Plan: complete configuration of a run, as plain data. Plan{} is the run without optimizations.
 // Each component defines its own options and receives only them; Plan combines them all.
 #pragma once
+#include <optional>
 #include "autograd/amp.h"
 #include "core/device/allocator.h"
 #include "core/device/kernel_options.h"
@@ -13,10 +14,25 @@
 #include "models/module/rewrite.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
-#include "plan/device_choice.h"
 #include "plan/run_options.h"
 
 namespace bellows {
+
+struct Bounds;
+struct Option;
+
+// Value of the option `device`: auto, cpu, cuda or cuda:N.
+struct DeviceChoice {
+  enum Kind { automatic, cpu, cuda };
+
+  constexpr DeviceChoice(Kind kind, std::optional<int> gpu = {}) : kind(kind), gpu(gpu) {}
+  bool operator==(const DeviceChoice&) const = default;
+  std::string text() const;  // "auto", "cuda:1"
+
+  Kind kind;
+  std::optional<int> gpu;  // number of the GPU, with cuda:N only; else the first one is used
+};
+Option option_of(DeviceChoice& choice, Bounds bounds);  // lets a Visitor read and print it
 
 struct DataOptions {
   DatasetChoice dataset{"digits"};

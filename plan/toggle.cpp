@@ -131,15 +131,13 @@ const Owners& option_owners() {
 
 // ---- toggles in a config
 
-namespace {
-
-std::string preset_value(const Toggle& toggle, const std::string& preset) {
+static std::string preset_value(const Toggle& toggle, const std::string& preset) {
   if (preset == "none") return toggle.off();
   return preset == "all" && *toggle.fast ? toggle.fast : toggle.default_value;
 }
 
 // The toggle's value as an option: one of its named values, or a number if it accepts numbers.
-Option value_option(const Toggle& toggle, std::string& value) {
+static Option value_option(const Toggle& toggle, std::string& value) {
   Option option = one_of(toggle.values, value, [&](size_t i) { value = toggle.values[i]; });
   if (!toggle.numbers) return option;
   int64_t any = 0;
@@ -154,48 +152,38 @@ Option value_option(const Toggle& toggle, std::string& value) {
   return option;
 }
 
+static void read_preset(Config& config, const Values& source, const std::string& key) {
+  const auto given = source.find(key);
+  if (given == source.end()) return;
+  const Value& value = given->second;
+  CHECK(value.text == "default" || value.text == "all" || value.text == "none", value.origin,
+        ": toggles: '", value.text, "' is not default, all or none, nor a map of toggles");
+  config.preset = value.text;
+  for (const Toggle& toggle : toggles())
+    config.toggles[toggle.name] = {preset_value(toggle, value.text), "toggles: " + value.text};
+}
+
+static void read_toggle(Config& config, const std::string& name, const Value& value) {
+  CHECK(name != "0", value.origin, ": toggles: a list; write a map, such as  toggles: {",
+        value.text, ": on}");
+  const Toggle& toggle = known_toggle(name, value.origin);
+  CHECK(toggle.name == name, value.origin, ": unknown toggle '", name, "', it is called '",
+        toggle.name, "' here");
+  std::string text = toggle.off();
+  const Option option = value_option(toggle, text);
+  CHECK(option.read(value.text), value.origin, ": toggles.", name, ": '", value.text, "' is not ",
+        option.accepts);
+  config.toggles[name] = {text, value.origin};
+}
+
 // Reads the `toggles:` section of one source: first the preset, then each toggle by name.
-class ReadToggles {
- public:
-  ReadToggles(Config& config, const Values& source) : config_(config), source_(source) {}
-
-  void read() {
-    read_preset("toggles");
-    read_preset("toggles.preset");
-    for (const auto& [key, value] : source_)
-      if (key.starts_with("toggles.") && key != "toggles.preset") read_one(key.substr(8), value);
-  }
-
- private:
-  void read_preset(const std::string& key) {
-    const auto given = source_.find(key);
-    if (given == source_.end()) return;
-    const Value& value = given->second;
-    CHECK(value.text == "default" || value.text == "all" || value.text == "none", value.origin,
-          ": toggles: '", value.text, "' is not default, all or none, nor a map of toggles");
-    config_.preset = value.text;
-    for (const Toggle& toggle : toggles())
-      config_.toggles[toggle.name] = {preset_value(toggle, value.text), "toggles: " + value.text};
-  }
-
-  void read_one(const std::string& name, const Value& value) {
-    CHECK(name != "0", value.origin, ": toggles: a list; write a map, such as  toggles: {",
-          value.text, ": on}");
-    const Toggle& toggle = known_toggle(name, value.origin);
-    CHECK(toggle.name == name, value.origin, ": unknown toggle '", name, "', it is called '",
-          toggle.name, "' here");
-    std::string text = toggle.off();
-    const Option option = value_option(toggle, text);
-    CHECK(option.read(value.text), value.origin, ": toggles.", name, ": '", value.text, "' is not ",
-          option.accepts);
-    config_.toggles[name] = {text, value.origin};
-  }
-
-  Config& config_;
-  const Values& source_;
-};
-
-}  // namespace
+static void read_toggles(Config& config, const Values& source) {
+  read_preset(config, source, "toggles");
+  read_preset(config, source, "toggles.preset");
+  for (const auto& [key, value] : source)
+    if (key.starts_with("toggles.") && key != "toggles.preset")
+      read_toggle(config, key.substr(8), value);
+}
 
 // Returns the advice to set the toggle to `value`, in the form that the source of `given` takes.
 static std::string setting(const Value& given, const Toggle& toggle, const std::string& value) {
@@ -323,7 +311,7 @@ Config make_config(const std::vector<Values>& sources) {
     refuse_owned(source);
     refuse_misplaced(source, dump(config.options));
     load_onto(config.options, config.origins, without_toggles(source), owned);
-    ReadToggles(config, source).read();
+    read_toggles(config, source);
   }
   settle_machine(config);
   settle_deterministic(config);

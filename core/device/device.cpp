@@ -4,13 +4,13 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <string>
 #include "core/base/check.h"
 #include "core/base/round.h"
 #include "core/base/trace.h"
 #include "core/device/device_info.h"
 #include "core/device/sync_guard.h"
+#include "core/device/topology.h"
 
 namespace bellows {
 
@@ -102,10 +102,8 @@ static void set_cpu(void* memory, int byte, size_t bytes, Stream) {
 }
 
 static size_t available_cpu() {
-  std::ifstream in("/proc/meminfo");
-  for (std::string line; std::getline(in, line);)
-    if (line.starts_with("MemAvailable:")) return std::stoull(line.substr(13)) * 1024;
-  return SIZE_MAX;
+  const std::string kib = value_in("/proc/meminfo", "MemAvailable");
+  return kib.empty() ? SIZE_MAX : std::stoull(kib) * 1024;
 }
 
 static int64_t* time_of(void* moment) { return static_cast<int64_t*>(moment); }

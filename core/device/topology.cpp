@@ -12,18 +12,17 @@ namespace bellows {
 
 namespace fs = std::filesystem;
 
-static std::string first_line(const fs::path& path) {
+std::string first_line(const fs::path& path) {
   std::string line;
   std::getline(std::ifstream(path), line);
   return line;
 }
 
-std::string cpu_info(const std::string& name) {
-  std::ifstream in("/proc/cpuinfo");
+std::string value_in(const fs::path& path, const std::string& name) {
+  std::ifstream in(path);
   for (std::string line; std::getline(in, line);) {
-    if (!line.starts_with(name)) continue;
-    const size_t at = line.find(':');
-    if (at != std::string::npos) return line.substr(line.find_first_not_of(" \t", at + 1));
+    const size_t at = line.find_first_not_of(": \t", name.size());
+    if (line.starts_with(name) && at != name.size() && at != line.npos) return line.substr(at);
   }
   return "";
 }

@@ -46,8 +46,12 @@ std::vector<Core> cores_of(std::vector<int> cpus, const std::filesystem::path& s
 enum class Pinning { off, compact, spread, list };
 std::vector<int> placement(std::vector<Core> cores, Pinning pinning);
 
-// Returns the value of the first line of /proc/cpuinfo that starts with `name` ("flags"), or "".
-std::string cpu_info(const std::string& name);
+// Returns the first line of a file, or "" if there is none.
+std::string first_line(const std::filesystem::path& path);
+// Returns what follows `name` in the first line of a file of /proc that starts with it: "99 kB" for
+// MemTotal in /proc/meminfo; or "".
+std::string value_in(const std::filesystem::path& path, const std::string& name);
+inline std::string cpu_info(const std::string& name) { return value_in("/proc/cpuinfo", name); }
 inline std::string cpu_model() { return cpu_info("model name"); }  // "Intel(R) Xeon(R) ..."
 
 // Convert between "0-3,8" and {0, 1, 2, 3, 8}. Invalid text gives an empty list.

@@ -2,7 +2,6 @@
 // it.
 #include <gtest/gtest.h>
 #include "core/config/yaml.h"
-#include "plan/residual_net.h"
 #include "tests/toggles/trial.h"
 
 using namespace bellows;

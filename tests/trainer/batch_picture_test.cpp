@@ -1,5 +1,5 @@
 // Pictures of batches: their pixels, and the files that a run writes.
-#include "trainer/log/batch_picture.h"
+#include "trainer/log/log.h"
 #include <gmock/gmock.h>
 #include "core/tensor/copy.h"
 #include "data/images/image_file.h"

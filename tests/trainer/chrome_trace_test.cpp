@@ -1,9 +1,9 @@
 // The trace of `trainer profile`: the rules by which Perfetto imports JSON, and what it holds.
-#include "trainer/profile/chrome_trace.h"
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 #include "tests/trainer/program.h"
 #include "tests/trainer/trace_rules.h"
+#include "trainer/profile/analysis.h"
 
 using namespace bellows;
 using testing::AllOf;

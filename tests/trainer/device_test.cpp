@@ -5,7 +5,7 @@
 #include "core/base/trace.h"
 #include "core/config/yaml.h"
 #include "core/tensor/copy.h"
-#include "plan/residual_net.h"
+#include "plan/toggle.h"
 #include "tests/plans.h"
 #include "tests/pooled_lenet.h"
 #include "tests/trainer/runs.h"

@@ -21,7 +21,7 @@
 #include "core/base/check.h"
 #include "tests/trainer/processes.h"
 #include "tests/trainer/program.h"
-#include "trainer/launch/reserved_port.h"
+#include "trainer/launch/child.h"
 #include "trainer/launch/supervise.h"
 
 using namespace bellows;

@@ -9,7 +9,7 @@
 #include <csignal>
 #include "core/tensor/safetensors.h"
 #include "tests/trainer/program.h"
-#include "trainer/state/scratch_folder.h"
+#include "trainer/state/run_folder.h"
 
 using namespace bellows;
 namespace fs = std::filesystem;

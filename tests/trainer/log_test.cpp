@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 #include "core/base/crc32c.h"
 #include "core/base/json.h"
-#include "trainer/log/live_line.h"
 #include "trainer/log/log_line.h"
 #include "trainer/log/meter.h"
 #include "trainer/log/tensorboard.h"

@@ -9,8 +9,8 @@
 #include "plan/toggle.h"
 #include "tests/trainer/program.h"
 #include "tests/trainer/runs.h"
+#include "trainer/profile/analysis.h"
 #include "trainer/profile/recorder.h"
-#include "trainer/profile/report.h"
 
 using namespace bellows;
 using testing::AllOf;

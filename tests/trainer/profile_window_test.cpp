@@ -1,10 +1,10 @@
 // Ranges that a profiler receives: the updates of the window, their phases, ops and modules.
-#include "trainer/session/profile_window.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include "core/config/config.h"
 #include "tests/refusal.h"
 #include "tests/trainer/runs.h"
+#include "trainer/session/windows.h"
 
 using namespace bellows;
 using testing::HasSubstr;

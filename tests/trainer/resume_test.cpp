@@ -75,6 +75,24 @@ TEST_F(Resuming, AfterAGapTheHighestNumberIsTheNewestRunAndANewOneGoesAboveIt) {
   for (const char* name : {"run-4", "run-5"}) EXPECT_EQ(checkpoints(cat("runs/", name)).size(), 2u);
 }
 
+// ---- origins
+
+TEST_F(Resuming, KeepsTheOriginOfEachValue) {
+  run(tiny({"--run-dir", "out"}));
+  const std::string plan = read("out/plan.yaml");
+  ASSERT_THAT(plan, HasSubstr("  persistent_workers: on                # default\n"));
+  const Ended longer = run({"train", "--resume", "out", "train.epochs=3"});
+  EXPECT_THAT(longer.out, Not(HasSubstr("warning: these toggles were on but never ran")));
+  std::string expected = plan;
+  const size_t at = expected.find("  epochs: 2 ");
+  EXPECT_EQ(read("out/plan.yaml"), expected.replace(at, 12, "  epochs: 3 "));
+  const Ended other = run({"train", "--resume", "out", "train.epochs=4", "toggles.num_workers=0"});
+  EXPECT_EQ(other.code, 0) << other.err;
+  EXPECT_THAT(read("out/plan.yaml"), HasSubstr("# off, it needs num_workers\n"));
+  expect_refusal({"train", "--resume", "out", "train.epochs=5", "toggles.persistent_workers=on"}, 2,
+                 "command line: persistent_workers needs num_workers");
+}
+
 // ---- dry runs
 
 TEST_F(Resuming, ADryRunChecksWhatTheRunWouldDoAndChangesNothing) {
@@ -92,6 +110,21 @@ TEST_F(Resuming, ADryRunChecksWhatTheRunWouldDoAndChangesNothing) {
   EXPECT_THAT(other.out, HasSubstr("dry run: 8 steps of 16 samples would follow"));
   EXPECT_EQ(read("runs/run/metrics.jsonl"), before);
   EXPECT_EQ(checkpoints().size(), 2u);
+}
+
+// ---- times
+
+TEST_F(Resuming, CountsTheTimeOfAllItsProcesses) {
+  const auto totals = [&] {
+    const std::string rows = read("runs/run/metrics.jsonl");
+    return Json::parse(rows.substr(rows.rfind('\n', rows.size() - 2) + 1));
+  };
+  run(tiny({"train.epochs=12"}));
+  const Json first = totals();
+  run(tiny({"train.epochs=13", "--resume"}));
+  const Json whole = totals();
+  for (const char* part : {"load_s", "step_s", "eval_s"})
+    EXPECT_GT(whole[part], first[part]) << part;
 }
 
 // ---- rows

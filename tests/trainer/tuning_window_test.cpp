@@ -1,11 +1,11 @@
 // Autotuning in a run: it searches inside its window only.
-#include "trainer/session/tuning_window.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include "core/base/trace.h"
 #include "core/config/config.h"
 #include "tests/refusal.h"
 #include "tests/trainer/runs.h"
+#include "trainer/session/windows.h"
 
 using namespace bellows;
 

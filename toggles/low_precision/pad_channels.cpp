@@ -1,4 +1,3 @@
-#include "plan/residual_net.h"
 #include "plan/toggle.h"
 
 static const bellows::AddToggle pad_channels({

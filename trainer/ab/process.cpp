@@ -8,11 +8,11 @@
 #include <csignal>
 #include <cstring>
 #include <ctime>
-#include <fstream>
 #include "core/base/check.h"
 #include "core/base/file.h"
 #include "core/base/trace.h"
 #include "core/base/words.h"
+#include "core/device/topology.h"
 #include "trainer/launch/child.h"
 
 namespace bellows {
@@ -139,8 +139,7 @@ void ArmProcess::time_out() const {
 }
 
 bool ArmProcess::stopped() const {
-  std::string stat;
-  std::getline(std::ifstream(cat("/proc/", pid_, "/stat")), stat);
+  const std::string stat = first_line(cat("/proc/", pid_, "/stat"));
   const size_t name_end = stat.rfind(") ");  // the process name before it may contain any character
   return name_end != std::string::npos && stat[name_end + 2] == 'T';
 }

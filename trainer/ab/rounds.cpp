@@ -4,19 +4,18 @@
 #include <algorithm>
 #include <csignal>
 #include <deque>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include "core/base/output.h"
 #include "core/base/trace.h"
 #include "core/device/timer.h"
+#include "core/device/topology.h"
 #include "dist/rendezvous/rendezvous.h"
 #include "plan/toggle.h"
 #include "trainer/ab/arm_report.h"
-#include "trainer/launch/reserved_port.h"
-#include "trainer/log/live_line.h"
+#include "trainer/launch/child.h"
 #include "trainer/log/log_line.h"
 #include "trainer/log/system.h"
-#include "trainer/state/scratch_folder.h"
+#include "trainer/state/run_folder.h"
 
 namespace bellows {
 
@@ -240,8 +239,7 @@ static std::string load_average() {
 }
 
 static std::string governor() {
-  std::string name;
-  std::getline(std::ifstream("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"), name);
+  const std::string name = first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
   return name.empty() ? "unknown" : name;
 }
 

@@ -17,7 +17,6 @@
 #include "trainer/bench/bench.h"
 #include "trainer/bench/product.h"
 #include "trainer/launch/child.h"
-#include "trainer/launch/line_pipe.h"
 #include "trainer/verbs/tables.h"
 
 namespace bellows {

@@ -27,14 +27,9 @@ int class_of(const Evidence& e) {
   return 1 + (heavy ? 1 : 0) + (large ? 2 : 0);
 }
 
-namespace {
-struct Class {
-  const char *name, *advice;
-};
-}  // namespace
-
-static Class describe(int number) {
-  static constexpr Class classes[] = {
+// Returns name and advice.
+static std::pair<const char*, const char*> describe(int number) {
+  static constexpr std::pair<const char*, const char*> classes[] = {
       {"little computing and light loading", "any machine will do, so choose a cheap one"},
       {"little computing and heavy loading", "cores matter more than the device"},
       {"much computing and light loading", "the device is the limit"},

@@ -8,6 +8,7 @@
 #include "core/device/threads.h"
 #include "trainer/doctor/doctor.h"
 #include "trainer/log/system.h"
+#include "trainer/state/run_record.h"
 #include "trainer/verbs/tables.h"
 
 namespace bellows {
@@ -61,12 +62,8 @@ static std::string gib(int64_t bytes) {
   return fmt::format("{:.1f} GiB", double(bytes) / (1 << 30));
 }
 
-static std::string text_of(const Machine& m, const char* key) {
-  return m.environment[key].get<std::string>();
-}
 static std::string version(const Machine& m, const char* key) {
-  const Json& value = m.environment["versions"][key];
-  return value.is_string() ? value.get<std::string>() : value.dump();
+  return plain(m.environment["versions"][key]);
 }
 
 // ---- the CPU
@@ -76,7 +73,7 @@ static std::string cpu(const Machine& m) {
   for (const Json& unit : m.environment["vector_units"])
     for (const char* shown : {"avx2", "avx512f", "avx512_bf16", "avx512_fp16", "amx_bf16"})
       if (unit == shown) units.emplace_back(shown);
-  return text_of(m, "cpu") + ": " + joined(units, "no AVX2");
+  return plain(m.environment["cpu"]) + ": " + joined(units, "no AVX2");
 }
 
 static std::string topology(const Machine& m) {
@@ -119,7 +116,7 @@ static std::string software(const Machine& m) {
   const std::string compiler = version(m, "compiler");
   return cat("bellows ", version(m, "bellows"), ", ",
              std::isdigit(static_cast<unsigned char>(compiler[0])) ? "g++ " : "", compiler,
-             ", OpenMP ", version(m, "openmp"), ", ", text_of(m, "kernel"));
+             ", OpenMP ", version(m, "openmp"), ", ", plain(m.environment["kernel"]));
 }
 
 static std::string variables(const Machine& m) {

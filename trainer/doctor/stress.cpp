@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <deque>
 #include "core/base/philox.h"
-#include "core/base/trace.h"
 #include "core/device/timer.h"
 #include "ops/base/lanes.h"
 #include "trainer/doctor/doctor.h"

@@ -1,6 +1,8 @@
 #include "trainer/launch/child.h"
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 #include <algorithm>
 #include <cerrno>
@@ -72,6 +74,53 @@ void become(const Command& command) {
   const Pointers argv = pointers_to(command.argv), variables = environment_with(command.variables);
   execute(argv, variables);
   fail(Exit::usage, command.argv[0], ": cannot be executed: ", std::strerror(errno));
+}
+
+// ---- output
+
+constexpr size_t kPipeBytes = 1 << 16;  // capacity of a pipe on Linux
+constexpr size_t kLongestLine = 1 << 20;
+
+static std::pair<int, int> make_pipe() {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) fail(Exit::memory, "pipe: ", std::strerror(errno));
+  fcntl(ends[0], F_SETFL, O_NONBLOCK);
+  return {ends[0], ends[1]};
+}
+
+LinePipe::LinePipe() : LinePipe(make_pipe()) {}
+
+void LinePipe::close_writer() { close(writer_.release()); }
+
+std::vector<std::string> LinePipe::read_lines(bool last) {
+  std::vector<std::string> lines;
+  char buffer[kPipeBytes];
+  const ssize_t count = read(reader_.get(), buffer, sizeof(buffer));
+  over_ = count == 0;
+  if (count > 0) unread_.append(buffer, count);
+  size_t begin = 0;
+  for (size_t end; (end = unread_.find('\n', begin)) != std::string::npos; begin = end + 1)
+    lines.push_back(unread_.substr(begin, end - begin));
+  unread_.erase(0, begin);
+  if (unread_.size() > kLongestLine || ((over_ || last) && !unread_.empty()))
+    lines.push_back(std::exchange(unread_, {}));
+  return lines;
+}
+
+// ---- port
+
+// A bound socket that does not listen does not exclude one that does, if both set SO_REUSEADDR.
+ReservedPort::ReservedPort() : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  const int yes = 1;
+  sockaddr_in address = {};
+  socklen_t size = sizeof(address);
+  address.sin_family = AF_INET;
+  auto* const generic = reinterpret_cast<sockaddr*>(&address);
+  setsockopt(socket_.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+  if (bind(socket_.get(), generic, size) != 0 || getsockname(socket_.get(), generic, &size) != 0)
+    fail(Exit::distributed, "launch: no free port: ", std::strerror(errno),
+         "; name one with --port");
+  number_ = ntohs(address.sin_port);
 }
 
 }  // namespace bellows

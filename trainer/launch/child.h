@@ -1,8 +1,10 @@
-// Child processes of the program: ranks of a launch, arms of a comparison.
+// Child processes of the program: ranks of a launch, arms of a comparison. A pipe for their output,
+// and a port for their store.
 #pragma once
 #include <sys/types.h>
 #include <string>
 #include <vector>
+#include "core/base/file.h"
 
 namespace bellows {
 
@@ -27,5 +29,40 @@ pid_t start_child(const Command& command, const std::vector<Redirection>& redire
 // Replaces this process by the command, with an empty signal mask. Throws Error, exit 2, if it
 // cannot be executed.
 [[noreturn]] void become(const Command& command);
+
+// The output of a child process, line by line. Not thread-safe.
+class LinePipe {
+ public:
+  LinePipe();  // throws Error, exit 6, if there are no more descriptors
+  int reader() const { return reader_.get(); }  // for poll()
+  int writer() const { return writer_.get(); }  // for the child
+  bool over() const { return over_; }           // every writer has closed it
+  void close_writer();                          // call it once the child has been started
+
+  // Returns the next complete lines, without their newlines. Does not wait. One call takes all that
+  // a full pipe holds. An incomplete line is returned at the end of the stream, if `last`, and if
+  // it is longer than 1 MiB.
+  std::vector<std::string> read_lines(bool last);
+
+ private:
+  LinePipe(std::pair<int, int> ends) : reader_(ends.first), writer_(ends.second) {}
+
+  Descriptor reader_, writer_;
+  bool over_ = false;
+  std::string unread_;
+};
+
+// A free TCP port for a child process. While the object exists, the system assigns the port to no
+// process that requests any free port, and a server on this machine can take it only with
+// SO_REUSEADDR.
+class ReservedPort {
+ public:
+  ReservedPort();  // throws Error, exit 7
+  int number() const { return number_; }
+
+ private:
+  Descriptor socket_;
+  int number_;
+};
 
 }  // namespace bellows

@@ -16,7 +16,6 @@
 #include <set>
 #include "core/base/output.h"
 #include "core/base/trace.h"
-#include "trainer/launch/line_pipe.h"
 #include "trainer/run/signals.h"
 
 namespace bellows {

@@ -1,4 +1,4 @@
-#include "trainer/log/build_info.h"
+#include "trainer/log/system.h"
 
 namespace bellows::build {
 

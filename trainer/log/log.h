@@ -3,7 +3,6 @@
 #pragma once
 #include <memory>
 #include "core/base/file.h"
-#include "trainer/log/live_line.h"
 #include "trainer/log/log_line.h"
 #include "trainer/log/tensorboard.h"
 #include "trainer/session/evaluate.h"
@@ -33,6 +32,11 @@ class LinePrinter {
 // from.step, the evaluation at from.step unless from.evaluated is that step, and the totals of an
 // earlier end. Returns their number. Throws Error (exit 8).
 int64_t drop_rows_after(const Position& from, const Path& metrics_jsonl);
+
+// Returns a PNG file with the first 64 images of x, (B, C, H, W), as a square grid with a border of
+// a pixel. The smallest value of x is black, the largest white; one channel is gray, of more the
+// first three are red, green and blue. Waits for the device.
+std::vector<uint8_t> batch_picture(const Tensor& x);
 
 class Log {
  public:

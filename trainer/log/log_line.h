@@ -1,4 +1,5 @@
-// The lines of a training log and of its progress bar, as text.
+// The lines of a training log and of its progress bar, as text, and the line of a terminal that
+// shows such a bar.
 #pragma once
 #include <string>
 #include "plan/run_options.h"
@@ -23,5 +24,26 @@ std::string clock_text(double seconds);  // "00:03:52"
 // epoch. Before the first log line, rate, loss and ips are not known.
 //   Train ep 3/90:  42%|####4     | 210/500 [00:12<00:17, 16.9it/s, loss=2.31, ips=4.3k]
 std::string bar_line(const LogPoint& point, int64_t epochs, double elapsed_s, int width);
+
+// A progress line at the bottom of a terminal, rewritten in place. Draws nothing if stdout is not a
+// terminal that can move its cursor.
+class LiveLine {
+ public:
+  // Draws only if `wanted`, stdout is such a terminal, TERM is not "dumb" and NO_COLOR is not set.
+  explicit LiveLine(bool wanted = true);
+  ~LiveLine() { clear(); }
+  LiveLine(LiveLine&&) = delete;
+
+  bool on() const { return on_; }
+  bool due() const;                    // at least 0.1 s since the last draw()
+  int width() const;                   // columns of the terminal
+  void draw(const std::string& text);  // ASCII; cut to the width
+  void clear();                        // call before printing anything else
+
+ private:
+  bool on_;
+  bool drawn_ = false;
+  int64_t drawn_ns_ = 0;
+};
 
 }  // namespace bellows

@@ -7,6 +7,7 @@
 #include <sstream>
 #include "core/base/statistics.h"
 #include "core/base/trace.h"
+#include "core/device/topology.h"
 
 namespace bellows {
 
@@ -21,11 +22,7 @@ CpuTicks parse_ticks(const std::string& line) {
   return {used + idle + iowait + steal, used, steal};
 }
 
-CpuTicks ticks_of_machine() {
-  std::string line;
-  std::getline(std::ifstream("/proc/stat"), line);
-  return parse_ticks(line);
-}
+CpuTicks ticks_of_machine() { return parse_ticks(first_line("/proc/stat")); }
 
 std::map<int, CpuTicks> ticks_by_core() {
   std::map<int, CpuTicks> cores;
@@ -76,20 +73,13 @@ double MachineClock::own_ticks() {
 
 double MachineLoad::cpu() const { return mean(cores); }
 
-// Value of a line "name   number" or "name:   number", as in /proc/meminfo; 0 without it.
-static double value_in(const char* path, const std::string& name) {
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) {
-    std::istringstream words(line);
-    std::string word;
-    double value = 0;
-    if (words >> word >> value && (word == name || word == name + ":")) return value;
-  }
-  return 0;
+// Returns a number of KiB in a file of /proc, in bytes; 0 if it is not there.
+static double bytes_in(const char* path, const char* name) {
+  return 1024 * std::atof(value_in(path, name).c_str());
 }
 
 LoadMeter::Reading LoadMeter::read() {
-  return {trace::now_ns(), ticks_by_core(), 1024 * value_in("/proc/vmstat", "pgpgin")};
+  return {trace::now_ns(), ticks_by_core(), bytes_in("/proc/vmstat", "pgpgin")};
 }
 
 LoadMeter::LoadMeter() : last_(read()) {}
@@ -103,7 +93,7 @@ std::optional<MachineLoad> LoadMeter::next() {
     if (const auto before = from.cores.find(core); before != from.cores.end())
       load.cores.push_back(busy_share(before->second, ticks));
   load.memory_bytes =
-      1024 * (value_in("/proc/meminfo", "MemTotal") - value_in("/proc/meminfo", "MemAvailable"));
+      bytes_in("/proc/meminfo", "MemTotal") - bytes_in("/proc/meminfo", "MemAvailable");
   load.disk_bytes_per_s =
       (last_.disk_bytes - from.disk_bytes) / (1e-9 * double(last_.at_ns - from.at_ns));
   return load;

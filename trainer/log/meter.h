@@ -1,7 +1,10 @@
-// Measures how a run spends its time: costs per log window, and the share of each phase.
+// Measures how a run spends its time: costs per log window, the share of each phase, and the CPU
+// time that it received when other work on the machine took part of it.
 #pragma once
 #include <array>
 #include <cstdint>
+#include <string>
+#include "core/device/adaptive_threads.h"
 
 namespace bellows {
 
@@ -35,6 +38,39 @@ class Meter {
   int64_t last_;
   std::array<int64_t, kPhases> total_ = {}, taken_ = {};  // taken_: total_ at the last take()
   int64_t iterations_ = 0, window_samples_ = 0, samples_ = 0;
+};
+
+// ---- CPU
+
+// In cores: CPU time of the process divided by wall time, and time in which threads of the pool
+// were ready but had no core, added up and divided by wall time.
+struct CpuUse {
+  double used = 0, waited = 0;
+};
+
+// For example "cpu: got 35 % of 2 cores, load 5.1": cores in use, divided by the threads of the
+// pool. Empty if threads waited for a core for less than a tenth of the time, or the process had
+// all its cores.
+std::string cpu_line(const CpuUse& use);
+
+class CpuShare {
+ public:
+  CpuUse use() const;  // since construction
+  // cpu_line() for the time since the last call. Empty for 30 s after a non-empty result.
+  std::string news();
+  const CpuUse& latest() const { return latest_; }  // between its last two calls
+
+ private:
+  struct Reading {
+    int64_t at_ns;
+    CpuTime cpu;
+  };
+  static Reading read();
+  static CpuUse use(const Reading& from, const Reading& to);
+
+  Reading begin_ = read(), last_ = begin_;
+  int64_t quiet_until_ns_ = 0;
+  CpuUse latest_;
 };
 
 }  // namespace bellows

@@ -24,7 +24,7 @@
 #include "core/device/device_info.h"
 #include "core/device/threads.h"
 #include "core/device/topology.h"
-#include "trainer/log/build_info.h"
+#include "trainer/state/run_record.h"
 
 namespace bellows {
 
@@ -84,9 +84,7 @@ std::string version_text() {
   std::string text =
       cat("bellows ", build::kVersion, ", commit ", commit.empty() ? "unknown" : commit, "\n");
   for (const auto& [name, version] : libraries.items())
-    if (name != "bellows")
-      text += cat("  ", name, " ",
-                  version.is_string() ? version.get<std::string>() : version.dump(), "\n");
+    if (name != "bellows") text += cat("  ", name, " ", plain(version), "\n");
   const int cuda = cuda_report().code.runtime;
   return text + cat("  cuda ", cuda ? cuda_version(cuda) : "not in this build", "\n");
 }

@@ -7,6 +7,14 @@
 
 namespace bellows {
 
+// Passed by CMake to build_info.cpp, which compiles alone after each commit.
+namespace build {
+extern const char* const kVersion;         // "0.2.0"
+extern const char* const kCommit;          // first 12 digits; "" outside of git
+extern const char* const kFlags;           // of the compiler, without warnings
+extern const char* const kYamlCppVersion;  // yaml-cpp's library does not tell its version
+}  // namespace build
+
 double wall_seconds();                       // since 1970-01-01 UTC
 std::string date_text(double wall_seconds);  // "2026-11-25 23:40 UTC"
 // Text for --version: version and commit of this program, then one line per library.

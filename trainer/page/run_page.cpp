@@ -151,7 +151,6 @@ static std::string whole_run(const Json& totals) {
     known += seconds;
     parts.push_back({name, seconds, seconds_text(seconds)});
   }
-  // A resumed run has spent a part of elapsed_s in an earlier process.
   if (all > known) parts.push_back({"other", all - known, seconds_text(all - known)});
   return share_bar("The whole run", "where the time went", parts);
 }

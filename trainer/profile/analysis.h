@@ -1,5 +1,7 @@
-// A recording as tables: phases, ops and modules, slow calls, gaps, and memory.
+// A recording as tables: phases, ops and modules, slow calls, gaps, and memory. They are printed as
+// text or JSON, and the whole recording as a trace.
 #pragma once
+#include "core/base/json.h"
 #include "trainer/profile/timeline.h"
 
 namespace bellows {
@@ -111,5 +113,14 @@ struct Profile {
   double waited_share = 0;  // of the time, the compute thread was ready and had no core
 };
 Profile analyze(const Recording& recording, const Ceilings& ceilings);
+
+std::string text_of(const Profile& profile, const Ceilings& ceilings);  // 80 columns
+// All rows; times in seconds, sizes in bytes, shares from 0 to 1.
+Json json_of(const Profile& profile, const Ceilings& ceilings);
+
+// Returns the recording in the format of PyTorch's profiler (Kineto), for Perfetto,
+// chrome://tracing and HolisticTraceAnalysis. Times are in microseconds since the begin of the
+// window. A flow connects each op with its backward.
+Json chrome_trace(const Recording& recording);
 
 }  // namespace bellows

@@ -1,6 +1,6 @@
-#include "trainer/profile/chrome_trace.h"
 #include <unistd.h>
 #include <nlohmann/json.hpp>
+#include "trainer/profile/analysis.h"
 
 namespace bellows {
 

@@ -6,12 +6,11 @@
 #include "core/config/config.h"
 #include "dist/rendezvous/rendezvous.h"
 #include "plan/toggle.h"
-#include "trainer/profile/chrome_trace.h"
+#include "trainer/profile/analysis.h"
 #include "trainer/profile/recorder.h"
-#include "trainer/profile/report.h"
 #include "trainer/run/loop.h"
-#include "trainer/session/profile_window.h"
 #include "trainer/session/session.h"
+#include "trainer/session/windows.h"
 #include "trainer/verbs/verbs.h"
 
 namespace bellows {

@@ -1,16 +1,54 @@
 #include "trainer/profile/recorder.h"
 #include <unistd.h>
+#include <algorithm>
+#include <chrono>
 #include <fstream>
 #include <utility>
 #include "core/base/file.h"
 #include "core/device/affinity.h"
 #include "core/device/allocator.h"
 #include "core/device/sync_guard.h"
+#include "core/device/threads.h"
+#include "core/device/topology.h"
 #include "trainer/session/session.h"
 #include "trainer/state/training_state.h"
 #include "trainer/verbs/step_work.h"
 
 namespace bellows {
+
+// ---- cores
+
+CoreWatch::CoreWatch(std::vector<int> cores) : cores_(std::move(cores)) {
+  read();
+  thread_ = std::thread([this] {
+    name_thread("core watch");
+    while (!stop_.try_acquire_for(std::chrono::milliseconds(20))) read();
+  });
+}
+
+CoreWatch::~CoreWatch() {
+  if (thread_.joinable()) stop();
+}
+
+std::vector<CoreLoad> CoreWatch::stop() {
+  stop_.release();
+  thread_.join();
+  read();
+  return std::exchange(loads_, {});
+}
+
+void CoreWatch::read() {
+  const int64_t now = trace::now_ns();
+  for (const auto& [core, ticks] : ticks_by_core()) {
+    if (!std::ranges::count(cores_, core)) continue;
+    Seen& before = seen_[core];
+    if (ticks.all == before.ticks.all) continue;  // no tick since then
+    if (before.at_ns) loads_.push_back({core, before.at_ns, now, busy_share(before.ticks, ticks)});
+    before = {now, ticks};
+  }
+}
+
+// ---- the recorder
 
 // The second number in schedstat: ns for which the thread waited for a core; 0 if unknown.
 static int64_t waited_ns() {
@@ -84,7 +122,7 @@ void Recorder::stop() {
                 [&](const trace::Allocation& a) { return a.device != int(recording_.device); });
   recording_.waited_ns = waited_ns() - recording_.waited_ns;
   for (const Path& task : paths_in("/proc/self/task", Exit::internal))
-    std::getline(std::ifstream(task / "comm"), recording_.threads[std::stoull(task.filename())]);
+    recording_.threads[std::stoull(task.filename())] = first_line(task / "comm");
   recording_.threads[recording_.thread] = "compute";
   recording_.cores = cores_.stop();
   std::erase_if(recording_.cores, [&](const CoreLoad& load) {

@@ -2,18 +2,25 @@
 // pass, allocations, the load of the cores, and what a GPU ran.
 #pragma once
 #include <map>
+#include <optional>
 #include <string>
 #include "core/base/trace.h"
 #include "core/device/device.h"
 #include "ops/base/work.h"
 #include "trainer/profile/activity.h"
-#include "trainer/profile/cores.h"
 
 namespace bellows {
 
 struct StepTime {
   int64_t number;            // of the update, from 0
   int64_t begin_ns, end_ns;  // from the end of the update before it
+};
+
+// How busy a core was for a while, with the work of all processes.
+struct CoreLoad {
+  int core;
+  int64_t begin_ns, end_ns;  // by trace::now_ns()
+  double busy;               // share of that time, 0 to 1
 };
 
 struct Held {

@@ -1,8 +1,9 @@
-#include "trainer/profile/report.h"
 #include <fmt/format.h>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include "core/base/words.h"
+#include "trainer/profile/analysis.h"
 #include "trainer/verbs/tables.h"
 
 namespace bellows {
@@ -74,13 +75,10 @@ static std::string phases_text(const Profile& p) {
 static std::string ops_text(const Profile& p) {
   std::vector<TableRow> rows = {kOpColumns};
   for (const OpRow& row : top(p.ops)) rows.push_back(cells(row));
-  const std::string table = aligned(rows, "lrrrrrrr");
-  std::string text = heading(cat("ops by operands, ", times_of(p)), p.ops);
-  size_t begin = 0;
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const size_t end = table.find('\n', begin) + 1;
-    text += table.substr(begin, end - begin);
-    begin = end;
+  std::istringstream table(aligned(rows, "lrrrrrrr"));
+  std::string text = heading(cat("ops by operands, ", times_of(p)), p.ops), line;
+  for (size_t i = 0; std::getline(table, line); ++i) {
+    text += line + "\n";
     if (i == 0 || p.ops[i - 1].key.shapes.empty()) continue;
     const OpKey& key = p.ops[i - 1].key;
     text += cat(

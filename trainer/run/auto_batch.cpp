@@ -1,8 +1,9 @@
 #include "trainer/run/auto_batch.h"
 #include <fmt/format.h>
 #include <algorithm>
-#include <chrono>
+#include "core/base/trace.h"
 #include "core/device/allocator.h"
+#include "core/device/timer.h"
 #include "trainer/session/session.h"
 #include "trainer/session/training_step.h"
 
@@ -40,16 +41,15 @@ BatchChoice grow_batch(int64_t samples, int64_t bytes,
 
 // The first pass allocates memory and prepares kernels. The fastest of three counts.
 static BatchTrial try_out(Session& session, int64_t batch) {
-  using Clock = std::chrono::steady_clock;
   reset_peak(session.device);
   dry_run(session, batch);
   double fastest_s = std::numeric_limits<double>::infinity();
   for (int pass = 0; pass < 3; ++pass) {
     synchronize(current_stream(session.device));
-    const auto begin = Clock::now();
+    const int64_t begin = trace::now_ns();
     dry_run(session, batch);
     synchronize(current_stream(session.device));
-    fastest_s = std::min(fastest_s, std::chrono::duration<double>(Clock::now() - begin).count());
+    fastest_s = std::min(fastest_s, seconds_since(begin));
   }
   return {static_cast<double>(batch) / fastest_s, allocator_stats(session.device).peak_allocated};
 }

@@ -1,9 +1,9 @@
-#include "trainer/run/dry_updates.h"
 #include <algorithm>
 #include "core/base/trace.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/rng.h"
 #include "core/tensor/safetensors.h"
+#include "trainer/run/loop.h"
 #include "trainer/session/evaluate.h"
 #include "trainer/session/session.h"
 #include "trainer/session/training_step.h"

@@ -12,11 +12,10 @@
 #include "trainer/log/machine_load.h"
 #include "trainer/log/nvml.h"
 #include "trainer/run/consensus.h"
-#include "trainer/run/dry_updates.h"
 #include "trainer/session/losses.h"
-#include "trainer/session/profile_window.h"
 #include "trainer/session/session.h"
 #include "trainer/session/training_step.h"
+#include "trainer/session/windows.h"
 
 namespace bellows {
 
@@ -89,7 +88,7 @@ class Loop {
     consensus_.settle_now();
     log_checkpoint_messages();
     meter_.lap(Phase::save);
-    at_.elapsed_s = elapsed_s();  // with the last save
+    note_times();  // with the last save
     return {at_, known_losses_, metrics_, meter_, consensus_.stop(), cpu_.use()};
   }
 
@@ -397,7 +396,7 @@ class Loop {
   void save() {
     const SyncGuard expected(OnSync::ignore);
     read_losses();
-    at_.elapsed_s = elapsed_s();
+    note_times();
     const bool again = saved_ && saved_->step == at_.step && saved_->epoch == at_.epoch &&
                        saved_->evaluated == at_.evaluated;
     if (again) return;
@@ -410,7 +409,7 @@ class Loop {
   // checkpoint, whose position refers to it.
   void save_best() {
     const SyncGuard expected(OnSync::ignore);
-    at_.elapsed_s = elapsed_s();
+    note_times();
     write([&] { checkpoints_->save_best(state_tensors(session_), metadata()); });
   }
 
@@ -429,6 +428,13 @@ class Loop {
     return meter_.total_seconds() - meter_.seconds(Phase::eval) - meter_.seconds(Phase::save);
   }
   double elapsed_s() const { return from_.elapsed_s + meter_.total_seconds(); }
+  void note_times() {
+    at_.elapsed_s = elapsed_s();
+    at_.load_s = from_.load_s + meter_.seconds(Phase::load);
+    at_.step_s = from_.step_s + meter_.seconds(Phase::step);
+    at_.eval_s = from_.eval_s + meter_.seconds(Phase::eval);
+    at_.save_s = from_.save_s + meter_.seconds(Phase::save);
+  }
 
   Session& session_;
   const Plan& plan_ = session_.plan;

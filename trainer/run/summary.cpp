@@ -55,13 +55,13 @@ static std::string best_line(const Session& session, const Outcome& outcome) {
              " without improvement (train.patience); best: ", best);
 }
 
-static std::string time_line(const Meter& meter) {
-  const double all = std::max(meter.total_seconds(), 1e-9);
-  const auto share = [&](Phase phase) { return 100 * meter.seconds(phase) / all; };
+static std::string time_line(const Position& at) {
+  const double other_s = at.elapsed_s - at.step_s - at.load_s - at.eval_s - at.save_s;
+  const auto share = [&](double s) { return 100 * s / std::max(at.elapsed_s, 1e-9); };
   return fmt::format(
       "time: {:.1f} % step, {:.1f} % loading, {:.1f} % evaluation, {:.1f} % saving, {:.1f} % other",
-      share(Phase::step), share(Phase::load), share(Phase::eval), share(Phase::save),
-      share(Phase::other));
+      share(at.step_s), share(at.load_s), share(at.eval_s), share(at.save_s),
+      share(std::max(0.0, other_s)));
 }
 
 static int64_t counted(const char* name) { return trace::counter(name).value(); }
@@ -82,8 +82,13 @@ static std::string skipped_line(const Session& session) {
   return state.skipped ? cat("warning: ", skipped, ", because gradients were not finite") : "";
 }
 
-static std::string saving_warning(const Session& session, const Meter& meter) {
-  const double share = meter.seconds(Phase::save) / std::max(meter.total_seconds(), 1e-9);
+static std::string memory_line(const Session& session) {
+  return fmt::format("memory: {:.1f} MiB in tensors at the peak",
+                     allocator_stats(session.device).peak_allocated / 1048576.0);
+}
+
+static std::string saving_warning(const Session& session, const Position& at) {
+  const double share = at.save_s / std::max(at.elapsed_s, 1e-9);
   const double limit = session.plan.ckpt.max_overhead;
   const bool only_at_the_end = counted("ckpt.saves") == 1;  // no option saves less often
   if (share <= limit || only_at_the_end) return "";
@@ -125,14 +130,10 @@ Lines summary(const Session& session, const Outcome& outcome) {
   if (session.plan.target.metric != "none") lines.push_back(target_line(session, outcome));
   if (session.plan.ckpt.best != "none" || session.plan.train.patience)
     lines.push_back(best_line(session, outcome));
-  if (const std::string line = skipped_line(session); !line.empty()) lines.push_back(line);
-  if (const std::string line = damaged_line(); !line.empty()) lines.push_back(line);
-  lines.push_back(time_line(meter));
-  if (const std::string line = picture_line(meter); !line.empty()) lines.push_back(line);
-  if (const std::string line = cpu_line(outcome.cpu); !line.empty()) lines.push_back(line);
-  lines.push_back(fmt::format("memory: {:.1f} MiB in tensors at the peak",
-                              allocator_stats(session.device).peak_allocated / 1048576.0));
-  if (const std::string line = saving_warning(session, meter); !line.empty()) lines.push_back(line);
+  for (const std::string& line :
+       {skipped_line(session), damaged_line(), time_line(outcome.at), picture_line(meter),
+        cpu_line(outcome.cpu), memory_line(session), saving_warning(session, outcome.at)})
+    if (!line.empty()) lines.push_back(line);
   if (session.plan.debug.lock_stats) std::ranges::move(lock_lines(), std::back_inserter(lines));
   lines.push_back("params hash: " + model_hash(session));
   return lines;
@@ -147,11 +148,11 @@ Scalars totals(const Session& session, const Outcome& outcome) {
       {"model_s", session.model_s},
       {"dry_s", meter.seconds(Phase::dry)},
       {"ips", meter.ips()},
-      {"load_s", meter.seconds(Phase::load)},
+      {"load_s", outcome.at.load_s},
       {"load_s_per_batch", 1e-9 * double(making.ns) / double(std::max<int64_t>(1, making.batches))},
-      {"step_s", meter.seconds(Phase::step)},
-      {"eval_s", meter.seconds(Phase::eval)},
-      {"save_s", meter.seconds(Phase::save)},
+      {"step_s", outcome.at.step_s},
+      {"eval_s", outcome.at.eval_s},
+      {"save_s", outcome.at.save_s},
       {"saves", double(counted("ckpt.saves"))},
       {"cpu_used", outcome.cpu.used},
       {"cpu_waited", outcome.cpu.waited},

@@ -2,7 +2,6 @@
 // of a log window together (the toggle sync_free_logging). Both give the same values.
 #pragma once
 #include <vector>
-#include "core/base/statistics.h"
 #include "core/tensor/tensor.h"
 #include "data/loader/batch.h"
 

@@ -17,8 +17,8 @@
 #include "ops/matmul/padded.h"
 #include "optim/schedule.h"
 #include "trainer/session/data_card.h"
-#include "trainer/session/profile_window.h"
 #include "trainer/session/scattered_feed.h"
+#include "trainer/session/windows.h"
 
 namespace bellows {
 
@@ -41,12 +41,6 @@ static Device choose_device(const Plan& plan, const Ranks& ranks, std::vector<st
   return trouble.empty() ? Device::cuda : Device::cpu;
 }
 
-// With a GPU, allocator.reserve_mb applies to the GPU only.
-static AllocatorOptions host_options(AllocatorOptions options) {
-  options.reserve_mb = 0;
-  return options;
-}
-
 // Ranks of one machine share its cores, unless the user sets the number of threads. If each rank
 // used all cores, a thread that others wait for might itself wait for a core.
 static ThreadOptions thread_options(const Plan& plan, const Ranks& ranks) {
@@ -64,7 +58,11 @@ static Device prepare_process(const Plan& plan, const Ranks& ranks,
   if (!few.empty()) notes.push_back(few);
   const Device device = choose_device(plan, ranks, notes);
   configure_allocator(device, plan.allocator);
-  if (device != Device::cpu) configure_allocator(Device::cpu, host_options(plan.allocator));
+  if (device != Device::cpu) {
+    AllocatorOptions host = plan.allocator;
+    host.reserve_mb = 0;  // applies to the GPU only
+    configure_allocator(Device::cpu, host);
+  }
   if (plan.allocator.reserve_mb && !plan.allocator.caching)
     notes.emplace_back("allocator.reserve_mb: no effect without  toggles.caching_allocator: on");
   anomaly().on = plan.debug.anomaly;

@@ -13,7 +13,7 @@
 #include "trainer/session/agreement.h"
 #include "trainer/session/data_card.h"
 #include "trainer/session/losses.h"
-#include "trainer/session/tuning_window.h"
+#include "trainer/session/windows.h"
 
 namespace bellows {
 

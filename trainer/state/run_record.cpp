@@ -23,22 +23,26 @@ static bool is_file(const Path& path) { return kind_of(path, Exit::data) == Kind
 
 // ---- plan.yaml
 
-// Reads "value  # origin" at an origin of the form "plan.yaml:12:3".
-static std::string first_origin(const std::vector<std::string>& lines, const std::string& place) {
-  const size_t column = place.rfind(':'), row = place.rfind(':', column - 1);
-  const size_t line = std::stoul(place.substr(row + 1, column - row - 1)) - 1;
-  const size_t comment = line < lines.size() ? lines[line].rfind("  # ") : std::string::npos;
-  return comment == std::string::npos ? "" : lines[line].substr(comment + 4);
+// A line is "key: value  # origin".
+void restore_origins(Values& values, const std::string& plan_yaml) {
+  std::vector<std::string> lines;
+  std::istringstream in(plan_yaml);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  for (auto& [key, value] : values) {
+    const std::string& place = value.origin;
+    const size_t column = place.rfind(':'), row = place.rfind(':', column - 1);
+    const size_t line = std::stoul(place.substr(row + 1, column - row - 1)) - 1;
+    const size_t comment = line < lines.size() ? lines[line].rfind("  # ") : std::string::npos;
+    if (comment != std::string::npos) value.origin = lines[line].substr(comment + 4);
+  }
 }
 
 static void add_plan(Json& run, const Path& path) try {
   const std::string text = read_file(path, kYamlBytes, Exit::data);
-  std::vector<std::string> lines;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  Values values = parse_yaml(text, path.string());
+  restore_origins(values, text);
   run["plan"] = Json::array();
-  for (const auto& [key, value] : parse_yaml(text, path.string()))
-    run["plan"].push_back({key, value.text, first_origin(lines, value.origin)});
+  for (const auto& [key, value] : values) run["plan"].push_back({key, value.text, value.origin});
   run["plan_text"] = text;
 } catch (const Error& error) {
   fail(Exit::data, error.what());

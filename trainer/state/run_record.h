@@ -3,6 +3,7 @@
 #include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/base/words.h"
+#include "core/config/values.h"
 
 namespace bellows {
 
@@ -21,6 +22,9 @@ namespace bellows {
 // Files of other versions may lack values of env, rows and totals. Throws Error: exit 2 if no run
 // is in the folder, 3 if a file of it is damaged.
 Json read_run(const Path& folder);
+// Replaces the places of values that were read from that plan.yaml, "plan.yaml:12:3", by the
+// origins that its comments state.
+void restore_origins(Values& values, const std::string& plan_yaml);
 
 // ---- reading it
 

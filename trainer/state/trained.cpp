@@ -34,15 +34,13 @@ static Values other_data(const Plan& plan, const std::string& data) {
 }
 
 static std::unique_ptr<Session> model_of(const SafeTensors& saved, Plan plan, bool tests) {
-  std::optional<TrainingSetInfo> trained = trained_on(saved);
-  if (trained) {
-    trained->tests = tests;
-    plan.data.transforms = with_statistics(plan.data.transforms, trained->info);
-    // Packs nothing: the training files may be missing, and one evaluation does not pay for it. A
-    // copy with other classes is not used: the data set itself is read in the model's order.
-    plan.data.packed =
-        plan.data.packed && tests && has_cached_copy(plan.data.dataset, class_names(trained->info));
-  }
+  TrainingSetInfo trained = trained_on(saved);
+  trained.tests = tests;
+  plan.data.transforms = with_statistics(plan.data.transforms, trained.info);
+  // Packs nothing: the training files may be missing, and one evaluation does not pay for it. A
+  // copy with other classes is not used: the data set itself is read in the model's order.
+  plan.data.packed =
+      plan.data.packed && tests && has_cached_copy(plan.data.dataset, class_names(trained.info));
   auto session = std::make_unique<Session>(plan, trained);
   restore_model(*session, saved);
   return session;

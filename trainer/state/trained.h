@@ -10,8 +10,7 @@ class Session;
 
 // Both functions return a Session with the plan that the model was trained under, and print
 // warnings (such as a damaged checkpoint) on stderr. They do not open the training data, because
-// the checkpoint describes it; checkpoints of earlier versions lack that and need the data. They
-// throw Error.
+// the checkpoint describes it. They throw Error.
 
 // Applies `overrides` (key=value) to the plan. `data`: another data set, as in data=NAME, or a
 // folder for a data set of the run's type; "": the run's own. The statistics of normalize stay

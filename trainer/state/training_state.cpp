@@ -87,6 +87,10 @@ static Json position_json(const Position& p) {
           {"batch", p.batch},
           {"step", p.step},
           {"elapsed_s", p.elapsed_s},
+          {"load_s", p.load_s},
+          {"step_s", p.step_s},
+          {"eval_s", p.eval_s},
+          {"save_s", p.save_s},
           {"target_s", p.target_s},
           {"target_samples", p.target_samples},
           {"target_epochs", p.target_epochs},
@@ -160,7 +164,6 @@ Plan plan_of(const SafeTensors& saved) {
 }
 
 int64_t ranks_of(const SafeTensors& saved) {
-  if (!saved.metadata.contains(kRanks)) return 1;
   const auto ranks =
       read_entry(saved, kRanks, [](const Json& json) { return json.get<int64_t>(); });
   if (ranks < 1 || ranks > 1'000'000)
@@ -172,13 +175,9 @@ static Names names_in(const SafeTensors& saved, const char* key) {
   return read_entry(saved, key, [](const Json& list) { return Names(list); });
 }
 
-std::optional<Names> dropped_biases(const SafeTensors& saved) {
-  if (!saved.metadata.contains(kDroppedBiases)) return {};
-  return names_in(saved, kDroppedBiases);
-}
+Names dropped_biases(const SafeTensors& saved) { return names_in(saved, kDroppedBiases); }
 
-std::optional<TrainingSetInfo> trained_on(const SafeTensors& saved) {
-  if (!saved.metadata.contains(kDataset)) return {};
+TrainingSetInfo trained_on(const SafeTensors& saved) {
   const Names names = names_in(saved, kClassNames.c_str());
   return read_entry(saved, kDataset, [&](const Json& card) { return read_data_card(card, names); });
 }
@@ -198,14 +197,13 @@ static int64_t count_in(const Json& entry, const char* key) {
 static StepState step_state_of(const Json& j) {
   const Json& norm = j.at("grad_norm");
   const int64_t applied = count_in(j, "applied");
-  const int64_t index = j.contains("schedule_index") ? count_in(j, "schedule_index") : applied;
   return {.forwards = count_in(j, "forwards"),
           .applied = applied,
           .skipped = count_in(j, "skipped"),
-          .shift = index - applied,
+          .shift = count_in(j, "schedule_index") - applied,
           .loss_scale = j.at("loss_scale"),
           .inverse_scale = j.at("inverse_scale"),
-          .good_updates = j.value("good_updates", 0),
+          .good_updates = j.at("good_updates"),
           .grad_norm = norm.is_null() ? INFINITY : norm.get<float>()};
 }
 
@@ -220,9 +218,7 @@ static Best best_of(const Json& j) {
             .epoch = count_in(j, "epoch"),
             .value = j.at("value"),
             .evaluations_since = count_in(j, "evaluations_since")};
-  // Checkpoints of earlier versions have one best, of all evaluations.
-  const Json regular = j.value("regular", best.step >= 0 ? j.at("value") : Json(nullptr));
-  if (!regular.is_null()) best.regular = regular.get<double>();
+  if (!j.at("regular").is_null()) best.regular = j.at("regular").get<double>();
   return best;
 }
 
@@ -235,20 +231,22 @@ static RateState rate_state_of(const Json& j) {
   return state;
 }
 
-// Checkpoints of earlier versions lack the last entries.
 static Position position_of(const Json& j) {
-  Position at{.epoch = count_in(j, "epoch"),
-              .batch = count_in(j, "batch"),
-              .step = count_in(j, "step"),
-              .elapsed_s = j.at("elapsed_s"),
-              .target_s = j.at("target_s"),
-              .target_samples = count_in(j, "target_samples"),
-              .target_epochs = count_in(j, "target_epochs")};
-  at.evaluated = j.value("evaluated", at.batch == 0 ? at.step : -1);
-  if (j.contains("best")) at.best = best_of(j["best"]);
-  if (j.contains("window")) at.window = loss_sum_of(j["window"]);
-  if (j.contains("of_epoch")) at.of_epoch = loss_sum_of(j["of_epoch"]);
-  return at;
+  return {.epoch = count_in(j, "epoch"),
+          .batch = count_in(j, "batch"),
+          .step = count_in(j, "step"),
+          .elapsed_s = j.at("elapsed_s"),
+          .load_s = j.at("load_s"),
+          .step_s = j.at("step_s"),
+          .eval_s = j.at("eval_s"),
+          .save_s = j.at("save_s"),
+          .target_s = j.at("target_s"),
+          .target_samples = count_in(j, "target_samples"),
+          .target_epochs = count_in(j, "target_epochs"),
+          .evaluated = j.at("evaluated"),
+          .best = best_of(j.at("best")),
+          .window = loss_sum_of(j.at("window")),
+          .of_epoch = loss_sum_of(j.at("of_epoch"))};
 }
 
 // Refuses a batch that no epoch has: it would never be reached, and the run would not end. For a
@@ -268,7 +266,7 @@ static void check_position(const Position& at, const StepState& state, int64_t p
 // JSON stores them.
 static void check_classes(const Names& names, const SafeTensors& saved) {
   const auto here = Json::parse(to_line(Json(names))).get<Names>();
-  if (here.empty() || !saved.metadata.contains(kClassNames)) return;
+  if (here.empty()) return;
   const Names then = names_in(saved, kClassNames.c_str());
   const auto [learned, given] = std::ranges::mismatch(then, here);
   if (then.empty() || (learned == then.end() && given == here.end())) return;
@@ -307,8 +305,7 @@ Position restore(Session& session, const SafeTensors& saved, std::vector<std::st
   check_format(saved);
   auto position = read_entry(saved, "position", position_of);
   auto state = read_entry(saved, "step_state", step_state_of);
-  RateState rates;
-  if (saved.metadata.contains("rate_state")) rates = read_entry(saved, "rate_state", rate_state_of);
+  auto rates = read_entry(saved, "rate_state", rate_state_of);
   const std::string &now = session.data_fingerprint(), &then = entry(saved, "data");
   if (then != now && resume == Resume::branch)
     notes.push_back(cat("resume: changed training set: ", then, " -> ", now));

@@ -36,6 +36,7 @@ struct Position {
   int64_t epoch = 0, batch = 0;  // epoch: from 0; batch: updates made in it
   int64_t step = 0;              // updates already made
   double elapsed_s = 0;          // seconds, with evaluations and checkpoints
+  double load_s = 0, step_s = 0, eval_s = 0, save_s = 0;  // parts of it
   // Time in seconds at which the metric reached plan.target; negative: not yet.
   double target_s = -1;
   int64_t target_samples = 0, target_epochs = 0;
@@ -55,10 +56,10 @@ NamedTensors model_part(const NamedTensors& saved);
 Metadata state_metadata(const Session& session, const Position& position);
 inline const std::string kClassNames = "classes";  // a JSON list; empty if there are no names
 
-// Returns the description of the training set; nullopt for checkpoints of earlier versions.
-std::optional<TrainingSetInfo> trained_on(const SafeTensors& saved);
-// Returns the names of biases that drop_conv_bias removed; nullopt if the checkpoint lacks them.
-std::optional<Names> dropped_biases(const SafeTensors& saved);
+// Returns the description of the training set.
+TrainingSetInfo trained_on(const SafeTensors& saved);
+// Returns the names of biases that drop_conv_bias removed.
+Names dropped_biases(const SafeTensors& saved);
 
 // Mode of a resume: as the same run, or as a branch with its own folder, which may train on other
 // data.
@@ -74,8 +75,7 @@ void restore_model(Session& session, const SafeTensors& saved);
 
 // Returns the plan that a checkpoint was written under. Throws Error (exit 4) for other formats.
 Plan plan_of(const SafeTensors& saved);
-// Returns the number of ranks that trained it; 1 for checkpoints of earlier versions. Throws Error
-// (exit 4).
+// Returns the number of ranks that trained it. Throws Error (exit 4).
 int64_t ranks_of(const SafeTensors& saved);
 // Returns a CRC-32C of all parameters and buffers in order, as 8 hexadecimal digits.
 std::string model_hash(const Session& session);

@@ -73,22 +73,17 @@ static void add_normalization(const Json& transforms, int64_t channels, Metadata
   metadata["std"] = to_line(std);
 }
 
-// Keys are plain text, values JSON. Checkpoints of earlier versions provide only `classes`.
+// Keys are plain text, values JSON.
 static Metadata metadata_of(const SafeTensors& saved) {
   Metadata metadata{{"format", "pt"}};
-  const std::optional<TrainingSetInfo> trained = trained_on(saved);
-  if (!trained) {
-    const auto names = saved.metadata.find(kClassNames);
-    if (names != saved.metadata.end() && names->second != "[]") metadata.insert(*names);
-    return metadata;
-  }
-  const auto list = with_statistics(plan_of(saved).data.transforms, trained->info);
-  const Shape input = Transforms(list, trained->info, TransformMode::evaluation).shape();
+  const TrainingSetInfo trained = trained_on(saved);
+  const auto list = with_statistics(plan_of(saved).data.transforms, trained.info);
+  const Shape input = Transforms(list, trained.info, TransformMode::evaluation).shape();
   const Json transforms = to_json(list);
   metadata["input_size"] = to_line({input[0], input[1], input[2]});
   metadata["channels"] = std::to_string(input[0]);
   metadata["transforms"] = to_line(transforms);
-  metadata[kClassNames] = to_line(class_names(trained->info));
+  metadata[kClassNames] = to_line(class_names(trained.info));
   add_normalization(transforms, input[0], metadata);
   return metadata;
 }
@@ -121,13 +116,8 @@ static int run_export(CommandLine& line, const Arguments& args) {
   NamedTensors model = model_part(saved.content.tensors);
   check_finite(saved.path, model, plan_of(saved.content).ckpt, messages);
   for (const std::string& message : messages) say_error(message);
-  const std::optional<Names> dropped = dropped_biases(saved.content);
-  if (dropped)
-    restore_biases(model, *dropped);
-  else if (plan_of(saved.content).model.rewrites.on("drop_conv_bias"))
-    warn(
-        "the checkpoint is from an earlier version and does not list the biases that "
-        "drop_conv_bias removed; they are missing from the export, so load it with strict=False");
+  const Names dropped = dropped_biases(saved.content);
+  restore_biases(model, dropped);
   const size_t folds = fold_bn ? fold_norms(model, saved.path.string()) : 0;
   CHECK(!fold_bn || folds > 0, "export: --fold-bn: no batch norm follows a convolution in ", from);
   remove_temporaries(Path(to).has_parent_path() ? Path(to).parent_path() : ".");
@@ -136,9 +126,9 @@ static int run_export(CommandLine& line, const Arguments& args) {
   for (const NamedTensor& t : model) values += t.tensor.numel();
   say(cat("exported ", model.size(), " tensors, ", values, " values, to ", to,
           folds ? cat("; folded: ", count_of(int64_t(folds), "batch norm"))
-          : dropped && !dropped->empty()
-              ? cat("; ", dropped->size(), " biases that drop_conv_bias removed are zeros")
-              : ""));
+          : dropped.empty()
+              ? ""
+              : cat("; ", dropped.size(), " biases that drop_conv_bias removed are zeros")));
   return 0;
 }
 

@@ -8,7 +8,6 @@
 #include <optional>
 #include "core/config/hint.h"
 #include "dist/rendezvous/rendezvous.h"
-#include "trainer/launch/reserved_port.h"
 #include "trainer/launch/supervise.h"
 #include "trainer/verbs/verbs.h"
 

@@ -2,8 +2,10 @@
 #include "core/base/output.h"
 #include "core/base/words.h"
 #include "core/config/config.h"
+#include "core/config/yaml.h"
 #include "dist/rendezvous/rendezvous.h"
 #include "trainer/run/run.h"
+#include "trainer/state/run_record.h"
 #include "trainer/verbs/verbs.h"
 
 namespace bellows {
@@ -69,7 +71,10 @@ static int run_train(CommandLine& line, const Arguments& args) {
     given.overrides.push_back(std::exchange(given.resume, "latest"));
   CHECK(given.resume.empty() || !given.overwrite, "--resume and --overwrite exclude each other");
   const std::string file = config_of(given);
-  Config config = make_config(sources_of(file, given.overrides));
+  std::vector<Values> sources = sources_of(file, given.overrides);
+  if (given.config.empty() && !file.empty())  // a toggle that was not set by name still is not
+    restore_origins(sources.rbegin()[1], read_file(file, kYamlBytes, Exit::usage));
+  Config config = make_config(sources);
   if (file.empty()) config.notes.push_back(defaults_note(config.plan));
   if (given.print_config) {
     if (this_rank(config.plan.dist).rank == 0) say_part(print_config(config));

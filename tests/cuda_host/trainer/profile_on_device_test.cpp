@@ -13,9 +13,8 @@
 #include "tests/trainer/runs.h"
 #include "tests/trainer/trace_rules.h"
 #include "trainer/diagnose/diagnosis.h"
-#include "trainer/profile/chrome_trace.h"
+#include "trainer/profile/analysis.h"
 #include "trainer/profile/recorder.h"
-#include "trainer/profile/report.h"
 #include "trainer/profile/timeline.h"
 
 using namespace bellows;

@@ -1,6 +1,6 @@
-// The updates in which autotuning may try kernels. Before the window a heuristic chooses them;
-// after it the fastest known ones are used, so no later step is slowed by a search.
+// Windows of updates: those in which kernels are tuned, and those which are profiled.
 #pragma once
+#include <optional>
 #include "core/base/statistics.h"
 #include "core/base/trace.h"
 #include "core/device/kernel_options.h"
@@ -8,6 +8,8 @@
 
 namespace bellows {
 
+// The updates in which autotuning may try kernels. Before the window a heuristic chooses them;
+// after it the fastest known ones are used, so no later step is slowed by a search.
 class TuningWindow {
  public:
   TuningWindow(const TrainOptions& train, const KernelOptions& kernels);
@@ -34,5 +36,27 @@ class TuningWindow {
   trace::Counters begin_ = trace::counters(), taken_ = begin_;
   bool reported_ = false;
 };
+
+// Limits profiling to updates [from, to) of a run. Each update is a range named ProfilerStep#N,
+// which contains the ranges of phases, ops and modules.
+class ProfileWindow {
+ public:
+  explicit ProfileWindow(const ProfileOptions& options) : options_(options) {}
+  ~ProfileWindow();
+
+  // Call before and after update number `update`, counted from 0.
+  void begin(int64_t update);
+  void end(int64_t update);
+  bool ends_the_run(int64_t updates) const;  // true after the window, with profile.exit_after
+
+ private:
+  ProfileOptions options_;
+  bool marking_ = false;
+  std::string name_;  // names the open range
+  std::optional<trace::Range> step_;
+};
+
+// Returns the command that records the window, printed at start-up; "" without a window.
+std::string profiler_command(const ProfileOptions& options, const std::string& name);
 
 }  // namespace bellows
