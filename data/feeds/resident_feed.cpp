@@ -5,7 +5,7 @@
 #include "core/tensor/copy.h"
 #include "data/feeds/augment.h"
 #include "data/feeds/device_feed.h"
-#include "data/sets/dataset.h"
+#include "data/sets/damaged.h"
 
 namespace bellows {
 

@@ -4,7 +4,7 @@
 #include <atomic>
 #include "data/images/transform.h"
 #include "data/loader/batch.h"
-#include "data/sets/dataset.h"
+#include "data/sets/damaged.h"
 
 namespace bellows {
 

@@ -1,7 +1,7 @@
 // Packs a data set into shards (data/packed/shard.h).
 #pragma once
 #include "data/packed/shard.h"
-#include "data/sets/dataset.h"
+#include "data/sets/damaged.h"
 
 namespace bellows {
 

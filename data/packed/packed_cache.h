@@ -1,6 +1,6 @@
 // The packed cache: copies of data sets, packed into shards in the user's cache folder.
 #pragma once
-#include "data/sets/dataset.h"
+#include "data/sets/damaged.h"
 
 namespace bellows {
 

@@ -8,7 +8,7 @@
 #include "core/config/hint.h"
 #include "core/config/values.h"
 #include "data/packed/packed_cache.h"
-#include "data/sets/dataset.h"
+#include "data/sets/damaged.h"
 #include "trainer/log/system.h"
 #include "trainer/run/auto_batch.h"
 #include "trainer/run/consensus.h"
