@@ -67,59 +67,52 @@ void for_lines(int axis, const Tensor& y, const std::array<const Tensor*, N>& x,
   });
 }
 
+// The op of one line, and its dx from dy and y; both may write to their arguments.
+struct Softmax {
+  template <class T> static void value(Line<T>& y, std::array<Line<T>, 1>& x) {
+    y = x[0] - x[0].maxCoeff();
+    exp_in_place(y.data(), y.size());
+    y /= y.sum();
+  }
+  // dx = y * (dy - sum(dy * y))
+  template <class T> static void slope(Line<T>& dx, std::array<Line<T>, 2>& in) {
+    const auto& [dy, y] = in;
+    dx = y * (dy - (dy * y).sum());
+  }
+};
+struct LogSoftmax {
+  template <class T> static void value(Line<T>& y, std::array<Line<T>, 1>& x) {
+    y = x[0] - x[0].maxCoeff();
+    x[0] = y;
+    exp_in_place(x[0].data(), y.size());
+    y -= std::log(x[0].sum());
+  }
+  // dx = dy - exp(y) * sum(dy)
+  template <class T> static void slope(Line<T>& dx, std::array<Line<T>, 2>& in) {
+    auto& [dy, y] = in;
+    exp_in_place(y.data(), y.size());
+    dx = dy - y * dy.sum();
+  }
+};
+
+template <class F> Tensor forward_cpu(const Tensor& x, int axis) {
+  const Tensor dense = contiguous(x), y = empty(x.shape(), x);
+  visit_float(x.dtype(),
+              [&]<class T>(T) { for_lines<T, 1>(axis, y, {&dense}, F::template value<T>); });
+  return y;
+}
+template <class F> Tensor backward_cpu(const Tensor& dy, const Tensor& y, int axis) {
+  const Tensor dense = contiguous(dy), dx = empty(y.shape(), y);
+  visit_float(y.dtype(), [&]<class T>(T) {
+    for_lines<T, 2>(axis, dx, {&dense, &y}, F::template slope<T>);
+  });
+  return dx;
+}
+
+const bool cpu = kernels::softmax.on(Device::cpu, forward_cpu<Softmax>) &&
+                 kernels::softmax_backward.on(Device::cpu, backward_cpu<Softmax>) &&
+                 kernels::log_softmax.on(Device::cpu, forward_cpu<LogSoftmax>) &&
+                 kernels::log_softmax_backward.on(Device::cpu, backward_cpu<LogSoftmax>);
+
 }  // namespace
-
-static Tensor softmax_cpu(const Tensor& x, int axis) {
-  const Tensor dense = contiguous(x), y = empty(x.shape(), x);
-  visit_float(x.dtype(), [&]<class T>(T) {
-    for_lines<T, 1>(axis, y, {&dense}, [](Line<T>& out, const auto& in) {
-      out = in[0] - in[0].maxCoeff();
-      exp_in_place(out.data(), out.size());
-      out /= out.sum();
-    });
-  });
-  return y;
-}
-
-static Tensor log_softmax_cpu(const Tensor& x, int axis) {
-  const Tensor dense = contiguous(x), y = empty(x.shape(), x);
-  visit_float(x.dtype(), [&]<class T>(T) {
-    for_lines<T, 1>(axis, y, {&dense}, [](Line<T>& out, auto& in) {
-      out = in[0] - in[0].maxCoeff();
-      in[0] = out;
-      exp_in_place(in[0].data(), out.size());
-      out -= std::log(in[0].sum());
-    });
-  });
-  return y;
-}
-
-// dx = y * (dy - sum(dy * y))
-static Tensor softmax_backward_cpu(const Tensor& dy, const Tensor& y, int axis) {
-  const Tensor dense = contiguous(dy), dx = empty(y.shape(), y);
-  visit_float(y.dtype(), [&]<class T>(T) {
-    for_lines<T, 2>(axis, dx, {&dense, &y}, [](Line<T>& out, const auto& in) {
-      out = in[1] * (in[0] - (in[0] * in[1]).sum());
-    });
-  });
-  return dx;
-}
-
-// dx = dy - exp(y) * sum(dy)
-static Tensor log_softmax_backward_cpu(const Tensor& dy, const Tensor& y, int axis) {
-  const Tensor dense = contiguous(dy), dx = empty(y.shape(), y);
-  visit_float(y.dtype(), [&]<class T>(T) {
-    for_lines<T, 2>(axis, dx, {&dense, &y}, [](Line<T>& out, auto& in) {
-      exp_in_place(in[1].data(), out.size());
-      out = in[0] - in[1] * in[0].sum();
-    });
-  });
-  return dx;
-}
-
-static const bool cpu = kernels::softmax.on(Device::cpu, softmax_cpu) &&
-                        kernels::softmax_backward.on(Device::cpu, softmax_backward_cpu) &&
-                        kernels::log_softmax.on(Device::cpu, log_softmax_cpu) &&
-                        kernels::log_softmax_backward.on(Device::cpu, log_softmax_backward_cpu);
-
 }  // namespace bellows

@@ -17,8 +17,4 @@ struct Metric {
 };
 using MakeMetric = Metric();
 
-// Returns the number of samples whose label is among the k highest scores, an f32 scalar. A tie
-// counts against the model, and so does a NaN: a broken model must not look good.
-Tensor in_top_k(const Tensor& output, const Tensor& labels, int64_t k);
-
 }  // namespace bellows

@@ -28,17 +28,25 @@ static std::string implementation_of(const dnnl::primitive& primitive) {
   return name;
 }
 
-Plan::Plan(dnnl::primitive primitive,
-           std::initializer_list<std::pair<int, dnnl::memory::desc>> args)
+Plan::Plan(dnnl::primitive primitive)
     : primitive_(std::move(primitive)),
-      runs_(&trace::counter("onednn." + implementation_of(primitive_))) {
-  for (const auto& [which, desc] : args)
-    args_.emplace(which, dnnl::memory(desc, engine(), DNNL_MEMORY_NONE));
+      runs_(&trace::counter("onednn." + implementation_of(primitive_))) {}
+dnnl::memory::desc Plan::desc_of(int argument) const {
+  dnnl_memory_desc_t desc = nullptr;
+  dnnl_memory_desc_clone(&desc, dnnl_primitive_desc_query_md(primitive_.get_primitive_desc(),
+                                                             dnnl_query_exec_arg_md, argument));
+  return desc;
 }
 
 void Plan::run(Bindings bindings) {
-  for (const auto& [which, address] : bindings)
-    if (address) args_.at(int(which)).set_data_handle(const_cast<void*>(address));
+  for (const auto& [tensor, address] : bindings) {
+    if (!address) continue;
+    void* const at = const_cast<void*>(address);
+    if (const auto found = args_.find(int(tensor)); found != args_.end())
+      found->second.set_data_handle(at);
+    else
+      args_.emplace(int(tensor), dnnl::memory(desc_of(int(tensor)), engine(), at));
+  }
   trace::count<"kernel.vendor_calls">();
   runs_->add();
   rest_workers();
@@ -72,8 +80,7 @@ dnnl::memory::desc desc(const Shape& shape, dnnl::memory::format_tag tag, DType 
 
 static std::optional<Plan> reorder(const dnnl::memory::desc& from, const dnnl::memory::desc& to) {
   if (from == to) return {};
-  return Plan(dnnl::reorder({engine(), from, engine(), to}),
-              {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
+  return Plan(dnnl::reorder({engine(), from, engine(), to}));
 }
 
 Reorder::Reorder(const dnnl::memory::desc& from, const dnnl::memory::desc& to)

@@ -27,15 +27,17 @@ const dnnl::engine& engine();
 // A primitive with its arguments: created once, run with new addresses each time.
 class Plan {
  public:
-  Plan(dnnl::primitive primitive, std::initializer_list<std::pair<int, dnnl::memory::desc>> args);
+  explicit Plan(dnnl::primitive primitive);
   // Runs with these addresses of arguments (DNNL_ARG_*). Those that are not bound keep the address
   // of the run before. Counted in kernel.vendor_calls and in onednn.<implementation>.
   void run(Bindings bindings);
 
  private:
+  dnnl::memory::desc desc_of(int argument) const;
+
   dnnl::primitive primitive_;
   trace::Counter* runs_;  // "onednn.brgconv:avx512_core"
-  std::unordered_map<int, dnnl::memory> args_;
+  std::unordered_map<int, dnnl::memory> args_ = {};
 };
 
 // Returns the T that the slot keeps for this key, made from the key on its first use.

@@ -62,10 +62,7 @@ struct Forward {
       : x(key.image(key.x), p.src_desc()),
         y(p.dst_desc(), key.image(key.y())),
         weights(key.w_desc(), p.weights_desc()),
-        primitive(dnnl::convolution_forward(p), {{DNNL_ARG_SRC, p.src_desc()},
-                                                 {DNNL_ARG_WEIGHTS, p.weights_desc()},
-                                                 {DNNL_ARG_BIAS, p.bias_desc()},
-                                                 {DNNL_ARG_DST, p.dst_desc()}}) {}
+        primitive(dnnl::convolution_forward(p)) {}
   onednn::Reorder x, y;
   onednn::Reordered weights;
   onednn::Plan primitive;
@@ -80,9 +77,7 @@ struct BackwardX {
       : dy(key.image(key.y()), p.diff_dst_desc()),
         dx(p.diff_src_desc(), key.image(key.x)),
         weights(key.w_desc(), p.weights_desc()),
-        primitive(dnnl::convolution_backward_data(p), {{DNNL_ARG_DIFF_DST, p.diff_dst_desc()},
-                                                       {DNNL_ARG_WEIGHTS, p.weights_desc()},
-                                                       {DNNL_ARG_DIFF_SRC, p.diff_src_desc()}}) {}
+        primitive(dnnl::convolution_backward_data(p)) {}
   onednn::Reorder dy, dx;
   onednn::Reordered weights;
   onednn::Plan primitive;
@@ -96,14 +91,9 @@ struct BackwardW {
   BackwardW(const Key& key, const dnnl::convolution_backward_weights::primitive_desc& p)
       : x(key.image(key.x), p.src_desc()),
         dy(key.image(key.y()), p.diff_dst_desc()),
-        primitive(dnnl::convolution_backward_weights(p),
-                  {{DNNL_ARG_SRC, p.src_desc()},
-                   {DNNL_ARG_DIFF_DST, p.diff_dst_desc()},
-                   {DNNL_ARG_DIFF_WEIGHTS, p.diff_weights_desc()},
-                   {DNNL_ARG_DIFF_BIAS, p.diff_bias_desc()}}),
+        primitive(dnnl::convolution_backward_weights(p)),
         reorder(dnnl::reorder(
-                    {onednn::engine(), p.diff_weights_desc(), onednn::engine(), key.w_desc()}),
-                {{DNNL_ARG_FROM, p.diff_weights_desc()}, {DNNL_ARG_TO, key.w_desc()}}),
+            {onednn::engine(), p.diff_weights_desc(), onednn::engine(), key.w_desc()})),
         blocked({int64_t(p.diff_weights_desc().get_size())}, DType::u8) {}
   onednn::Reorder x, dy;
   onednn::Plan primitive, reorder;

@@ -82,13 +82,10 @@ View view_of(const Tensor& t, bool batch) {
   return {{matrix ? t.dim(0) : 1, rows, columns}, {matrix, row, column}, t.dtype()};
 }
 
-struct Product {
+struct Product : onednn::Plan {
   explicit Product(const Key& key)
-      : primitive(dnnl::matmul({onednn::engine(), key.a.desc(), key.b.desc(), key.y.desc(),
-                                attributes(key.into)}),
-                  {{DNNL_ARG_SRC, key.a.desc()},
-                   {DNNL_ARG_WEIGHTS, key.b.desc()},
-                   {DNNL_ARG_DST, key.y.desc()}}) {}
+      : Plan(dnnl::matmul({onednn::engine(), key.a.desc(), key.b.desc(), key.y.desc(),
+                           attributes(key.into)})) {}
   static dnnl::primitive_attr attributes(Into into) {
     dnnl::primitive_attr attributes;
     dnnl::post_ops after;
@@ -96,14 +93,13 @@ struct Product {
     attributes.set_post_ops(after);
     return attributes;
   }
-  onednn::Plan primitive;
 };
 }  // namespace
 
 static void product(const Tensor& y, const Tensor& a, const Tensor& b, Into into, Slot& slot) {
   const bool batch = y.dim(0) > 1;
   const Key key{view_of(y, batch), view_of(a, batch), view_of(b, batch), into};
-  onednn::plan_for<Product>(slot, key).primitive.run(
+  onednn::plan_for<Product>(slot, key).run(
       {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, y}});
 }
 

@@ -38,19 +38,6 @@ TEST(SeedTable, HasItsFourRowsAndSpeedUps) {
                                 "[16, 36, 1504] [1504, 9999] 1.406 1.388 1.01x"));
 }
 
-TEST(AlignmentTable, HasEveryCell) {
-  std::vector<std::string> cells;
-  for (const Alignment& row : kAlignments)
-    for (const int cublas : {100000, 110000})
-      cells.push_back(cat(row.type, ": ", alignment_rule(row, cublas)));
-  EXPECT_THAT(
-      cells, ElementsAre(
-                 "INT8: multiples of 16", "INT8: always; best with multiples of 16, on A100 of 128",
-                 "FP16: multiples of 8", "FP16: always; best with multiples of 8, on A100 of 64",
-                 "TF32: not available", "TF32: always; best with multiples of 4, on A100 of 32",
-                 "FP64: not available", "FP64: always; best with multiples of 2, on A100 of 16"));
-}
-
 // ---- timing
 
 TEST(Timing, InterleavesCallsInAlternatingOrder) {

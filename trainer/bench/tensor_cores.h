@@ -4,27 +4,19 @@
 // table.
 #pragma once
 #include <array>
-#include "core/base/check.h"
 
 namespace bellows {
 
 struct Alignment {
   const char* type;
-  int before;        // cuBLAS < 11.0 or cuDNN < 7.6.3: required multiple, in elements; 0: never
-  int best;          // newer versions: always on Tensor Cores, fastest with this multiple
-  int best_on_a100;  // the same on an A100
+  const char* before;  // cuBLAS < 11.0 or cuDNN < 7.6.3, which require a multiple, in elements
+  const char* since;
 };
-inline constexpr std::array kAlignments = {Alignment{"INT8", 16, 16, 128},
-                                           Alignment{"FP16", 8, 8, 64}, Alignment{"TF32", 0, 4, 32},
-                                           Alignment{"FP64", 0, 2, 16}};
-
-// One cell of the table as text. `cublas` is the library's version number: 110000 for 11.0.
-inline std::string alignment_rule(const Alignment& row, int cublas) {
-  constexpr int kAnyAlignment = 110000;  // cuBLAS 11.0, the first without a requirement
-  if (cublas < kAnyAlignment)
-    return row.before ? cat("multiples of ", row.before) : std::string("not available");
-  return cat("always; best with multiples of ", row.best, ", on A100 of ", row.best_on_a100);
-}
+inline constexpr Alignment kAlignments[] = {
+    {"INT8", "multiples of 16", "always; best with multiples of 16, on A100 of 128"},
+    {"FP16", "multiples of 8", "always; best with multiples of 8, on A100 of 64"},
+    {"TF32", "not available", "always; best with multiples of 4, on A100 of 32"},
+    {"FP64", "not available", "always; best with multiples of 2, on A100 of 16"}};
 
 // Measurements of statement S1:62 of docs/seeds.md: [16, M, K] x [K, N] on a V100, with CUDA 10.1
 // and cuDNN 7.6.5.
