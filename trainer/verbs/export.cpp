@@ -110,7 +110,7 @@ static int run_export(CommandLine& line, const Arguments& args) {
   std::error_code unknown;
   CHECK(!std::filesystem::equivalent(saved.path, to, unknown), to,
         " is the checkpoint itself, which holds more than an export; name another file");
-  const Path folder = std::filesystem::absolute(to).parent_path();
+  const Path folder = std::filesystem::absolute(to, unknown).parent_path();
   CHECK(step_in(to) < 0 || folder.filename() != "checkpoints", to,
         " would be a checkpoint of that run for --resume; choose another name");
   NamedTensors model = model_part(saved.content.tensors);
