@@ -96,16 +96,16 @@ TEST_F(Ranges, AForgedPositionIsRefused) {
 
 TEST_F(Ranges, ABadPlanInACheckpointIsTheCheckpointsFault) {
   ASSERT_EQ(run(tiny({})).code, 0);
-  const SafeTensors saved =
-      read_safetensors(folder_ / "runs/run/checkpoints/step_00000008.safetensors");
+  const std::string folder = "runs/run/checkpoints/", forged = folder + "forged.safetensors";
+  const SafeTensors saved = read_safetensors(folder_ / (folder + "step_00000008.safetensors"));
   for (const auto& [key, value] : std::map<std::string, std::string>{
            {"model.name", "none"}, {"seed", "-1"}, {"nonsense", "1"}, {"name", "../out"}}) {
     Metadata metadata = saved.metadata;
     Json plan = Json::parse(metadata.at("plan"));
     plan[key] = value;
     metadata["plan"] = to_line(plan);
-    write_safetensors(folder_ / "forged.safetensors", saved.tensors, metadata);
-    expect_refusal({"eval", "forged.safetensors"}, 4, "the checkpoint's plan: ");
-    expect_refusal(tiny({"--resume", "forged.safetensors"}), 4, "the checkpoint's plan: ");
+    write_safetensors(folder_ / forged, saved.tensors, metadata);
+    expect_refusal({"eval", forged}, 4, "the checkpoint's plan: ");
+    expect_refusal(tiny({"--resume", forged}), 4, "the checkpoint's plan: ");
   }
 }
