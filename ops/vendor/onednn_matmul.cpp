@@ -84,8 +84,8 @@ View view_of(const Tensor& t, bool batch) {
 
 struct Product : onednn::Plan {
   explicit Product(const Key& key)
-      : Plan(dnnl::matmul({onednn::engine(), key.a.desc(), key.b.desc(), key.y.desc(),
-                           attributes(key.into)})) {}
+      : Plan(dnnl::matmul(
+            {onednn::engine(), key.a.desc(), key.b.desc(), key.y.desc(), attributes(key.into)})) {}
   static dnnl::primitive_attr attributes(Into into) {
     dnnl::primitive_attr attributes;
     dnnl::post_ops after;
