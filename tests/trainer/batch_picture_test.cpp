@@ -1,9 +1,9 @@
 // Pictures of batches: their pixels, and the files that a run writes.
-#include "trainer/log/log.h"
 #include <gmock/gmock.h>
 #include "core/tensor/copy.h"
 #include "data/images/image_file.h"
 #include "tests/trainer/program.h"
+#include "trainer/log/log.h"
 
 using namespace bellows;
 using testing::ElementsAre;
