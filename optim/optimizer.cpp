@@ -11,7 +11,7 @@
 namespace bellows {
 
 void visit(Visitor& v, GroupOptions& o) {
-  v("parameters", o.parameters, "their names, * for any characters");
+  v("parameters", o.parameters, "their names, as a shell pattern: *.bias");
   v.choice("name", o.rule, "their update rule");
   v("epochs", o.epochs, "until they are frozen; 0: the whole run", {.min = 0});
 }

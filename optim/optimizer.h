@@ -8,7 +8,7 @@ namespace bellows {
 
 // Parameters that have an update rule of their own.
 struct GroupOptions {
-  std::string parameters;  // their names, * for any characters: "*.bias"
+  std::string parameters;  // their names, as a shell pattern: "*.bias"
   Choice<UpdateRule()> rule{"sgd"};
   double epochs = 0;  // length of its schedule; its rate is 0 afterwards. 0: the whole run
 };

@@ -164,8 +164,8 @@ static void read_preset(Config& config, const Values& source, const std::string&
 }
 
 static void read_toggle(Config& config, const std::string& name, const Value& value) {
-  CHECK(name != "0", value.origin, ": toggles: a list; write a map, such as  toggles: {",
-        value.text, ": on}");
+  CHECK(name[0] != '0', value.origin,
+        ": toggles: a list; write a map, such as  toggles: {amp: on}");
   const Toggle& toggle = known_toggle(name, value.origin);
   CHECK(toggle.name == name, value.origin, ": unknown toggle '", name, "', it is called '",
         toggle.name, "' here");

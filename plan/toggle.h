@@ -52,22 +52,6 @@ struct Toggle {
   const std::string& off() const { return values.front(); }
 };
 
-// For proofs: a model with the module sequences of the batch_norm and shortcut fusions. Small and
-// shallow, so that rounding errors do not grow during training.
-inline constexpr const char* kResidualNet = R"(
-optimizer.lr: 0.01
-train.epochs: 3
-model:
-  name: layers
-  layers:
-    - {name: conv2d, out: 4, stride: 3}
-    - batch_norm
-    - relu
-    - {name: residual, layers: [{name: conv2d, out: 4, padding: 1}, batch_norm]}
-    - flatten
-    - {name: linear, out: 10}
-)";
-
 // Sets `file` and `key_point` from the path of a source file.
 void place(Toggle& toggle, const std::string& path);
 
@@ -121,5 +105,21 @@ std::string suggested(const Toggle& toggle);
 // Returns the effective configuration as YAML, each value with its origin. The text can be loaded
 // again.
 std::string print_config(const Config& config);
+
+// For proofs: a model with the module sequences of the batch_norm and shortcut fusions. Small and
+// shallow, so that rounding errors do not grow during training.
+inline constexpr const char* kResidualNet = R"(
+optimizer.lr: 0.01
+train.epochs: 3
+model:
+  name: layers
+  layers:
+    - {name: conv2d, out: 4, stride: 3}
+    - batch_norm
+    - relu
+    - {name: residual, layers: [{name: conv2d, out: 4, padding: 1}, batch_norm]}
+    - flatten
+    - {name: linear, out: 10}
+)";
 
 }  // namespace bellows

@@ -1,4 +1,5 @@
-// Scoped: gives a variable another value until the end of a scope.
+// Scoped: gives a variable another value until the end of a scope. It ends on the thread on which
+// it began, because most such variables are thread_local.
 #pragma once
 #include <type_traits>
 #include <utility>

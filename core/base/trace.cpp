@@ -16,7 +16,7 @@ struct Collected {
 };
 }  // namespace
 
-// Never destroyed: threads may still count, and tensors of static objects end, after main().
+// Never destroyed: after main(), threads may still count, and static objects release their tensors.
 static Collected& collected() {
   static Collected& all = *new Collected;
   return all;

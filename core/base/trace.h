@@ -1,4 +1,5 @@
-// Counters that prove a code path ran ("footprints"), and named ranges of time.
+// Counters that prove a code path ran ("footprints"), named ranges of time, and a log of
+// allocations.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -82,8 +83,8 @@ void mark(bool on);
 
 int64_t now_ns();  // monotonic
 
-// A log of the blocks that tensors take and return, for profiles of memory. Off, it costs one
-// atomic load for each of them. All functions are thread-safe.
+// A log of the blocks that tensors take and return, for profiles of memory. While it is off, each
+// block costs one atomic load. All functions are thread-safe.
 struct Allocation {
   const void* block;
   int64_t bytes;           // negative: the block was released
@@ -91,7 +92,7 @@ struct Allocation {
   int64_t at_ns;           // by now_ns()
   int device = 0;          // as a Device
 };
-inline constinit std::atomic<bool> allocations_logged{false};
+inline constinit std::atomic<bool> allocations_logged{false};  // true: the log is on
 std::vector<Allocation> take_allocations();  // those since the last call, in order
 // Notes that a block was allocated, or with negative `bytes` released. For the allocator.
 void note_allocation(const void* block, int64_t bytes, int device) noexcept;

@@ -22,7 +22,7 @@ inline std::string joined(const Names& names, std::string_view none = "") {
   return all;
 }
 
-// Returns a word of a command in single quotes if a shell would change or split it, else unchanged.
+// Returns `word` of a command in single quotes if a shell would change or split it, else unchanged.
 inline std::string quoted(const std::string& word) {
   const bool plain = word.find_first_of(" *?#$&;'\"[]{}<>()|\\`~!") == std::string::npos;
   if (plain && !word.empty()) return word;

@@ -71,8 +71,8 @@ Values values_of(const Listing& listing);
 struct Difference {
   std::string key, a, b;
 };
-// Returns the differences in the order of the keys. `missing` stands for a key that is in one
-// alone.
+// Returns the differences in the order of the keys. `missing` is the text of a key that only one of
+// them has.
 std::vector<Difference> differences(const Values& a, const Values& b, const std::string& missing);
 
 // Returns nested YAML in the order of the lines, each value followed by its origin. Loading it

@@ -48,8 +48,8 @@ std::vector<int> placement(std::vector<Core> cores, Pinning pinning);
 
 // Returns the first line of a file, or "" if there is none.
 std::string first_line(const std::filesystem::path& path);
-// Returns what follows `name` in the first line of a file of /proc that starts with it: "99 kB" for
-// MemTotal in /proc/meminfo; or "".
+// Returns the value in the first line "name: value" or "name value" of a file of /proc: "99 kB" for
+// MemTotal in /proc/meminfo. "" if there is none.
 std::string value_in(const std::filesystem::path& path, const std::string& name);
 inline std::string cpu_info(const std::string& name) { return value_in("/proc/cpuinfo", name); }
 inline std::string cpu_model() { return cpu_info("model name"); }  // "Intel(R) Xeon(R) ..."

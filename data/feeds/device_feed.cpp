@@ -50,8 +50,10 @@ std::unique_ptr<Feed> make_feed(Device device, Loader& loader, std::vector<std::
     if (!std::ranges::count(notes, note)) notes.push_back(note);  // once for both splits
   }
   std::unique_ptr<Feed> feed;
-  if (device != Device::cpu && options.non_blocking) feed = async_feed(device, loader);
-  if (device != Device::cpu && !feed) feed = std::make_unique<BlockingFeed>(device, loader);
+  if (device != Device::cpu && options.non_blocking)
+    feed = async_feed(device, loader);
+  else if (device != Device::cpu)
+    feed = std::make_unique<BlockingFeed>(device, loader);
   return options.device_augment ? augmenting_feed(device, loader, std::move(feed), input)
                                 : std::move(feed);
 }

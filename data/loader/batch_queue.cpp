@@ -12,7 +12,7 @@ namespace {
 // Calls wait(slice), which waits that long, until it returns true, `timeout` has passed or the wait
 // is interrupted. The clock goes on while the whole process is stopped; that costs one slice,
 // however long it is.
-bool within(Seconds timeout, const std::function<bool()>& interrupted, const auto& wait) {
+bool within(Seconds timeout, const Interrupted& interrupted, const auto& wait) {
   constexpr Seconds kSlice(0.1);
   for (Seconds left = timeout; left.count() > 0; left -= kSlice) {
     if (wait(std::min(left, kSlice))) return true;
@@ -36,7 +36,7 @@ class LockedQueue : public BatchQueue {
     changed_.notify_all();
     return true;
   }
-  bool pop(BatchResult& made, Seconds timeout) override {
+  bool pop(BatchResult& made, Seconds timeout, const Interrupted& interrupted) override {
     std::unique_lock lock(mutex_);
     depth_->remove();
     std::optional<BatchResult>& next = slot(asked_++);
@@ -84,7 +84,7 @@ class Ring {
   }
   // Consumer only. Makes room first, so that a ring of capacity 0 can pass an item on. False if
   // nothing arrived; must not be called again after that.
-  bool pop(BatchResult& item, Seconds timeout, const std::function<bool()>& interrupted) {
+  bool pop(BatchResult& item, Seconds timeout, const Interrupted& interrupted) {
     depth_.remove();
     room_.release();
     const auto wait = [&](Seconds slice) { return ready_.try_acquire_for(slice); };
@@ -115,7 +115,7 @@ class RingQueue : public BatchQueue {
     for (int64_t w = 0; w < workers; ++w) rings_.emplace_back(prefetch, *depth_);
   }
   bool push(int64_t turn, BatchResult&& made) override { return ring(turn).push(std::move(made)); }
-  bool pop(BatchResult& made, Seconds timeout) override {
+  bool pop(BatchResult& made, Seconds timeout, const Interrupted& interrupted) override {
     trace::count<"data.ring_pops">();
     return ring(turn_++).pop(made, timeout, interrupted);
   }

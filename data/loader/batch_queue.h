@@ -2,6 +2,7 @@
 #pragma once
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include "core/base/trace.h"
 #include "data/loader/batch.h"
@@ -31,17 +32,17 @@ class Depth {
 };
 
 enum class QueueKind { locked, rings };
+using Interrupted = std::function<bool()>;
 
 // A turn is the number of a batch, from 0; worker w of W makes turns w, w + W, w + 2 W, ...
 class BatchQueue {
  public:
   virtual ~BatchQueue() = default;
   virtual bool push(int64_t turn, BatchResult&& made) = 0;  // waits for room; false once closed
-  // Takes the batch of the next turn. False if it did not arrive within `timeout`, or before
-  // interrupted() returned true, which is called every 0.1 s; the caller must close the queue then.
-  virtual bool pop(BatchResult& made, Seconds timeout) = 0;
-  std::function<bool()> interrupted = {};  // empty: never
-  virtual void close() = 0;                // threads that wait in push() return
+  // Takes the batch of the next turn. False if it did not arrive within `timeout`, or once
+  // interrupted() (empty: never) is true; the caller must close the queue then. Asks every 0.1 s.
+  virtual bool pop(BatchResult& made, Seconds timeout, const Interrupted& interrupted) = 0;
+  virtual void close() = 0;  // threads that wait in push() return
 };
 
 // Makes a queue in which up to `prefetch` batches per worker may wait. `depth` counts them until

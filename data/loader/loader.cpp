@@ -68,7 +68,6 @@ void Loader::start(int64_t epoch, int64_t first_batch) {
   const WorkerOptions& o = options_.workers;
   if (workers_now_ == 0) return;
   epoch_->queue = make_queue(o.queue, workers_now_, o.prefetch_factor, depth_);
-  epoch_->queue->interrupted = interrupted;
   start_workers();
   for (const auto& worker : workers_) worker->run(epoch_);
 }
@@ -104,7 +103,7 @@ void Loader::end_epoch(Seconds patience) {
 
 BatchResult Loader::take() {
   BatchResult made;
-  if (epoch_->queue->pop(made, timeout())) return made;
+  if (epoch_->queue->pop(made, timeout(), interrupted)) return made;
   const Worker& worker = *workers_[(next_ - epoch_->first) % workers_.size()];
   const std::string where = worker.at_work_on();
   end_epoch(Seconds(0));

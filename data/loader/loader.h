@@ -45,9 +45,9 @@ class Loader : public Feed {
   // kAutoWorkers, once: after kObserved batches, the epoch goes on with ceil(L / C) workers, if
   // one worker takes L for a batch and the caller C between two calls (median).
   bool next(Batch& batch) override;
-  // Set it before start(). Once it returns true, next() does not wait for a worker: it ends the
-  // epoch and returns false.
-  std::function<bool()> interrupted = {};
+  // Once it returns true, next() does not wait for a worker: it ends the epoch, returns false and
+  // leaves threads that are at work to end by themselves.
+  Interrupted interrupted = {};
 
  private:
   void start_workers();

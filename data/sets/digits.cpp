@@ -174,8 +174,7 @@ uint8_t draw_sample(Draw& draw, uint8_t* pixels) {
   draw_digit(canvas, draw, digit);
   draw_clutter(canvas, draw);
   const float ink = draw.between(.6f, 1), noise = draw.between(0, .25f) / 255;
-  expose(
-      draw, canvas.size(), noise, [&](size_t i) { return canvas[i] * ink; }, pixels);
+  expose(draw, canvas.size(), pixels, noise, [&](size_t i) { return canvas[i] * ink; });
   return digit;
 }
 

@@ -35,10 +35,10 @@ class Draw {
   uint64_t drawn_ = 0;
 };
 
-// Converts n values in [0, 1] to bytes and adds noise: for each a random byte, scaled to [-127.5,
-// 127.5] times `noise`. n is a multiple of 16.
+// Writes n bytes, a multiple of 16: light(i) in [0, 1] with noise, which is a random byte scaled to
+// [-127.5, 127.5] times `noise`.
 template <class Light>
-void expose(Draw& draw, size_t n, float noise, const Light& light, uint8_t* bytes) {
+void expose(Draw& draw, size_t n, uint8_t* bytes, float noise, const Light& light) {
   for (size_t i = 0; i < n; i += 16) {
     const auto random = std::bit_cast<std::array<uint8_t, 16>>(draw.block());
     for (size_t j = i; j < i + 16; ++j) {

@@ -148,8 +148,7 @@ uint8_t draw_shape(Draw& draw, uint8_t* pixels) {
   paint_specks(canvas, draw);
   const float noise = draw.between(.02f, .15f) / 255;
   const size_t plane = canvas.size();
-  expose(
-      draw, 3 * plane, noise, [&](size_t i) { return canvas[i % plane][i / plane]; }, pixels);
+  expose(draw, 3 * plane, pixels, noise, [&](size_t i) { return canvas[i % plane][i / plane]; });
   return shape;
 }
 

@@ -22,9 +22,8 @@ void check_alone(const std::string& verb, const DistOptions& options) {
 std::string why_unknown(const std::string& host) {
   addrinfo* found = nullptr;
   const int error = getaddrinfo(host.c_str(), nullptr, nullptr, &found);
-  if (error) return error == EAI_AGAIN ? "" : gai_strerror(error);
-  freeaddrinfo(found);
-  return "";
+  if (!error) freeaddrinfo(found);
+  return error ? gai_strerror(error) : "";
 }
 
 namespace {

@@ -30,8 +30,7 @@ const Ranks& this_rank(const DistOptions& options);
 // Throws Error, exit 2, if a launcher started several ranks, which `verb` does not support.
 void check_alone(const std::string& verb, const DistOptions& options);
 
-// Returns why `host` has no address, such as "Name or service not known"; "" if it has one, or if
-// asking later may find it.
+// Returns why `host` has no address, such as "Name or service not known"; "" if it has one.
 std::string why_unknown(const std::string& host);
 
 // Rank 0 serves the store, and all ranks connect to it. Returns once all have arrived; null in a

@@ -172,8 +172,9 @@ TEST(Presets, ATogglesOwnLineWinsOverThePresetOfItsSource) {
   EXPECT_EQ(config.toggles.at("set_to_none").origin, "toggles: none");
   EXPECT_EQ(config_refusal({{"toggles", "some"}}),
             "test: toggles: 'some' is not default, all or none, nor a map of toggles");
-  EXPECT_EQ(config_refusal({{"toggles.0", "amp"}, {"toggles.1", "ddp"}}),
-            "test: toggles: a list; write a map, such as  toggles: {amp: on}");
+  for (const char* item : {"toggles.0", "toggles.0.amp"})
+    EXPECT_EQ(config_refusal({{item, "on"}}),
+              "test: toggles: a list; write a map, such as  toggles: {amp: on}");
 }
 
 TEST(Presets, ALaterSourceWins) {

@@ -115,10 +115,11 @@ class Loop {
       s.feed->catch_up();
       meter_.lap(Phase::step);
       const trace::Range range("input");
-      return s.feed->next(batch);
+      const bool more = s.feed->next(batch);
+      meter_.lap(Phase::load);
+      return more;
     };
     for (Batch data; !done() && next(data);) {  // already on the device
-      meter_.lap(Phase::load);
       log_.batch(data.x, at_.step + 1);
       meter_.lap(Phase::other);
       if (epoch_end_s_) epoch_gap_s_ = training_s() - *std::exchange(epoch_end_s_, {});

@@ -54,9 +54,11 @@ static std::string variable(const char* name, const std::string& otherwise) {
 static void check_nodes(const CommandLine& line, const LaunchLine& given) {
   CHECK(given.node_rank < given.nodes, "launch: --node-rank ", given.node_rank, " of ", given.nodes,
         " machines; count from 0");
-  const std::string unknown = why_unknown(given.host);
-  CHECK(unknown.empty(), "launch: --host ", on_one_line(given.host), ": ", unknown,
-        "; give the name or the address of machine 0");
+  if (const std::string why = why_unknown(given.host); !why.empty()) {
+    const std::string problem = cat("launch: --host ", on_one_line(given.host), ": ", why);
+    CHECK(given.nodes > 1, problem, "; give the name or the address of machine 0");
+    warn(problem + "; the ranks ask again until dist.timeout_s");  // its name may come later
+  }
   if (given.nodes == 1) return;
   for (const char* name : {"--node-rank", "--host", "--port"})
     CHECK(line.given(name), "launch: --nodes needs ", name, "; add it, see  trainer launch --help");
