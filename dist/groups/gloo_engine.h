@@ -42,239 +42,30 @@ struct GlooOperation {
 class GlooEngine {
  public:
   // `share`: exchange values through memory if all ranks can.
-  GlooEngine(const GroupContext& group, bool share)
-      : ranks_(group.ranks),
-        timeout_s_(group.options.timeout_s),
-        timeout_(timeout_of(timeout_s_)),
-        check_(group.options.check_collectives),
-        share_(share),
-        store_(group.store),
-        // Equal on all ranks, because they make the same groups in the same order.
-        prefix_(cat("gloo/", store_->add(cat("gloo/groups/", ranks_.rank), 1), "/")),
-        postmortem_(store_, ranks_, prefix_ + "end/"),
-        recorder_(group.options.flight_recorder) {}
+  GlooEngine(const GroupContext& group, bool share);
+
+  void run_all();  // the first thread
+  void watch();    // the second thread
 
   // Returns the sequence number. Throws Error, exit 7, if the group is dead.
-  int64_t start(GlooOperation operation) {
-    const std::lock_guard lock(mutex_);
-    if (!failure_.empty()) fail(Exit::distributed, failure_);
-    const int64_t sequence = operation.collective.sequence = recorder_.start(operation.collective);
-    if (queue_.empty()) due_ = Clock::now() + timeout_;
-    SharedMemory::Message& message = operation.message;
-    if (!shared_) message.bytes = 0;
-    if (message.bytes) shared_->number(message);
-    // Small messages are all there at once. Waking the thread for them would take longer.
-    if (!caller_may_run(operation) || !shared_->put(message)) {
-      wanted_ = sequence;
-      has_work_.notify_one();
-    }
-    queue_.push_back(std::move(operation));
-    changed_.notify_all();
-    return sequence;
-  }
-
+  int64_t start(GlooOperation operation);
   // Blocks until the operation with that number has ended: for up to dist.timeout_s after it began,
   // and two more seconds to find the cause of a failure. Throws Error, exit 7, if it failed.
-  void wait(int64_t sequence) {
-    std::unique_lock lock(mutex_);
-    bool closed = false;
-    while (done_ < sequence && failure_.empty()) {
-      const auto limit = due_ + (closed ? kSearch : kLate);
-      if (!running_ && caller_may_run(queue_.front())) {
-        run_first(lock);
-      } else if (Clock::now() < limit) {
-        changed_.wait_until(lock, limit);
-      } else if (!closed) {
-        closed = true;
-        close();
-      } else {
-        failure_ =
-            cat("gloo: ", place_of(queue_.front().collective), ": not done within ", timeout_s_,
-                " s, and the store of rank 0 does not answer; is rank 0 stopped, "
-                "or its machine down?");
-        wake();
-      }
-    }
-    if (done_ < sequence) fail(Exit::distributed, failure_);
-  }
-
-  void abort(const std::string& cause) {
-    std::unique_lock lock(mutex_);
-    if (!failure_.empty() || !mesh_) return;
-    cause_ = cause;
-    failure_ = "gloo: " + cause;
-    wake();
-    mesh_->stop_watching();
-    changed_.wait_for(lock, kGrace, [this] { return watched_; });
-  }
-
+  void wait(int64_t sequence);
+  void abort(const std::string& cause);
   // Ends both threads. Returns false if one is stuck.
-  bool stop() {
-    std::unique_lock lock(mutex_);
-    stopping_ = true;
-    wake();
-    if (mesh_) {
-      if (done_ < wanted_) close();
-      mesh_->stop_watching();
-    }
-    return changed_.wait_for(lock, kGrace, [this] { return ran_ && watched_; });
-  }
-
+  bool stop();
   std::string report() const { return recorder_.report(); }
-  bool shares_memory() {
-    const std::lock_guard lock(mutex_);
-    return shared_ != nullptr;
-  }
-
-  // The first thread: runs the operations.
-  void run_all() {
-    begin_thread("gloo");
-    std::unique_ptr<GlooMesh> mesh;
-    std::unique_ptr<SharedMemory> shared;
-    try {
-      mesh = std::make_unique<GlooMesh>(ranks_, *store_, prefix_ + "mesh/", timeout_);
-      shared = SharedMemory::join(ranks_, *store_, prefix_ + "memory/", timeout_, share_);
-    } catch (const std::exception& error) {
-      set_failure(error.what());
-    }
-    std::unique_lock lock(mutex_);
-    mesh_ = std::move(mesh);
-    shared_ = std::move(shared);
-    changed_.notify_all();
-    do {
-      has_work_.wait(lock, [this] {
-        return stopping_ || !failure_.empty() || (done_ < wanted_ && !running_);
-      });
-    } while (!stopping_ && failure_.empty() && run_first(lock));
-    ran_ = true;
-    changed_.notify_all();
-  }
-
-  // The second thread: watches the connections.
-  void watch() {
-    begin_thread("gloo watch");
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return mesh_ || stopping_ || !failure_.empty(); });
-    if (mesh_) {
-      lock.unlock();
-      const bool broken = mesh_->watch();
-      lock.lock();
-      if (!cause_.empty()) {
-        lock.unlock();
-        postmortem_.leave(cause_);
-        close();
-        lock.lock();
-      } else if (broken) {
-        lock.unlock();
-        postmortem_.report(recorder_.started(), false);
-        lock.lock();
-        const auto over = [this] { return stopping_ || !failure_.empty(); };
-        while (!over()) {
-          changed_.wait(lock, [&] { return !queue_.empty() || over(); });
-          // Runs all that is queued. What is still there after kGrace needs a rank that has left.
-          wanted_ = recorder_.started();
-          has_work_.notify_one();
-          changed_.wait_for(lock, kGrace, [&] { return queue_.empty() || over(); });
-          if (queue_.empty() || over()) continue;
-          const Collective first = queue_.front().collective;
-          lock.unlock();
-          diagnose(first, false, "closed by peer");
-          lock.lock();
-        }
-      }
-    }
-    watched_ = true;
-    changed_.notify_all();
-  }
+  bool shares_memory();
 
  private:
-  // Time for which a collective may continue after a connection broke, because a rank that has done
-  // its part of the last collective may leave.
-  static constexpr Timeout kGrace{300};
-  // Times after an operation's timeout: kLate until its connections are closed, kSearch until the
-  // search for the cause must have ended.
-  static constexpr Timeout kLate{100}, kSearch{1400};
-
-  // Not over TCP, because Gloo limits each wait for a peer, not their sum, so wait() has to look
-  // on.
-  bool caller_may_run(const GlooOperation& operation) const {
-    return operation.message.bytes && !operation.copies && !check_;
-  }
-
-  // Ends the operation in progress, here and on the other ranks, if there is a mesh.
-  void close() {
-    if (shared_) shared_->close();
-    if (mesh_) mesh_->close();
-  }
-
-  void wake() {
-    changed_.notify_all();
-    has_work_.notify_one();
-  }
-
-  // Runs the first operation of the queue. Returns false, with failure_ set, if it failed.
-  bool run_first(std::unique_lock<std::mutex>& lock) {
-    const GlooOperation& operation = queue_.front();
-    running_ = true;
-    due_ = Clock::now() + timeout_;
-    lock.unlock();
-    const bool done = run(operation);
-    lock.lock();
-    running_ = false;
-    if (done) {
-      done_ = operation.collective.sequence;
-      queue_.pop_front();
-      due_ = Clock::now() + timeout_;  // of the next one
-    }
-    changed_.notify_all();
-    if (done_ < wanted_) has_work_.notify_one();
-    return done;
-  }
-
-  // Returns false, with failure_ set, if the operation failed.
-  bool run(const GlooOperation& operation) {
-    const Collective& c = operation.collective;
-    const auto due = Clock::now() + timeout_;
-    try {
-      if (check_) {
-        const std::string differences =
-            differences_of(c, *store_, prefix_ + "check/", ranks_, timeout_);
-        if (!differences.empty()) {
-          postmortem_.leave(differences);
-          diagnose(c, false, "");
-          return false;
-        }
-      }
-      if (operation.copies) operation.copies->wait(until(due));
-      if (operation.message.bytes)
-        shared_->finish(operation.message, until(due));
-      else
-        operation.run({mesh_->context(), uint32_t(c.sequence), until(due)});
-      if (operation.copies) operation.copies->copy_back();
-      recorder_.finish(c.sequence);
-      return true;
-    } catch (const std::exception& error) {
-      diagnose(c, Clock::now() >= due - Timeout(20), plain(error.what()));
-      return false;
-    }
-  }
-
-  void diagnose(const Collective& c, bool timed_out, const std::string& symptom) {
-    const std::lock_guard searching(search_);
-    {
-      const std::lock_guard lock(mutex_);
-      if (!failure_.empty()) return;
-    }
-    const std::string why = postmortem_.why(c, recorder_.started(), timed_out, timeout_s_, symptom,
-                                            [this] { close(); });
-    set_failure(cat("gloo: ", place_of(c), ": ", why));
-  }
-
-  void set_failure(const std::string& failure) {
-    const std::lock_guard lock(mutex_);
-    if (failure_.empty()) failure_ = failure;
-    wake();
-  }
+  bool run_first(std::unique_lock<std::mutex>& lock);
+  bool run(const GlooOperation& operation);
+  bool caller_may_run(const GlooOperation& operation) const;
+  void close();
+  void wake();
+  void diagnose(const Collective& c, bool timed_out, const std::string& symptom);
+  void set_failure(const std::string& failure);
 
   const Ranks ranks_;
   const double timeout_s_;
