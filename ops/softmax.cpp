@@ -97,14 +97,16 @@ struct LogSoftmax {
 
 template <class F> Tensor forward_cpu(const Tensor& x, int axis) {
   const Tensor dense = contiguous(x), y = empty(x.shape(), x);
-  visit_float(x.dtype(),
-              [&]<class T>(T) { for_lines<T, 1>(axis, y, {&dense}, F::template value<T>); });
+  visit_float(x.dtype(), [&]<class T>(T) {
+    for_lines<T, 1>(axis, y, {&dense}, [](auto& out, auto& in) { F::template value<T>(out, in); });
+  });
   return y;
 }
 template <class F> Tensor backward_cpu(const Tensor& dy, const Tensor& y, int axis) {
   const Tensor dense = contiguous(dy), dx = empty(y.shape(), y);
   visit_float(y.dtype(), [&]<class T>(T) {
-    for_lines<T, 2>(axis, dx, {&dense, &y}, F::template slope<T>);
+    for_lines<T, 2>(axis, dx, {&dense, &y},
+                    [](auto& out, auto& in) { F::template slope<T>(out, in); });
   });
   return dx;
 }

@@ -78,8 +78,9 @@ TEST_F(Resuming, AfterAGapTheHighestNumberIsTheNewestRunAndANewOneGoesAboveIt) {
 // ---- origins
 
 TEST_F(Resuming, KeepsTheOriginOfEachValue) {
-  run(tiny({"--run-dir", "out"}));
+  run(tiny({"--run-dir", "out", "toggles.bucket_rebuild=on"}));  // off with one rank
   const std::string plan = read("out/plan.yaml");
+  ASSERT_THAT(plan, HasSubstr("\n  bucket_rebuild: on                    # off, "));
   ASSERT_THAT(plan, HasSubstr("  persistent_workers: on                # default\n"));
   const Ended longer = run({"train", "--resume", "out", "train.epochs=3"});
   EXPECT_THAT(longer.out, Not(HasSubstr("warning: these toggles were on but never ran")));
@@ -91,6 +92,13 @@ TEST_F(Resuming, KeepsTheOriginOfEachValue) {
   EXPECT_THAT(read("out/plan.yaml"), HasSubstr("# off, it needs num_workers\n"));
   expect_refusal({"train", "--resume", "out", "train.epochs=5", "toggles.persistent_workers=on"}, 2,
                  "command line: persistent_workers needs num_workers");
+}
+
+TEST_F(Resuming, OfAPlanThatWasEditedByHandNamesTheFileInErrors) {
+  run(tiny({"--run-dir", "out"}));
+  std::string plan = read("out/plan.yaml");
+  write("out/plan.yaml", plan.replace(plan.find("  epochs: 2 "), 12, "  epochs: -2"));
+  expect_refusal({"train", "--resume", "out"}, 2, "out/plan.yaml:");
 }
 
 // ---- dry runs

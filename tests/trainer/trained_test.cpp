@@ -139,8 +139,9 @@ TEST_F(Trained, ExportDoesNotReplaceItsCheckpoint) {
   const std::string file = "runs/run/checkpoints/step_00000008.safetensors";
   for (const std::string from : {"runs/run", file.c_str()})
     expect_refusal({"export", from, cat("./", file), "--overwrite"}, 2, "is the checkpoint itself");
-  expect_refusal({"export", "runs/run", "runs/run/checkpoints/step_00000009.safetensors"}, 2,
-                 "would be a checkpoint of that run");
+  for (const char* name : {"step_00000009", "./step_00000009", "best"})
+    expect_refusal({"export", "runs/run", cat("runs/run/checkpoints/", name, ".safetensors")}, 2,
+                   "would be a checkpoint of that run");
   EXPECT_EQ(run({"export", "runs/run", "runs/run/checkpoints/weights.safetensors"}).code, 0);
 }
 

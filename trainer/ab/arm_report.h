@@ -25,7 +25,7 @@ std::string command_of(const RoundsResult& result);
 
 // ---- results
 
-// Ends a report: the command as code, and the machine as a list.
+// Returns the end of a report: the command as code, and the machine as a list.
 std::string measurement_text(const RoundsResult& result);
 std::string ratio_text(const Speedup& s);  // "1.035 x (95 % interval 1.021 to 1.049)"
 // "differs": the difference is beyond the noise of the placebo.
@@ -39,7 +39,8 @@ Json counters_json(const AbArm& before, const AbArm& after);  // those that diff
 std::string megabytes(int64_t bytes);
 // Item of a list that says why fewer rounds ran than were planned, or "".
 std::string ended_early(const RoundsResult& result);
-// Items of a list: that one, the placebo's speedup, the number of rounds, and a busy machine.
+// Returns the list items that begin a report: why it ended early, the placebo's speedup, the number
+// of rounds, and a busy machine.
 std::string rounds_list(const RoundsResult& result);
 // Largest of a quantity over the processes of an arm.
 template <class Of> auto largest(const AbArm& arm, const Of& of) {

@@ -164,8 +164,8 @@ std::vector<double> energies_of(const AbArm& arm, const ArmOptions& options);
 // The arm's speedup over the geometric mean of several others.
 Speedup arm_speedup(const RoundsResult& result, const std::vector<const AbArm*>& others,
                     const AbArm& arm);
-// The arm's speedup over baseline(). The placebo is equal to that, so the geometric mean of both
-// costs stands for it, which halves its share of the luck.
+// The arm's speedup over baseline() and the placebo, which have the same configuration: over the
+// geometric mean of their costs, which halves their share of the luck.
 Speedup speedup(const RoundsResult& result, const AbArm& arm);
 Speedup placebo_speedup(const RoundsResult& result);
 

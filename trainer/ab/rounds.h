@@ -35,6 +35,7 @@ class RoundPlan {
 
 // Progress of a comparison, with the estimated time left:
 //   ab: process 2 of 10, time slice 12 of 27, 00:00:09 elapsed, ETA 00:00:51
+// `options` must outlive it.
 class AbProgress {
  public:
   AbProgress(const ArmOptions& options, size_t arms) : options_(options), arms_(int64_t(arms)) {}

@@ -16,7 +16,7 @@ static void draw_grid(Plot& plot, const Scale& y, const auto& y_of, const std::s
   }
 }
 
-// Room for these labels, in characters.
+// Returns the width of the y labels, in characters.
 static size_t room_beside(const Scale& y) {
   size_t widest = 0;
   for (const double tick : y.ticks) widest = std::max(widest, short_number(tick).size());

@@ -110,9 +110,9 @@ static int run_export(CommandLine& line, const Arguments& args) {
   std::error_code unknown;
   CHECK(!std::filesystem::equivalent(saved.path, to, unknown), to,
         " is the checkpoint itself, which holds more than an export; name another file");
-  const Path folder = std::filesystem::absolute(to, unknown).parent_path();
-  CHECK(step_in(to) < 0 || folder.filename() != "checkpoints", to,
-        " would be a checkpoint of that run for --resume; choose another name");
+  const Path place = std::filesystem::weakly_canonical(to, unknown), folder = place.parent_path();
+  CHECK(folder.filename() != "checkpoints" || (step_in(place) < 0 && place != best_path(folder)),
+        to, " would be a checkpoint of that run for --resume; choose another name");
   NamedTensors model = model_part(saved.content.tensors);
   check_finite(saved.path, model, plan_of(saved.content).ckpt, messages);
   for (const std::string& message : messages) say_error(message);

@@ -1,9 +1,6 @@
 // trainer plan --config FILE: forecast of an update on many ranks (dist/forecast.h), as a table and
-// a chart. With --gpu CARD, the step of one rank on a GPU, predicted from the FLOP and bytes that
-// its ops state (ops/base/work.h) and from its kernel launches.
+// a chart.
 #include <fmt/format.h>
-#include <algorithm>
-#include <map>
 #include <nlohmann/json.hpp>
 #include "core/base/file.h"
 #include "core/base/json.h"
@@ -12,36 +9,21 @@
 #include "core/config/config.h"
 #include "plan/toggle.h"
 #include "trainer/verbs/compute_profile.h"
+#include "trainer/verbs/gpu_plan.h"
 #include "trainer/verbs/scaling_chart.h"
-#include "trainer/verbs/step_work.h"
 #include "trainer/verbs/tables.h"
 #include "trainer/verbs/verbs.h"
 
 namespace bellows {
 
 namespace {
-// Rates that a training step reaches, not those of the data sheet. H200: a device copy of 4.3 TB/s
-// and a bf16 product of 8192^3 at 788 TFLOP/s were measured. H100: the same share of its data
-// sheet.
-struct Card {
-  const char* name;
-  double copy;                                // bytes/s
-  double tensor16, tf32, vector32, vector64;  // FLOP/s of a large product
-  // Our kernels stream at this share of a copy, and the convolutions of a model reach this share of
-  // a large product. A launch inside a graph takes this long beside its work.
-  double stream_share = 0.85, product_share = 0.65, launch_s = 1.8e-6;
-};
-constexpr Card kCards[] = {{"h100", 3.0e12, 788e12, 390e12, 55e12, 27e12},
-                           {"h200", 4.3e12, 788e12, 390e12, 55e12, 27e12}};
-
 struct PlanLine {
   std::string config, ranks = "8..4096", algorithm = "faster", svg;
-  std::string gpu;     // a name in kCards, or ""
-  std::string sample;  // with it, "3x224x224" if the data set is not here; "": opens it
   Arguments overrides;
-  int64_t ranks_per_node = 1, updates = 10, classes = 0;
+  int64_t ranks_per_node = 1, updates = 10;
   double latency_us = 20, gbps = 25, inside_latency_us = 5, inside_gbps = 200, step_ms = 0;
   bool json = false;
+  GpuPlanRequest step = {};
 };
 
 // Forecasts for one number of ranks.
@@ -77,13 +59,12 @@ static void declare(CommandLine& line, PlanLine& given) {
       .positive();
   line.add_option("--svg", given.svg, "file for a chart of the efficiency");
   line.add_flag("--json", given.json, "print one JSON object, times in seconds");
-  Names cards;
-  for (const Card& card : kCards) cards.emplace_back(card.name);
-  line.add_option("--gpu", given.gpu, "predict a step on this card instead").one_of(cards);
-  line.add_option("--sample", given.sample,
+  line.add_option("--gpu", given.step.gpu, "predict a step on this card instead")
+      .one_of(gpu_names());
+  line.add_option("--sample", given.step.sample,
                   "with --gpu, channels, height and width of an image, if the data set is not here")
       .value_name("CxHxW");
-  line.add_option("--classes", given.classes, "with --sample").range(1, 1000000);
+  line.add_option("--classes", given.step.classes, "with --sample").range(1, 1000000);
   line.add_note(
       "With --gpu, the step of one rank on that card, from the work that its ops state. Else: "
       "measures one rank of the config here, then predicts. The batch grows with the ranks. "
@@ -94,10 +75,11 @@ static void refuse_without_effect(const CommandLine& line, const PlanLine& given
   for (const char* name :
        {"--ranks", "--latency-us", "--gbps", "--ranks-per-node", "--inside-latency-us",
         "--inside-gbps", "--algorithm", "--updates", "--step-ms", "--svg"})
-    CHECK(given.gpu.empty() || !line.given(name), "plan: --gpu predicts one rank, without ", name,
-          "; leave one of the two out");
+    CHECK(given.step.gpu.empty() || !line.given(name), "plan: --gpu predicts one rank, without ",
+          name, "; leave one of the two out");
   const bool sample = line.given("--sample"), classes = line.given("--classes");
-  CHECK(!sample || !given.gpu.empty(), "plan: --sample needs --gpu; add it, or leave --sample out");
+  CHECK(!sample || !given.step.gpu.empty(),
+        "plan: --sample needs --gpu; add it, or leave --sample out");
   CHECK(sample || !classes, "plan: --classes needs --sample; add  --sample CxHxW");
   CHECK(classes || !sample, "plan: --sample needs --classes; add  --classes N");
 }
@@ -207,114 +189,12 @@ static std::string chart_of(const std::string& name, const std::vector<int64_t>&
   return scaling_chart(cat("predicted efficiency of ", name), ranks, lines);
 }
 
-// ---- one rank on a GPU
-
-namespace {
-// Work of all calls of one op in one direction.
-struct OpRow {
-  int64_t calls = 0;
-  Cost work;
-  double s = 0;
-};
-using Rows = std::map<std::string, OpRow>;
-}  // namespace
-
-static std::optional<TrainingSetInfo> described(const PlanLine& given, int64_t samples) {
-  if (given.sample.empty()) return {};
-  int64_t c = 0, h = 0, w = 0;
-  char rest = 0;
-  const int read = std::sscanf(given.sample.c_str(), "%ldx%ldx%ld%c", &c, &h, &w, &rest);
-  CHECK(read == 3 && std::min({c, h, w}) > 0, "plan: --sample '", given.sample,
-        "'; expected channels, height and width, as in 3x224x224");
-  const std::vector<float> mean(c, .5f), std(c, .25f);
-  return TrainingSetInfo{
-      {.sample = {c, h, w}, .classes = given.classes, .mean = mean, .std = std}, samples, false};
-}
-
-static double product_rate(const Card& card, DType dtype, bool tf32) {
-  return card.product_share * (size_of(dtype) == 2   ? card.tensor16
-                               : dtype == DType::f64 ? card.vector64
-                               : tf32                ? card.tf32
-                                                     : card.vector32);
-}
-
-static Rows rows_of(const StepWork& step, bool tf32, const Card& card) {
-  Rows rows;
-  for (const auto& [name, dtype, work] : step.items) {
-    if (work.flop == 0 && work.bytes == 0) continue;
-    OpRow& row = rows[name];
-    ++row.calls;
-    row.work += work;
-    row.s += std::max(work.flop / product_rate(card, dtype, tf32),
-                      work.bytes / (card.stream_share * card.copy));
-  }
-  return rows;
-}
-
-static std::string milli(double seconds) { return fmt::format("{:.3f}", 1e3 * seconds); }
-
-// Records a step on two and one on four samples, here, and scales their work to the batch. Launches
-// are counted where the device is CUDA's, and taken as one per op and pass elsewhere.
-static void predict_step(const Plan& plan, const PlanLine& given) {
-  const Card& card = *std::ranges::find(kCards, given.gpu, &Card::name);
-  const int64_t batch = plan.data.loader.sampler.batch_size;
-  const StepWork step = step_work(plan, described(given, batch));
-  const Rows rows = rows_of(step, plan.kernels.tf32, card);
-  const bool counted = step.launches > 0;
-  const int64_t launches = counted ? step.launches : 2 * step.ops;
-  OpRow all;
-  for (const auto& [name, row] : rows) all.work += row.work, all.s += row.s;
-  const double launching_s = double(launches) * card.launch_s, step_s = all.s + launching_s;
-  if (given.json) {
-    Json ops = Json::array();
-    for (const auto& [name, row] : rows)
-      ops.push_back({{"op", name},
-                     {"calls", row.calls},
-                     {"flop", row.work.flop},
-                     {"bytes", row.work.bytes},
-                     {"s", row.s}});
-    const Json line = {{"gpu", card.name},
-                       {"batch", batch},
-                       {"step_s", step_s},
-                       {"ips", double(batch) / step_s},
-                       {"flop", all.work.flop},
-                       {"bytes", all.work.bytes},
-                       {"launches", launches},
-                       {"launches_counted", counted},
-                       {"launching_s", launching_s},
-                       {"stream_bytes_per_s", card.stream_share * card.copy},
-                       {"product_share", card.product_share},
-                       {"launch_s", card.launch_s},
-                       {"ops", ops}};
-    say(to_line(line));
-    return;
-  }
-  std::vector<TableRow> table = {{"op", "calls", "GFLOP", "GB", "ms"}};
-  const auto line = [&](const std::string& name, const std::string& calls, const Cost& work,
-                        double s) {
-    table.push_back({name, calls, fmt::format("{:.3f}", 1e-9 * work.flop),
-                     fmt::format("{:.4f}", 1e-9 * work.bytes), milli(s)});
-  };
-  for (const auto& [name, row] : rows) line(name, std::to_string(row.calls), row.work, row.s);
-  line("launches", std::to_string(launches), {}, launching_s);
-  line("step", "", all.work, step_s);
-  say_part(aligned(table, "lrrrr"));
-  say(fmt::format("predicted on {}: {} ms a step of {}, ips: {:.0f}", card.name, milli(step_s),
-                  batch, double(batch) / step_s));
-  say(fmt::format("assumes {:.2f} TB/s, products at {:.0f} % of a large one, {:g} us a launch",
-                  1e-12 * card.stream_share * card.copy, 100 * card.product_share,
-                  1e6 * card.launch_s));
-  if (!counted) say("no CUDA device here, so launches are taken as one per op and pass");
-}
-
 // A GPU computes in 16 bits even where this CPU does not.
 static Plan on_gpu(const Config& config) {
   const auto amp = config.unavailable.find("amp");
   if (amp == config.unavailable.end()) return config.plan;
   return switched(config.plan, *find_toggle("amp"), amp->second.text);
 }
-
-// ---- the verb
 
 static int run_plan(CommandLine& line, const Arguments& args) {
   PlanLine given;
@@ -324,7 +204,8 @@ static int run_plan(CommandLine& line, const Arguments& args) {
   const std::vector<int64_t> ranks = ranks_in(given.ranks);
   check_place(given.svg, "plan: --svg");
   const Config config = make_config(sources_of(given.config, given.overrides));
-  if (!given.gpu.empty()) return predict_step(on_gpu(config), given), 0;
+  given.step.json = given.json;
+  if (!given.step.gpu.empty()) return predict_step(on_gpu(config), given.step), 0;
   DistOptions options = config.plan.dist;
   options.bucketed = options.overlap = true;  // their toggles turn off on one rank
   const Network network = network_of(given);

@@ -49,7 +49,7 @@ static std::string config_of(const TrainLine& given) {
     folder = fs::absolute(folder, error).parent_path().parent_path();
   const Path plan = folder / "plan.yaml";
   if (fs::is_regular_file(plan, error)) return plan.string();
-  CHECK(!fs::is_regular_file(given.resume, error), given.resume,
+  CHECK(latest || !fs::is_regular_file(given.resume, error), given.resume,
         ": no plan.yaml in the folder above its own, so its options are unknown; name them with "
         "--config FILE");
   return "";
@@ -59,6 +59,28 @@ static std::string defaults_note(const Plan& plan) {
   return cat("config: none given, so the defaults: model ", plan.model.model.name(), ", data ",
              plan.data.dataset.name(), ", optimizer ", plan.optimizer.rule.name(), ", ",
              count_of(plan.train.epochs, "epoch"), "; name one with --config FILE");
+}
+
+// Makes the config of a run from its plan.yaml, the last source but one, with the origins that it
+// states. Errors name the place in plan.yaml.
+static Config stored_config(std::vector<Values> sources, const std::string& plan_yaml) {
+  Values& saved = *(sources.end() - 2);
+  Values stated = saved;
+  restore_origins(stated, read_file(plan_yaml, kYamlBytes, Exit::usage));
+  for (auto& [key, value] : saved)  // a toggle that was not set by name still is not
+    if (key.starts_with("toggles.") && !set_by_name(stated.at(key))) value = stated.at(key);
+  Config config = make_config(sources);
+  const auto restore = [&](Values& values, const std::string& section) {
+    for (auto& [name, value] : values) {
+      const auto at = saved.find(section + name);
+      if (at == saved.end() || at->second.origin != value.origin) continue;
+      const std::string& origin = stated.at(at->first).origin;
+      if (!origin.starts_with("off, ")) value.origin = origin;  // off in that run, not here
+    }
+  };
+  restore(config.origins, "");
+  restore(config.toggles, "toggles.");
+  return config;
 }
 
 static int run_train(CommandLine& line, const Arguments& args) {
@@ -72,9 +94,8 @@ static int run_train(CommandLine& line, const Arguments& args) {
   CHECK(given.resume.empty() || !given.overwrite, "--resume and --overwrite exclude each other");
   const std::string file = config_of(given);
   std::vector<Values> sources = sources_of(file, given.overrides);
-  if (given.config.empty() && !file.empty())  // a toggle that was not set by name still is not
-    restore_origins(sources.rbegin()[1], read_file(file, kYamlBytes, Exit::usage));
-  Config config = make_config(sources);
+  const bool stored = given.config.empty() && !file.empty();
+  Config config = stored ? stored_config(sources, file) : make_config(sources);
   if (file.empty()) config.notes.push_back(defaults_note(config.plan));
   if (given.print_config) {
     if (this_rank(config.plan.dist).rank == 0) say_part(print_config(config));
