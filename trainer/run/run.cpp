@@ -118,7 +118,8 @@ std::vector<std::string> compare_plans(const Plan& saved, const Plan& now, Resum
   std::vector<std::string> changes;
   // Names of entries come first: changing one also changes which options exist.
   std::vector<Difference> found = differences(dump(saved), dump(now), "(none)");
-  std::ranges::stable_partition(found, [](const auto& d) { return d.key.ends_with(".name"); });
+  std::stable_partition(found.begin(), found.end(),
+                        [](const auto& d) { return d.key.ends_with(".name"); });
   for (const auto& [key, before, after] : found) {
     const std::string change = cat(key, ": ", before, " -> ", after);
     const std::string fixed = why_fixed(key);
