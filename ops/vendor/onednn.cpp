@@ -35,9 +35,7 @@ dnnl::memory::desc Plan::desc_of(int argument) const {
   dnnl_memory_desc_t desc = nullptr;
   dnnl_memory_desc_clone(&desc, dnnl_primitive_desc_query_md(primitive_.get_primitive_desc(),
                                                              dnnl_query_exec_arg_md, argument));
-  const dnnl::memory::desc found(desc);
-  INVARIANT(found.get_size() > 0, "the primitive has no argument ", argument);
-  return found;
+  return desc;
 }
 
 void Plan::run(Bindings bindings) {
