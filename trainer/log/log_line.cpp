@@ -91,8 +91,8 @@ int LiveLine::width() const {
 
 void LiveLine::draw(const std::string& text) {
   if (!on_) return;
-  redraw(
-      text.substr(0, size_t(width() - 1)));  // a line as wide as the terminal would make it scroll
+  const auto room = size_t(width() - 1);  // a line as wide as the terminal would make it scroll
+  redraw(text.substr(0, room));
   drawn_ = true;
   drawn_ns_ = trace::now_ns();
 }
