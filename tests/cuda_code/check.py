@@ -229,10 +229,14 @@ def main():
     tool = cuobjdump(args.build)
 
     store = args.build / 'cuda_code.json'  # nvdisasm takes half a minute, so an object is examined once
-    kept = json.loads(store.read_text()) if store.exists() else {}
+    try:
+        kept = json.loads(store.read_text())
+    except (OSError, ValueError):
+        kept = {}
+    version = run(tool, '--version')
     examined = {}
     for file, path in objects.items():
-        inputs = path.read_bytes() + pathlib.Path(__file__).read_bytes() + f'{file} {tool}'.encode()
+        inputs = path.read_bytes() + pathlib.Path(__file__).read_bytes() + f'{file} {version}'.encode()
         key = hashlib.sha256(inputs).hexdigest()
         examined[key] = kept.get(key) or examine(tool, file, path)
     fresh = store.with_suffix('.new')
