@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <chrono>
 #include <thread>
+#include "autograd/recompute.h"
 #include "core/base/trace.h"
 #include "core/tensor/foreach.h"
 #include "ops/cross_entropy.h"
@@ -41,9 +42,12 @@ struct Net {
     parameters.push_back({name, require_grad(normal(shape, DType::f32, seed))});
   }
   const Tensor& at(size_t i) const { return parameters[i].tensor; }
-  Tensor loss(const Tensor& x, const Tensor& y) const {
-    const Tensor h = relu(linear(x, at(0), at(1)));
-    return cross_entropy(linear(relu(linear(h, at(2), at(3))), at(4), at(5)), y);
+  Tensor loss(const Tensor& x, const Tensor& y, bool recomputed = false) const {
+    const auto hidden = [this](const Tensor& in) {
+      return relu(linear(relu(linear(in, at(0), at(1))), at(2), at(3)));
+    };
+    const Tensor h = recomputed ? recompute(hidden, x, {{at(0), at(1), at(2), at(3)}}) : hidden(x);
+    return cross_entropy(linear(h, at(4), at(5)), y);
   }
   Tensors leaves() const {
     Tensors all;
@@ -62,7 +66,7 @@ struct Net {
 struct Training {
   DistOptions dist = {.ddp = true};
   int world = 2, accumulate = 1, updates = 4;
-  bool set_to_none = true;
+  bool set_to_none = true, recomputed = false;
   int broken = 1;  // update in which rank 1 has a batch that is not finite
 };
 
@@ -101,7 +105,7 @@ std::vector<float> train(ThreadGroup& group, const Training& t) {
     for (int micro = 0; micro < t.accumulate; ++micro) {
       const auto quiet = reducer.no_sync(micro + 1 < t.accumulate);
       const Tensor x = images(t, update, micro, group.rank(), 1);
-      backward(net.loss(x, labels(1)), {.seed = 1.0 / t.accumulate});
+      backward(net.loss(x, labels(1), t.recomputed), {.seed = 1.0 / t.accumulate});
     }
     if (reducer.wait()) opt.step(state);
     reducer.end_update(state);
@@ -264,6 +268,18 @@ TEST(Reducer, CountsTheWaitForASlowerRank) {
       });
     });
     EXPECT_GT(waited_ns, 50'000'000) << "ddp " << ddp;  // rank 0 may begin late
+  }
+}
+
+// Their gradients become ready together, when backward has run the segment again.
+TEST(Reducer, TrainsAlikeWithRecomputedSegments) {
+  for (const int accumulate : {1, 2}) {
+    Training t{.dist = options_of(kAll), .accumulate = accumulate};
+    const std::vector<float> expected = train_on_ranks(t);
+    t.recomputed = true;
+    const int64_t replays =
+        moved("recompute.replays", [&] { EXPECT_EQ(train_on_ranks(t), expected); });
+    EXPECT_EQ(replays, t.world * t.accumulate * t.updates);
   }
 }
 
