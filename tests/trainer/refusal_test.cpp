@@ -2,6 +2,7 @@
 // documented exit code, and nothing lost.
 #include <fcntl.h>
 #include <gmock/gmock.h>
+#include <pty.h>
 #include <sys/mount.h>
 #include <unistd.h>
 #include <cmath>
@@ -221,5 +222,14 @@ TEST_F(BadInput, AReaderThatHasSeenEnoughIsNoError) {
   close(ends[0]);
   const Ended ended = run(tiny({}), [&] { dup2(ends[1], 1); });
   close(ends[1]);
+  EXPECT_EQ(ended.code, 0) << ended.err;
+}
+
+TEST_F(BadInput, AClosedTerminalIsNoError) {
+  int screen, terminal;
+  ASSERT_EQ(openpty(&screen, &terminal, nullptr, nullptr, nullptr), 0);
+  close(screen);
+  const Ended ended = run(tiny({}), [=] { dup2(terminal, 1); });
+  close(terminal);
   EXPECT_EQ(ended.code, 0) << ended.err;
 }

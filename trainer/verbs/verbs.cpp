@@ -2,7 +2,9 @@
 #include <execinfo.h>
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -64,7 +66,7 @@ static int run_guarded(const Arguments& args) try {
 } catch (const Error& error) {
   return report(error.exit, error.what());
 } catch (const std::bad_alloc&) {
-  return report(Exit::memory, "out of memory; free some, or raise its limit (ulimit -v)");
+  return report(Exit::memory, "out of memory; free some, or raise the limit (ulimit -v)");
 } catch (const std::system_error& error) {
   if (error.code() != std::errc::resource_unavailable_try_again)
     return report(Exit::internal, cat("internal error: ", error.what()));
@@ -85,6 +87,14 @@ static void allow_open_files() {
 
 static bool running = false;
 
+// Whether a write to stdout failed because its pipe (`| head`) or its terminal was closed. That is
+// no error; a full disk is.
+static bool reader_left(int error) {
+  struct stat output = {};
+  fstat(STDOUT_FILENO, &output);
+  return error == EPIPE || (error == EIO && S_ISCHR(output.st_mode));
+}
+
 int run_program(const Arguments& args) {
   open_standard_streams();
   allow_open_files();
@@ -103,8 +113,7 @@ int run_program(const Arguments& args) {
   const int code = run_guarded(args);
   running = false;
   const int error = output_error();
-  // A closed pipe (`| head`) is not an error; a full disk is.
-  if (error == 0 || error == EPIPE || code != 0) return code;
+  if (error == 0 || reader_left(error) || code != 0) return code;
   return report(Exit::storage, cat("stdout: ", std::strerror(error)));
 }
 
