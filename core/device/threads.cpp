@@ -90,7 +90,7 @@ std::string apply(const ThreadOptions& options, int local_ranks, int local_rank)
   watch_pool(threads, options.pinning == Pinning::off ? options.adaptive : Adaptive::off);
   if (threads == wanted) return "";
   return cat("warning: the system lets this process start ", threads - 1, " of ", wanted - 1,
-             " compute threads; raise its limit (ulimit -u, ulimit -v)");
+             " compute threads; raise the limit (ulimit -u, ulimit -v)");
 }
 
 int allowed_cores() {

@@ -22,18 +22,20 @@ class Exhaustion : public Program {
     args.insert(args.end(), more.begin(), more.end());
     return args;
   }
-  // Runs a program that fails to create its nth thread ("once"), or every thread from the nth on
-  // ("persist").
-  Ended run_without_threads(const Args& args, int nth, const char* mode) {
+  // Runs a program in which the nth call fails ("once"), or all from the nth on ("persist").
+  Ended run_without(const char* call, const Args& args, int nth, const char* mode) {
     fs::remove(folder_ / "log");
     return run(args, [=, this] {
       setenv("LD_PRELOAD", FAULT_PRELOAD, 1);
-      setenv("FAULT_CALL", "thread", 1);
+      setenv("FAULT_CALL", call, 1);
       setenv("FAULT_NTH", cat(nth).c_str(), 1);
       setenv("FAULT_MODE", mode, 1);
       setenv("FAULT_ERRNO", cat(EAGAIN).c_str(), 1);
       setenv("FAULT_LOG", (folder_ / "log").c_str(), 1);
     });
+  }
+  Ended run_without_threads(const Args& args, int nth, const char* mode) {
+    return run_without("thread", args, nth, mode);
   }
   bool failed() { return read("log").find("hit\n") != std::string::npos; }
   static std::string line_of(const std::string& err) {  // libgomp's begins with a newline
@@ -153,13 +155,28 @@ TEST_F(Exhaustion, MemoryThatFailsEndsInOneLineAndTheRunGoesOnLater) {
   EXPECT_GT(codes[6], 1);
 }
 
+// An exception in a function that lets none out would abort: the destructors of JSON allocate.
+TEST_F(Exhaustion, WithoutAnyMemoryTheRunEndsInOneLine) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "its runtime has a malloc of its own";
+#endif
+  for (const int nth : {20000, 60000, 100000, 140000}) {
+    SCOPED_TRACE(nth);
+    const Ended ended = run_without("malloc", threaded({"--overwrite"}), nth, "persist");
+    EXPECT_TRUE(failed());
+    EXPECT_EQ(ended.code, 6) << ended.err;
+    EXPECT_THAT(ended.err, HasSubstr("emory"));
+    EXPECT_EQ(std::ranges::count(line_of(ended.err), '\n'), 1) << ended.err;
+  }
+}
+
 // The images have 784 MB.
 TEST_F(Exhaustion, ADataSetThatDoesNotFitIsNoMatterOfTheBatch) {
 #ifdef __SANITIZE_ADDRESS__
   GTEST_SKIP() << "its shadow memory takes all address space";
 #endif
   expect_refusal(tiny({"data={name: digits, train_size: 1000000, test_size: 20, batch_size: 16}"}),
-                 6, "out of memory; free some, or raise its limit (ulimit -v)", [] {
+                 6, "out of memory; free some, or raise the limit (ulimit -v)", [] {
                    const rlimit limit = {rlim_t{700} << 20, rlim_t{700} << 20};
                    setrlimit(RLIMIT_AS, &limit);
                  });

@@ -2,7 +2,8 @@
 // LD_PRELOAD. Affects only the calls named here, on files below FAULT_FOLDER.
 //
 //   FAULT_CALL   open, write, read, fsync, close, rename, flock, thread (pthread_create), connect,
-//                bucket (half of a large message has been sent), or a point of fault_point()
+//                malloc, bucket (half of a large message has been sent), or a point of
+//                fault_point()
 //   FAULT_NTH    index of the call to affect, from 1
 //   FAULT_MODE   once, persist (that call and all later ones), short (half a write), damage (a
 //                flipped bit in a write), kill, stop (continues after SIGCONT), slow (that call and
@@ -106,6 +107,11 @@ ssize_t pread(int fd, void* bytes, size_t n, off_t at) {
 int fsync(int fd) {
   const char* line = is_folder(fd) ? "fsync folder" : "fsync file";
   return is_ours(fd) && fails("fsync", line) ? -1 : REAL(fsync)(fd);
+}
+
+void* __libc_malloc(size_t bytes);
+void* malloc(size_t bytes) {
+  return !strcmp(target, "malloc") && fails("malloc", "malloc") ? NULL : __libc_malloc(bytes);
 }
 
 // pthread_create returns its error and leaves errno alone.
