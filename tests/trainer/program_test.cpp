@@ -399,6 +399,32 @@ TEST_F(Program, ASecondSignalEndsItAtOnceWithWholeFiles) {
     EXPECT_NO_THROW(read_safetensors(folder_ / "runs/run/checkpoints" / name)) << name;
 }
 
+TEST_F(Program, ASignalLeavesAnEvaluationToTheResumedRun) {
+  const Args args =
+      tiny({"data={name: digits, train_size: 16, test_size: 160, batch_size: 16, "
+            "sim_latency_us: 100000}"});
+  const auto running = start(args);
+  ASSERT_TRUE(running->says("epoch: 2, iter: 1/1"));
+  usleep(300000);  // the evaluation takes a second
+  running->send(SIGTERM);
+  const Ended ended = running->end();
+  EXPECT_EQ(ended.code, 143) << ended.err;
+  EXPECT_THAT(ended.out,
+              AllOf(HasSubstr("continue with --resume"), Not(HasSubstr("eval: epoch: 2"))));
+  Args again = args;
+  again.push_back("--resume");
+  const std::string resumed = run(again).out;
+  EXPECT_THAT(resumed, AllOf(HasSubstr("eval: epoch: 2"), Not(HasSubstr("eval: epoch: 1"))));
+  again.back() = "--overwrite";
+  const std::string whole = run(again).out;
+  EXPECT_EQ(hash_in(resumed), hash_in(whole));
+  const auto last_eval = [](const std::string& out) {
+    const size_t at = out.find("eval: epoch: 2");
+    return out.substr(at, out.find('\n', at) - at);
+  };
+  EXPECT_EQ(last_eval(resumed), last_eval(whole));
+}
+
 // `timeout` signals its child, and then the process group.
 TEST_F(Program, TwoSignalsWithinATenthOfASecondAreOneRequest) {
   const auto running = start(tiny({kSlow, "ckpt={every: 0}", "train.epochs=100"}));

@@ -64,15 +64,13 @@ class Loop {
 
   Outcome run() {
     const Kernels use(session_.kernels());  // the feed also runs kernels
-    // Several ranks act on a signal after the same update, so none of them gives up its batch.
-    const Scoped interruptible(session_.loader->interrupted,
-                               [this] { return consensus_.alone() && consensus_.stop(); });
+    const Scoped interruptible(session_.loader->interrupted, [this] { return stops_alone(); });
     train_on_.prepare();
     run_dry();
     session_.loss_terms.take();  // drops those of dry runs
     session_.model->train(true);
     meter_.lap(Phase::other);
-    // A signal at the end of an epoch leaves the evaluation to the resumed run, because a
+    // A signal leaves the evaluation at the end of an epoch to the resumed run, because a
     // supervisor may not wait for it.
     for (;;) {
       if (at_.batch == session_.steps_per_epoch() && !consensus_.stop()) end_epoch();
@@ -93,6 +91,10 @@ class Loop {
   }
 
  private:
+  // Several ranks act on a signal after the same update, so none of them gives up its batch or its
+  // evaluation.
+  bool stops_alone() const { return consensus_.alone() && consensus_.stop(); }
+
   void run_dry() {
     const int64_t updates = plan_.train.dry_updates;
     if (updates == 0 || done()) return;
@@ -175,11 +177,16 @@ class Loop {
     if (last) epoch_end_s_ = training_s();
   }
 
+  // If the evaluation is interrupted, the epoch has not ended.
   void end_epoch() {
+    const Position before = at_;
     ++at_.epoch, at_.batch = 0;
     log_.epoch(at_);
     at_.of_epoch = {};
-    if (plan_.eval.every && at_.epoch % plan_.eval.every == 0) evaluate_now();
+    if (plan_.eval.every && at_.epoch % plan_.eval.every == 0 && !evaluate_now()) {
+      at_ = before;
+      return;
+    }
     if (plan_.ckpt.every && at_.epoch % plan_.ckpt.every == 0) save();
   }
 
@@ -351,11 +358,14 @@ class Loop {
         Exit::numeric);
   }
 
-  void evaluate_now() {
+  // Returns false if a signal has interrupted it.
+  bool evaluate_now() {
     meter_.lap(Phase::other);
-    metrics_ = evaluate(session_);
-    at_.evaluated = at_.step;
+    const Metrics metrics = evaluate(session_, [this] { return stops_alone(); });
     meter_.lap(Phase::eval);
+    if (metrics.samples == 0) return false;
+    metrics_ = metrics;
+    at_.evaluated = at_.step;
     if (at_.target_s < 0 && reached(plan_, *metrics_)) {
       at_.target_s = elapsed_s();
       at_.target_epochs = at_.epoch;
@@ -369,6 +379,7 @@ class Loop {
     const bool regular = at_.batch == 0 && at_.epoch % plan_.eval.every == 0;
     if (regular) adjust_rate();
     note_best(seen, regular);
+    return true;
   }
 
   void adjust_rate() {

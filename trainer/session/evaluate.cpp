@@ -181,7 +181,7 @@ InEvaluation::InEvaluation(Session& session)
 }
 InEvaluation::~InEvaluation() { model_.train(before_); }
 
-Metrics evaluate(Session& session) {
+Metrics evaluate(Session& session, const std::function<bool()>& stop) {
   const Plan& plan = session.plan;
   const InEvaluation mode(session);
   const EmaScope averaged(*session.ema);
@@ -196,6 +196,7 @@ Metrics evaluate(Session& session) {
     session.test_feed->start(int64_t(view));
     size_t at = 0;
     for (Batch batch; session.test_feed->next(batch); ++at) {
+      if (stop && stop()) return {};
       const Tensor logits = (*session.model)(batch.x);
       if (view == 0) answers.emplace_back();
       answers[at] = sum_of(answers[at], logits, views[view].weight);
