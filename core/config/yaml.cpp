@@ -7,6 +7,7 @@
 #include <utility>
 #include "core/base/file.h"
 #include "core/base/utf8.h"
+#include "core/base/words.h"
 #include "core/config/hint.h"
 
 namespace bellows {
@@ -219,7 +220,9 @@ Values read_yaml(const std::string& path) {
 Values parse_override(const std::string& assignment) {
   const std::string where = "command line: " + on_one_line(assignment);
   const size_t equals = assignment.find('=');
-  CHECK(equals != std::string::npos, where, " is not key=value; write  optimizer.lr=0.1");
+  const bool file = assignment.ends_with(".yaml") || assignment.ends_with(".yml");
+  CHECK(equals != std::string::npos, where, " is not key=value; write  ",
+        file ? "--config " + quoted(assignment) : "optimizer.lr=0.1");
   const std::string key = assignment.substr(0, equals), text = assignment.substr(equals + 1);
   const std::string fault = fault_of_key(key), forms = cat("write  ", key, "=VALUE, '", key,
                                                            "=[A, B]' or '", key, "={KEY: VALUE}'");

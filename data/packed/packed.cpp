@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include "core/base/crc32c.h"
+#include "core/base/words.h"
 #include "core/config/visitor.h"
 #include "data/images/image_file.h"
 
@@ -26,7 +27,7 @@ static void refuse_missing(const Path& path, size_t number) {
   if (kind_of(path, Exit::data) != Kind::nothing) return;
   if (number) fail(Exit::data, path.string(), ": missing: packing did not end, or a file was lost");
   fail(Exit::data, path.string(), ": no such shard; write  trainer pack --config FILE --out ",
-       path.parent_path().string());
+       quoted(path.parent_path().string()));
 }
 
 void Packed::open_all(const Path& folder, Split split) {

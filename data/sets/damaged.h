@@ -18,7 +18,7 @@ inline constexpr int64_t kLeftOut = -1;
 // for each skip; data.damaged_samples for each sample, with a warning that names its origin.
 Sample read_undamaged(const Dataset& dataset, int64_t index, OnDamaged on_damaged,
                       const std::function<Sample(int64_t)>& read);
-inline constexpr int64_t kMostInARow = 16;
+inline constexpr int64_t kMostInARow = 1000;
 
 // Returns the origins of the samples that this process has skipped, each once, sorted.
 std::vector<std::string> skipped_samples();

@@ -158,6 +158,9 @@ static DatasetPtr make_image_folder(const ImageFolderOptions& o, const DatasetCo
   const bool known = !c.classes.empty();
   const auto classes =
       known ? folders_of(c.classes, folder) : classes_in(folder_of(o, Split::train));
+  if (o.hold_out && classes == std::vector{o.train, o.test})
+    fail(Exit::data, printable(o.root), ": ", o.train, " and ", o.test,
+         " are splits, not classes; leave data.hold_out out");
   std::vector<std::string> printed = c.classes;
   if (!known) {
     refuse_other_classes(o, classes, folder);

@@ -18,7 +18,10 @@ void visit(Visitor& v, Term& o) {
 struct SumOptions {
   std::vector<Term> terms = {{Choice<LossFunction>("cross_entropy")}};
 };
-void visit(Visitor& v, SumOptions& o) { v.groups("terms", o.terms, "losses and their weights"); }
+void visit(Visitor& v, SumOptions& o) {
+  v.groups("terms", o.terms, "losses and their weights");
+  v.require("terms", !o.terms.empty(), "must have a term, as in [{name: cross_entropy}]");
+}
 }  // namespace
 
 // "loss.l1"; a second l1 is "loss.l1_2".
@@ -30,7 +33,6 @@ static std::string name_of(const std::vector<Term>& terms, size_t i) {
 }
 
 static Tensor sum_of_losses(const SumOptions& o, const LossInput& in) {
-  CHECK(!o.terms.empty(), "sum: loss.terms is empty; write  terms: [{name: cross_entropy}]");
   LossInput inner = in;
   inner.terms = nullptr;
   inner.output = Tensor(in.output);  // computed once for all terms

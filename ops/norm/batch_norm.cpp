@@ -21,7 +21,8 @@ void check_norm(const char* op, const Shape& x, const Tensor& weight, const Tens
           "shape ", channels, ", got ", t.shape());
   CHECK(!options.training || x.numel() > x[1], op, ": x ", x,
         " has one element a channel, which has no variance to train with; if it is the last batch "
-        "of an epoch, write  data.drop_last=true");
+        "of an epoch, write  data.drop_last=true, else raise data.batch_size or lower "
+        "toggles.gradient_accumulation");
 }
 
 double unbiased(const Tensor& x) {

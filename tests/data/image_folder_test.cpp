@@ -106,6 +106,11 @@ TEST(ImageFolder, RefusesClassesWithoutAnImageInTraining) {
                 }),
       HasSubstr("no .jpg, .jpeg or .png file is left to train on for cat, dog, emu, "))
       << "the only image of a cat is held out";
+  EXPECT_THAT(complaint(Exit::data,
+                        [&] {
+                          make(folder, Split::train, {{"hold_out", "2"}});
+                        }),
+              HasSubstr("train and val are splits, not classes; leave data.hold_out out"));
 }
 
 TEST(ImageFolder, NamesTheClassesOfTheModelIfOneIsUnknown) {
@@ -225,6 +230,6 @@ TEST(Damaged, EndsTheRunIfNothingCanBeRead) {
                               .batch = {.on_damaged = OnDamaged::skip}};
   testing::internal::CaptureStderr();
   EXPECT_THAT(complaint(Exit::data, [&] { epoch_of(folder, options); }),
-              AllOf(HasSubstr("16 damaged samples in a row"), HasSubstr("a/25.png")));
+              AllOf(HasSubstr("20 damaged samples in a row"), HasSubstr("a/29.png")));
   testing::internal::GetCapturedStderr();
 }

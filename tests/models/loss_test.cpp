@@ -80,7 +80,7 @@ TEST(Loss, SumIsWeightedAndReportsEachTerm) {
   EXPECT_EQ(refusal([] {
               loss_of({{"name", {"sum"}}, {"terms", {"[]"}}});
             }),
-            "sum: loss.terms is empty; write  terms: [{name: cross_entropy}]");
+            "loss.terms must have a term, as in [{name: cross_entropy}]");
 }
 
 TEST(Loss, SmoothsLabelsInTrainingOnly) {

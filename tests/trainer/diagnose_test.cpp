@@ -366,7 +366,10 @@ TEST_F(DiagnoseProgram, RefusesWhatItCannotJudge) {
   write("own.yaml", "model: lenet\n");
   expect_refusal({"diagnose", "--config", "own.yaml", "--apply", "own.yaml"}, 2,
                  "--apply own.yaml: exists");
-  expect_refusal({"diagnose", "--config", "own.yaml", "--budget", "60"}, 2, "not a duration");
+  expect_refusal({"diagnose", "--config", "own.yaml", "--budget", "60s"}, 2, "add --apply");
+  expect_refusal({"diagnose", "nowhere", "--seconds", "3"}, 2, "leave --seconds out");
+  expect_refusal({"diagnose", "--config", "own.yaml", "--apply", "new.yaml", "--budget", "60"}, 2,
+                 "not a duration");
   write("broken/plan.yaml", "model: lenet\n");
   write("broken/metrics.jsonl", "{\"split\": \"tr\n{}\n");
   expect_refusal({"diagnose", "broken"}, 3, "damaged");

@@ -8,10 +8,12 @@
 #include <cmath>
 #include <csignal>
 #include "core/tensor/safetensors.h"
+#include "tests/data/image_files.h"
 #include "tests/trainer/program.h"
 
 using namespace bellows;
 namespace fs = std::filesystem;
+using testing::AllOf;
 using testing::HasSubstr;
 
 // Big-endian integer, as in IDX files.
@@ -208,6 +210,24 @@ TEST_F(BadInput, AReadOnlyRunFolder) {
   };
   if (run({"list", "verbs"}, read_only).code == 77) GTEST_SKIP() << "needs the right to mount";
   expect_refusal(tiny({}), 8, "Read-only file system", read_only);
+}
+
+TEST_F(BadInput, ATestImageThatCannotBeReadCostsNoTraining) {
+  for (const char* name : {"train/a/0", "train/a/1", "train/b/0", "val/a/0", "val/a/1", "val/b/0"})
+    write(cat("set/", name, ".png"), as_png(slopes(8, 8)));
+  write("set/val/a/1.png", "no image");
+  Args args = tiny({"model={name: layers, layers: [flatten, {name: linear, out: 2}]}",
+                    "data={name: image_folder, root: set, batch_size: 2, transforms: [{name: "
+                    "resize, size: 8}, {name: center_crop, size: 8}, normalize]}"});
+  expect_refusal(args, 3, "val/a/1.png): PNG: ");
+  EXPECT_EQ(checkpoints().size(), 1u);
+  args.push_back("--resume");
+  args.push_back("data.on_damaged=skip");
+  const Ended resumed = run(args);
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_THAT(resumed.out, AllOf(HasSubstr(", step 2, epoch 0"), HasSubstr("eval: epoch: 1"),
+                                 HasSubstr("accuracy_top5: not evaluated, needs 5 classes")));
+  EXPECT_EQ(run({"bench", "loader", args[2], args[3], "data.on_damaged=skip"}).code, 0);
 }
 
 TEST_F(BadInput, OutputThatCannotBeWrittenIsToldAtTheEnd) {

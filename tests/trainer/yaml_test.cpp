@@ -176,6 +176,7 @@ TEST(Overrides, ThatAreMalformedSayWhatToType) {
   const std::vector<std::pair<std::string, std::string>> table = {
       {"a", "'a' is not key=value; write  optimizer.lr=0.1"},
       {"--resume", "'--resume' is not key=value"},
+      {"my run.yaml", "'my run.yaml' is not key=value; write  --config 'my run.yaml'"},
       {"=1", "'=1': a key is made of letters, digits, _ and -"},
       {"a b=1", "'a b=1': a key is made of letters, digits, _ and -"},
       {"layers.0=1", "'layers.0=1': 'layers.0': items are not set one by one; write the whole"},

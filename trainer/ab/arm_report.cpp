@@ -66,7 +66,8 @@ void check_report(const ArmOptions& o) {
   const Path report = o.report;
   if (report.empty()) return;
   CHECK(report.extension() == ".md", o.verb, ": --report ", report.string(),
-        ": the report is Markdown; write  --report ", report.stem().string(), ".md");
+        ": the report is Markdown; write  --report ",
+        quoted(Path(report).replace_extension(".md").string()));
   check_place(report, cat(o.verb, ": --report"));
 }
 

@@ -7,6 +7,7 @@
 #include "core/device/threads.h"
 #include "core/device/timer.h"
 #include "data/images/image_plan.h"
+#include "data/sets/damaged.h"
 #include "plan/toggle.h"
 #include "trainer/bench/bench.h"
 #include "trainer/session/data_card.h"
@@ -59,9 +60,15 @@ class DataPath {
     return image;
   }
   Sample decoded(int64_t index, size_t count) {
-    if (!options_.scaled_decode) return dataset_.at(index, scratch_);
     const ViewOf wanted = [&](const Shape& image) { return planned(image, index, count).view(); };
-    return dataset_.at_least(index, wanted, scratch_);
+    Sample sample;
+    at_sample(dataset_, index, [&] {
+      sample = read_undamaged(dataset_, index, options_.on_damaged, [&](int64_t i) {
+        return options_.scaled_decode ? dataset_.at_least(i, wanted, scratch_)
+                                      : dataset_.at(i, scratch_);
+      });
+    });
+    return sample;
   }
 
   const Plan& plan_;

@@ -90,6 +90,10 @@ static int run_diagnose(CommandLine& line, const Arguments& args) {
   }
   CHECK(given.run.empty() != given.config.empty() && (given.run.empty() || given.overrides.empty()),
         "diagnose: name either the folder of a run, or a config with --config");
+  CHECK(given.run.empty() || !line.given("--seconds"),
+        "diagnose: a run is not trained again; leave --seconds out, or name its config");
+  CHECK(!given.apply.empty() || !line.given("--budget"),
+        "diagnose: --budget is the time of the comparison by --apply; add --apply FILE");
   CHECK(given.apply.empty() || (!given.config.empty() && given.overrides.empty()),
         "diagnose: --apply needs --config, and no key=value: write those into the YAML file");
   CHECK(given.apply.empty() || kind_of(given.apply, Exit::usage) == Kind::nothing,

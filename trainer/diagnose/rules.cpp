@@ -212,7 +212,7 @@ static Judged gpu_contended(const Evidence& e) {
 
 static Judged host_contended(const Evidence& e) {
   if (!contended(e)) return {};
-  const double waited = e.waited / e.cores;
+  const double waited = e.waited / (e.cpu_used + e.waited);
   return Fault{.text = fmt::format("Compute threads were ready but had no core for {} of the time: "
                                    "other programs use this machine.",
                                    percent(waited)),

@@ -80,7 +80,7 @@ class Loop {
     end_window();
     consensus_.settle_now();
     const bool due = plan_.eval.every && at_.evaluated != at_.step && !consensus_.stop();
-    if (due) evaluate_now();
+    if (due) evaluate_now(Position(at_));
     save();
     on_rank0([&] { checkpoints_->wait(); });
     consensus_.settle_now();
@@ -135,11 +135,14 @@ class Loop {
   }
 
   // Splits a batch into 1 or N micro-batches. All ranks make the same number, even if some have
-  // fewer samples.
+  // fewer samples. A smaller last batch is not split into single samples, which some norms refuse,
+  // unless the others are.
   Update update_of(const Batch& batch) const {
     const Sampler& sampler = session_.loader->sampler();
     const int64_t fewest = sampler.joint_size(at_.batch) / session_.ranks.world;
-    const int64_t parts = std::min(plan_.train.accumulate, std::max<int64_t>(1, fewest));
+    const int64_t most = plan_.train.accumulate;
+    const int64_t least = std::clamp<int64_t>(plan_.data.loader.sampler.batch_size / most, 1, 2);
+    const int64_t parts = std::clamp<int64_t>(fewest / least, 1, most);
     return {batch, parts, sampler.weight(at_.batch)};
   }
 
@@ -177,16 +180,13 @@ class Loop {
     if (last) epoch_end_s_ = training_s();
   }
 
-  // If the evaluation is interrupted, the epoch has not ended.
   void end_epoch() {
     const Position before = at_;
     ++at_.epoch, at_.batch = 0;
     log_.epoch(at_);
     at_.of_epoch = {};
-    if (plan_.eval.every && at_.epoch % plan_.eval.every == 0 && !evaluate_now()) {
-      at_ = before;
-      return;
-    }
+    const bool due = plan_.eval.every && at_.epoch % plan_.eval.every == 0;
+    if (due && !evaluate_now(before)) return;
     if (plan_.ckpt.every && at_.epoch % plan_.ckpt.every == 0) save();
   }
 
@@ -358,12 +358,20 @@ class Loop {
         Exit::numeric);
   }
 
-  // Returns false if a signal has interrupted it.
-  bool evaluate_now() {
+  // Returns false after a signal. An evaluation that is interrupted or fails is left to the resumed
+  // run: it goes on at the position `before`.
+  bool evaluate_now(const Position& before) {
     meter_.lap(Phase::other);
-    const Metrics metrics = evaluate(session_, [this] { return stops_alone(); });
+    Metrics metrics;
+    try {
+      metrics = evaluate(session_, [this] { return stops_alone(); });
+    } catch (const Error&) {
+      at_ = before;
+      if (consensus_.alone()) save();
+      throw;
+    }
     meter_.lap(Phase::eval);
-    if (metrics.samples == 0) return false;
+    if (metrics.samples == 0) return at_ = before, false;
     metrics_ = metrics;
     at_.evaluated = at_.step;
     if (at_.target_s < 0 && reached(plan_, *metrics_)) {

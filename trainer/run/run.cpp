@@ -268,7 +268,11 @@ static void gather_damaged(const Session& session) {
     std::string line;
     std::getline(lines, line);
     reads.add(std::stoll(line));
-    while (std::getline(lines, line)) trace::count<"data.damaged_samples">(all.insert(line).second);
+    while (std::getline(lines, line)) {
+      if (!all.insert(line).second) continue;
+      trace::count<"data.damaged_samples">();
+      warn(cat(line, ": skipped by rank ", rank));
+    }
   }
 }
 

@@ -156,6 +156,11 @@ static void check_metrics(const Session& session) {
 // Adds a note for options that have no effect because another one is off.
 static void note_idle_options(const Session& session, std::vector<std::string>& notes) {
   const Plan& plan = session.plan;
+  const int64_t classes = session.test_set->info().classes;
+  for (const Choice<MakeMetric>& choice : plan.eval.metrics)
+    if (const Metric metric = choice.make(); plan.eval.every && classes < metric.min_classes)
+      notes.push_back(cat(metric.name, ": not evaluated, needs ", metric.min_classes,
+                          " classes or more, and ", plan.data.dataset.name(), " has ", classes));
   Names unevaluated;
   if (plan.train.patience) unevaluated.emplace_back("train.patience");
   if (plan.ckpt.best != "none") unevaluated.emplace_back("ckpt.best");

@@ -129,7 +129,8 @@ Metadata state_metadata(const Session& session, const Position& position) {
 static const std::string& entry(const SafeTensors& saved, const std::string& key) {
   const auto found = saved.metadata.find(key);
   if (found == saved.metadata.end())
-    fail(Exit::checkpoint, "not a checkpoint of a run: '", key, "' is missing in its metadata");
+    fail(Exit::checkpoint, "not a checkpoint of a run: '", key,
+         "' is missing in its metadata; an exported file has weights only:  train.weights=FILE");
   return found->second;
 }
 

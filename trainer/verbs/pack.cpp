@@ -69,7 +69,7 @@ static int run_pack(CommandLine& line, const Arguments& args) {
   const bool named = std::ranges::any_of(
       sources.back(), [](const auto& option) { return option.first.starts_with("data"); });
   CHECK(!given.config.empty() || named,
-        "pack: no data set is named; write  trainer pack --config FILE --out ", given.out);
+        "pack: no data set is named; write  trainer pack --config FILE --out ", quoted(given.out));
   const Plan plan = make_config(sources).plan;
   given.options.encoding =
       static_cast<Encoding>(std::ranges::find(kEncodings, given.encoding) - kEncodings.begin());

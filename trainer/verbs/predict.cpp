@@ -108,7 +108,7 @@ static void declare(CommandLine& line, PredictLine& given) {
   line.add_option("images,--image", given.images,
                   "PNG, JPEG, PGM or PPM files, folders of them, or - for an image on stdin");
   line.add_option("--list", given.list, "file with one image path per line; - for stdin");
-  line.add_flag(
+  const auto json = line.add_flag(
       "--json", given.json,
       "print one JSON object per line: image, class, name, and the values of all classes");
   line.add_flag("--logits", given.logits, "print logits instead of probabilities");
@@ -116,7 +116,8 @@ static void declare(CommandLine& line, PredictLine& given) {
                 "invert the pixels, for dark on light if the model learned light on dark (MNIST)");
   line.add_option("--top", given.top,
                   "number of classes to print, most probable first (not with --json)")
-      .positive();
+      .positive()
+      .excludes(json);
 }
 
 static std::vector<std::string> paths_of(const PredictLine& line) {
@@ -127,7 +128,7 @@ static std::vector<std::string> paths_of(const PredictLine& line) {
         "predict: standard input holds one image; name - once");
   if (!line.list.empty())
     for (const std::string& path : read_lines(line.list)) given.push_back(path);
-  CHECK(!given.empty(), "no image is named; write  trainer predict ", line.from, " IMAGE");
+  CHECK(!given.empty(), "no image is named; write  trainer predict ", quoted(line.from), " IMAGE");
   return image_paths(given);
 }
 

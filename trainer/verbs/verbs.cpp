@@ -11,6 +11,7 @@
 #include <new>
 #include <system_error>
 #include "core/base/output.h"
+#include "core/base/words.h"
 #include "core/config/hint.h"
 #include "core/config/values.h"
 #include "trainer/log/system.h"
@@ -47,7 +48,8 @@ static int run_named(const Arguments& args) {
     return run_verb(verbs().at("train"), args);
   const auto found = verbs().find(first);
   if (found == verbs().end()) {
-    CHECK(!first.ends_with(".yaml"), "a config needs its option; write  trainer --config ", first);
+    CHECK(!first.ends_with(".yaml"), "a config needs its option; write  trainer --config ",
+          quoted(first));
     Names names;
     for (const auto& [name, verb] : verbs()) names.push_back(name);
     fail(Exit::usage, "unknown verb '", first, "', the nearest one is '", nearest(first, names),
