@@ -80,7 +80,7 @@ TEST(Loss, SumIsWeightedAndReportsEachTerm) {
   EXPECT_EQ(refusal([] {
               loss_of({{"name", {"sum"}}, {"terms", {"[]"}}});
             }),
-            "loss.terms must have a term, as in [{name: cross_entropy}]");
+            "terms must have a term, as in [{name: cross_entropy}]");
 }
 
 TEST(Loss, SmoothsLabelsInTrainingOnly) {

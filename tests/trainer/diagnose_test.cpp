@@ -185,6 +185,14 @@ TEST(Diagnose, NamesTheLargerOfTwoFaultsFirst) {
   }
 }
 
+TEST(Diagnose, NoMoreTimeIsLostToOthersThanTheCoresThatTheyHad) {
+  Evidence e = healthy();
+  e.cpu_used = 1;
+  e.waited = 5;  // of 4 cores: more threads than cores
+  e.others = 0.5;
+  EXPECT_DOUBLE_EQ(most_speedup(diagnose(e).findings.at(0), e), 4);
+}
+
 TEST(Diagnose, TellsFourClassesApart) {
   const auto with = [](double compute, double loading) {
     Evidence e = healthy();

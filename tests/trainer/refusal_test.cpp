@@ -219,14 +219,14 @@ TEST_F(BadInput, ATestImageThatCannotBeReadCostsNoTraining) {
   Args args = tiny({"model={name: layers, layers: [flatten, {name: linear, out: 2}]}",
                     "data={name: image_folder, root: set, batch_size: 2, transforms: [{name: "
                     "resize, size: 8}, {name: center_crop, size: 8}, normalize]}"});
-  expect_refusal(args, 3, "val/a/1.png): PNG: ");
+  expect_refusal(args, 3, "val/a/1.png): neither JPEG nor PNG; data.on_damaged=skip");
   EXPECT_EQ(checkpoints().size(), 1u);
   args.push_back("--resume");
   args.push_back("data.on_damaged=skip");
   const Ended resumed = run(args);
   EXPECT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_THAT(resumed.out, AllOf(HasSubstr(", step 2, epoch 0"), HasSubstr("eval: epoch: 1"),
-                                 HasSubstr("accuracy_top5: not evaluated, needs 5 classes")));
+                                 HasSubstr("accuracy_top5: not evaluated, needs 10 classes")));
   EXPECT_EQ(run({"bench", "loader", args[2], args[3], "data.on_damaged=skip"}).code, 0);
 }
 

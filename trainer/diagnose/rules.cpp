@@ -212,7 +212,9 @@ static Judged gpu_contended(const Evidence& e) {
 
 static Judged host_contended(const Evidence& e) {
   if (!contended(e)) return {};
-  const double waited = e.waited / (e.cpu_used + e.waited);
+  // More threads than cores also wait for each other; others had no more than the rest of the
+  // cores.
+  const double waited = std::min(e.waited, e.cores - e.cpu_used) / e.cores;
   return Fault{.text = fmt::format("Compute threads were ready but had no core for {} of the time: "
                                    "other programs use this machine.",
                                    percent(waited)),
