@@ -212,8 +212,7 @@ static Judged gpu_contended(const Evidence& e) {
 
 static Judged host_contended(const Evidence& e) {
   if (!contended(e)) return {};
-  // More threads than cores also wait for each other; others had no more than the rest of the
-  // cores.
+  // More threads than cores also wait for each other. Others had the rest of the cores at most.
   const double waited = std::min(e.waited, e.cores - e.cpu_used) / e.cores;
   return Fault{.text = fmt::format("Compute threads were ready but had no core for {} of the time: "
                                    "other programs use this machine.",

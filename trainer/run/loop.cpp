@@ -80,7 +80,7 @@ class Loop {
     end_window();
     consensus_.settle_now();
     const bool due = plan_.eval.every && at_.evaluated != at_.step && !consensus_.stop();
-    if (due) evaluate_now(Position(at_));
+    if (due) evaluate_now(at_);
     save();
     on_rank0([&] { checkpoints_->wait(); });
     consensus_.settle_now();

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
+#include "core/base/output.h"
 #include "core/base/trace.h"
 #include "core/base/words.h"
 #include "core/config/hint.h"
