@@ -221,8 +221,9 @@ static std::string known_name(const std::string& name) {
   if (std::ranges::count(names, name)) return name;
   const auto same = std::ranges::find(names, folded(name), folded);
   if (same != names.end()) return *same;
-  const auto alias = std::ranges::find(other_names(), folded(name),
-                                       [](const OtherName& other) { return folded(other.theirs); });
+  const auto alias = std::ranges::find_if(other_names(), [&](const OtherNames& other) {
+    return std::ranges::count(other.theirs, folded(name), folded);
+  });
   if (alias == other_names().end()) return name;
   const auto ours = std::ranges::find_if(names, [&](const std::string& key) {
     return key == alias->ours || key.ends_with(cat(".", alias->ours));
