@@ -17,7 +17,6 @@ inline const char* name_of(Same same) {
 }
 
 struct Toggle {
-  const char* name;
   Names aliases = {};     // names in other frameworks; `explain` and error hints accept them
   const char* idea;       // mechanism, and why it should be faster or smaller
   const char* claim;      // expected gain; `trainer ab` prints it beside the measurement
@@ -45,15 +44,12 @@ struct Toggle {
   void (*enable)(Plan&) = nullptr;
   void (*set)(Plan&, const std::string& value) = nullptr;
 
-  // Set by AddToggle: the source file, "toggles/memory/set_to_none.cpp", and the resource that the
-  // toggle is about, which is the file's folder: "memory".
-  std::string file = {}, key_point = {};
+  // Set by AddToggle: the source file, "toggles/memory/set_to_none.cpp", its name, "set_to_none",
+  // and its folder, the resource that the toggle is about: "memory".
+  std::string file = {}, name = {}, key_point = {};
 
   const std::string& off() const { return values.front(); }
 };
-
-// Sets `file` and `key_point` from the path of a source file.
-void place(Toggle& toggle, const std::string& path);
 
 std::vector<Toggle>& toggles();
 struct AddToggle {

@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle overlap_wgrad({
-    .name = "overlap_wgrad",
     .aliases = {"side_stream", "wgrad_stream"},
     .idea = "The weight gradient of a convolution runs on a second stream of the GPU, beside the "
             "gradient of its input: both need only dy. The blocks of one fill the multiprocessors "

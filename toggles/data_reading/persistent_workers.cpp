@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle persistent_workers({
-    .name = "persistent_workers",
     .idea = "Workers are kept between epochs instead of being started for each one.",
     .claim =
         "shorter gap between epochs, epoch_gap_s in metrics.jsonl: 7 s instead of 11 s with 10 "

@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle bucket_rebuild({
-    .name = "bucket_rebuild",
     .aliases = {"static_graph", "rebuild_buckets"},
     .idea = "Buckets begin in the reverse order of registration. After the first update they are "
             "rebuilt in the order in which gradients became ready on rank 0, so that no bucket "

@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle bucketed_allreduce({
-    .name = "bucketed_allreduce",
     .aliases = {"fuse_all_reduce_ops", "fuse_grad_size_in_MB", "tensor_fusion"},
     .idea = "Gradients travel together in flat buckets of dist.bucket_mb, not each on its own. The "
             "first bucket is smaller (dist.first_bucket_mb), so that communication begins early.",

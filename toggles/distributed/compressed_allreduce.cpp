@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle compressed_allreduce({
-    .name = "compressed_allreduce",
     .aliases = {"bf16_compress_hook", "fp16_compress_hook", "fp16_allreduce",
                 "communication_data_type"},
     .idea = "f32 gradients are rounded to bf16 before they travel and cast back on arrival. The "

@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle ddp({
-    .name = "ddp",
     .aliases = {"DistributedDataParallel", "paddle.DataParallel", "DataParallel", "dp"},
     .idea = "Every rank updates its own copy of the model with the mean of all gradients, which an "
             "all-reduce forms, so all ranks share the traffic. Off is DataParallel (dp): rank 0 "

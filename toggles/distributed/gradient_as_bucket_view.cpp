@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle gradient_as_bucket_view({
-    .name = "gradient_as_bucket_view",
     .aliases = {"grad_as_bucket_view", "contiguous_gradients"},
     .idea = "Gradients are views into the buckets, and backward writes them there.",
     .claim = "copied gradient bytes (dist.grad_copy_bytes) fall from twice the gradients' size per "

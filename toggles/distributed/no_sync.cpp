@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle no_sync({
-    .name = "no_sync",
     .aliases = {"skip_gradient_synchronization", "require_backward_grad_sync"},
     .idea = "Under gradient_accumulation only the last micro-batch of an update sends gradients: "
             "the sums of all.",

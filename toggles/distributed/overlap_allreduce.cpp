@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle overlap_allreduce({
-    .name = "overlap_allreduce",
     .aliases = {"overlap_grad_reduce", "overlap_comm", "delay_allreduce"},
     .idea = "A bucket leaves as soon as its last gradient is final, while backward computes those "
             "of earlier layers. Without it all buckets leave after backward.",

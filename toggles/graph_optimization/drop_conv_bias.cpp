@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle drop_conv_bias({
-    .name = "drop_conv_bias",
     .aliases = {"bias=False", "bias_before_bn"},
     .idea = "Removes the bias of a convolution followed by a batch normalization: subtracting the "
             "mean cancels it, and its gradient is 0.",

@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle fused_bn_act({
-    .name = "fused_bn_act",
     .aliases = {"BatchNormAddRelu", "fuse_bn_act_ops", "FLAGS_fuse_bn_act", "BNReLU"},
     .idea = "Batch normalization and ReLU or GELU in one pass: the normalized values are never "
             "written. Backward of ReLU reads one bit per element instead of y; that of GELU "

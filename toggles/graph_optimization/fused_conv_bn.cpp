@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle fused_conv_bn({
-    .name = "fused_conv_bn",
     .aliases = {"conv_bn_fuse_pass", "fuse_conv_bn_eval", "fold_bn"},
     .idea = "Evaluation folds scale and shift of a batch_norm into the weights of the convolution "
             "before it, so the norm needs no pass over memory. Training is unchanged.",

@@ -21,7 +21,6 @@ model:
 )";
 
 static const bellows::AddToggle fused_conv_norm({
-    .name = "fused_conv_norm",
     .aliases = {"ConvBNfprop", "ConvBNwgrad", "conv_bn_fusion", "genstats"},
     .idea = "A residual block is one op that keeps only the outputs of its convolutions. On a GPU "
             "in fp16, the convolutions normalize their input while reading it and sum up their "

@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle fused_linear_tail({
-    .name = "fused_linear_tail",
     .aliases = {"fused_mlp", "FusedMLP", "FullyFusedMLP"},
     .idea =
         "Three small linear layers with ReLU between them, and cross-entropy after them, are one "

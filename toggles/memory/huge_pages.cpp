@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle huge_pages({
-    .name = "huge_pages",
     .aliases = {"transparent_hugepage", "MADV_HUGEPAGE", "THP"},
     .idea = "Host tensors of 2 MiB or more request huge pages: one TLB entry and one page fault "
             "instead of 512.",

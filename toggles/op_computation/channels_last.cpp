@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle channels_last({
-    .name = "channels_last",
     .aliases = {"memory_format", "torch.channels_last", "nhwc", "data_format", "data_layout"},
     .idea = "Batches and weights are stored in NHWC, and outputs of convolutions follow their "
             "input. Tensor Cores and the fast CPU kernels compute in that order, so nothing is "

@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle kernel_autotune({
-    .name = "kernel_autotune",
     .aliases = {"cudnn_benchmark", "cudnn.benchmark", "exhaustive_search", "autotune",
                 "FLAGS_cudnn_exhaustive_search"},
     .idea = "In the first updates (train.tuning_window) each convolution runs every algorithm that "

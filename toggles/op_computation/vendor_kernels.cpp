@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle vendor_kernels({
-    .name = "vendor_kernels",
     .aliases = {"mkldnn", "onednn", "mkl", "cudnn", "use_mkldnn"},
     .idea = "oneDNN, cuDNN and cuBLAS compute convolutions and products, instead of plain loops "
             "and Eigen.",

@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle adaptive_threads({
-    .name = "adaptive_threads",
     .aliases = {"OMP_DYNAMIC", "omp_set_dynamic", "dynamic_threads"},
     .idea = "Measures how long its threads wait for a core and uses fewer while that lasts. on: in "
             "kernels whose results do not depend on the thread count. all: in oneDNN's as well.",

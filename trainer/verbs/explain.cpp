@@ -38,8 +38,7 @@ constexpr std::string_view kMeasured[] = {
 
 // True if only a GPU can show what the toggle gains, and no report does.
 static bool is_experimental(const Toggle& t) {
-  return std::ranges::count(t.needs, "cuda") &&
-         !std::ranges::count(kMeasured, std::string_view(t.name));
+  return std::ranges::count(t.needs, "cuda") && !std::ranges::count(kMeasured, t.name);
 }
 
 // Returns the text of the statement "S1:37", with its number before it.
@@ -98,7 +97,7 @@ static void explain_toggle(const Toggle& t) {
   for (const std::string& need : t.needs) say("  needs:     " + text_of_need(need));
   if (const std::string why = no_effect(t); !why.empty()) say("  here:      " + why);
   for (const auto& [option, owner] : option_owners())
-    if (owner->name == std::string_view(t.name)) say("  sets:      " + option);
+    if (owner->name == t.name) say("  sets:      " + option);
   const bool ranks = std::ranges::count(t.needs, "ranks");
   if (*t.example)
     say(cat("  measure:   trainer ", ranks ? "launch --ranks 2 -- " : "", "ab --toggle ", t.name,
