@@ -17,14 +17,14 @@ inline const char* name_of(Same same) {
 }
 
 struct Toggle {
-  Names aliases = {};     // names in other frameworks; `explain` and error hints accept them
-  const char* idea;       // mechanism, and why it should be faster or smaller
-  const char* claim;      // expected gain; `trainer ab` prints it beside the measurement
-  const char* cost;       // when it costs
-  const char* sources;    // statements of the seed texts: docs/seeds.md
-  const char* footprint;  // trace counter that increments if and only if the mechanism runs
+  Names aliases = {};            // names in other frameworks; `explain` and error hints accept them
+  const char* idea;              // mechanism, and why it should be faster or smaller
+  const char* claim;             // expected gain; `trainer ab` prints it beside the measurement
+  const char* cost;              // when it costs
+  const char* sources = "none";  // statements of the seed texts: docs/seeds.md
+  const char* footprint;         // trace counter that increments if and only if the mechanism runs
   Same same;
-  double tolerance = 0;  // for Same::close: relative, for losses up to the first update
+  double tolerance = 1e-5;  // for Same::close: relative, for losses up to the first update
   const char* statistical_where = "";  // counter: if > 0 with the toggle off, same = statistical
   const char* close_where = "";        // counter: if > 0 with the toggle on, same = close
   Names values = {"off", "on"};        // the first one is off

@@ -40,7 +40,6 @@ static const AddToggle toggle(
         .idea = "A known effect, or none, in each step.",
         .claim = "the planted one",
         .cost = "the planted one",
-        .sources = "none",
         .footprint = "planted.losses",
         .same = Same::close,
         .tolerance = 0.01,

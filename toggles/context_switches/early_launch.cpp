@@ -10,7 +10,6 @@ static const bellows::AddToggle early_launch({
     .cost =
         "waiting blocks occupy multiprocessors that a long kernel could use. Kernels of vendors "
         "and kernels compiled at run time are launched as usual.",
-    .sources = "none",
     .footprint = "cuda.early_launches",
     .same = bellows::Same::bitwise,
     .default_value = "off",

@@ -9,7 +9,6 @@ static const bellows::AddToggle overlap_wgrad({
         "unmeasured here, and no figure in the seeds. Most is expected of small batches, whose "
         "kernels do not fill a GPU, and inside a CUDA graph",
     .cost = "two events per convolution in an eager step; two large kernels share the L2 cache",
-    .sources = "none",
     .footprint = "cuda.forks",
     .same = bellows::Same::bitwise,
     .default_value = "off",

@@ -11,7 +11,6 @@ static const bellows::AddToggle bucket_rebuild({
     .sources = "S4:139",
     .footprint = "dist.rebuilds",
     .same = bellows::Same::close,
-    .tolerance = 1e-5,
     .needs = {"ranks", "ddp", "overlap_allreduce"},
     .proof = "dist: {ddp: true, overlap: true}",
     .example = "configs/ddp/lenet.yaml",

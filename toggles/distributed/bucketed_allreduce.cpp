@@ -11,7 +11,6 @@ static const bellows::AddToggle bucketed_allreduce({
     .sources = "S4:139",
     .footprint = "dist.bucketed_grads",
     .same = bellows::Same::close,
-    .tolerance = 1e-5,
     .needs = {"ranks", "ddp"},
     .proof = "dist.ddp: true",
     .example = "configs/ddp/lenet.yaml",

@@ -8,7 +8,6 @@ static const bellows::AddToggle compressed_allreduce({
     .claim = "half the bytes on the wire; no figure in the seeds",
     .cost = "two casts, and 16 of 24 bits of each gradient's precision; slower where the link is "
             "not the limit",
-    .sources = "none",
     .footprint = "dist.compressed_bytes",
     .same = bellows::Same::close,
     .tolerance = 0.01,

@@ -15,7 +15,6 @@ static const bellows::AddToggle ddp({
     .sources = "S0:21 S4:131,137,139",
     .footprint = "dist.buckets",
     .same = bellows::Same::close,
-    .tolerance = 1e-5,
     .needs = {"ranks"},
     .example = "configs/ddp/lenet.yaml",
     .enable = [](bellows::Plan& plan) { plan.dist.ddp = true; },

@@ -9,7 +9,6 @@ static const bellows::AddToggle gradient_accumulation({
     .sources = "S4:138",
     .footprint = "update.accumulated",
     .same = bellows::Same::close,
-    .tolerance = 1e-5,
     .statistical_where = "norm.batches",
     .values = {"1", "2", "4"},
     .numbers = bellows::Bounds{.min = 1, .max = 4096},

@@ -6,7 +6,6 @@ static const bellows::AddToggle gradient_as_bucket_view({
     .claim = "copied gradient bytes (dist.grad_copy_bytes) fall from twice the gradients' size per "
              "update to 0, and memory by their size; no figure in the seeds",
     .cost = "the memory of gradients stays allocated between updates, also under set_to_none",
-    .sources = "none",
     .footprint = "dist.view_grads",
     .same = bellows::Same::bitwise,
     .needs = {"ranks", "ddp", "bucketed_allreduce"},

@@ -7,10 +7,8 @@ static const bellows::AddToggle no_sync({
     .claim = "collectives per update fall to 1 / N for N micro-batches; no figure in the seeds",
     .cost = "only the last of N backward passes hides communication; idle without "
             "gradient_accumulation",
-    .sources = "none",
     .footprint = "dist.skipped_allreduces",
     .same = bellows::Same::close,
-    .tolerance = 1e-5,
     .needs = {"ranks", "ddp"},
     .proof = "{dist.ddp: true, train.accumulate: 2}",
     .example = "configs/ddp/lenet.yaml toggles.gradient_accumulation=2",

@@ -9,6 +9,5 @@ static const bellows::AddToggle fused_bias_act({
     .sources = "S1:38",
     .footprint = "fuse.bias_act",
     .same = bellows::Same::close,
-    .tolerance = 1e-5,
     .enable = [](bellows::Plan& plan) { plan.model.rewrites.values["fuse.bias_act"] = 1; },
 });

@@ -11,7 +11,6 @@ static const bellows::AddToggle fused_bn_act({
     .sources = "S1:38 S1:54",
     .footprint = "fuse.norm_act",
     .same = bellows::Same::close,
-    .tolerance = 1e-5,
     .proof = bellows::kResidualNet,
     .example = "configs/resnet18.yaml",
     .enable = [](bellows::Plan& plan) { plan.model.rewrites.values["fuse.bn_act"] = 1; },

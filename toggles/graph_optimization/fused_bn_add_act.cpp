@@ -9,7 +9,6 @@ static const bellows::AddToggle fused_bn_add_act({
     .sources = "S1:38 S1:54",
     .footprint = "fuse.norm_add_act",
     .same = bellows::Same::close,
-    .tolerance = 1e-5,
     .supersedes = {"fused_add_act"},
     .proof = bellows::kResidualNet,
     .example = "configs/resnet18.yaml",

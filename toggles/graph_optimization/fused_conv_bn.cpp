@@ -10,7 +10,6 @@ static const bellows::AddToggle fused_conv_bn({
     .sources = "S1:38",
     .footprint = "fuse.conv_bn",
     .same = bellows::Same::close,
-    .tolerance = 1e-5,
     .default_value = "off",
     .needs = {"eval_no_grad"},
     .proof = bellows::cat(bellows::kResidualNet, "eval: {every: 1, no_grad: true}"),

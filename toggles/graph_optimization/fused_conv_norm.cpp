@@ -32,7 +32,6 @@ static const bellows::AddToggle fused_conv_norm({
     .sources = "S1:38",
     .footprint = "fuse.conv_norm",
     .same = bellows::Same::close,
-    .tolerance = 1e-5,
     .default_value = "off",
     .fast = "",
     .supersedes = {"fused_bn_act", "fused_bn_add_act", "fused_add_act"},

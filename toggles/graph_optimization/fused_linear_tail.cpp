@@ -10,10 +10,8 @@ static const bellows::AddToggle fused_linear_tail({
              "in the seeds",
     .cost = "each block reads all weights, so above 8 M multiplications or 1024 features "
             "the layers run unfused; no Tensor Cores",
-    .sources = "none",
     .footprint = "fuse.linear_tail",
     .same = bellows::Same::close,
-    .tolerance = 1e-5,
     .default_value = "off",
     .fast = "",  // until a GPU has run it
     .needs = {"cuda"},

@@ -8,6 +8,5 @@ static const bellows::AddToggle fused_loss({
     .sources = "S1:38",
     .footprint = "fuse.loss",
     .same = bellows::Same::close,
-    .tolerance = 1e-5,
     .enable = [](bellows::Plan& plan) { plan.loss.fused = true; },
 });

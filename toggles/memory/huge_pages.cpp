@@ -6,7 +6,6 @@ static const bellows::AddToggle huge_pages({
             "instead of 512.",
     .claim = "no figure in the seeds",
     .cost = "when memory is short, the system must first free whole pages of 2 MiB",
-    .sources = "none",
     .footprint = "alloc.huge_bytes",
     .same = bellows::Same::bitwise,
     .default_value = "off",  // small models have no tensors of 2 MiB

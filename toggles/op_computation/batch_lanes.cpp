@@ -13,6 +13,5 @@ static const bellows::AddToggle batch_lanes({
     .sources = "S1:38",
     .footprint = "fuse.conv_act_pool",
     .same = bellows::Same::close,
-    .tolerance = 1e-5,
     .enable = [](bellows::Plan& plan) { plan.model.rewrites.values["fuse.conv_act_pool"] = 1; },
 });

@@ -12,7 +12,6 @@ static const bellows::AddToggle channels_last({
     .sources = "S1:59 S4:122",
     .footprint = "layout.nhwc_ops",
     .same = bellows::Same::close,
-    .tolerance = 1e-5,
     .proof = bellows::kResidualNet,
     .example = "configs/resnet18.yaml",
     .enable =

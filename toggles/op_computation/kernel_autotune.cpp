@@ -11,7 +11,6 @@ static const bellows::AddToggle kernel_autotune({
     .sources = "S1:52,53,80 S4:132",
     .footprint = "autotune.hits",
     .same = bellows::Same::close,
-    .tolerance = 1e-5,
     .values = {"heuristic", "benchmark"},
     .default_value = "heuristic",
     .fast = "benchmark",

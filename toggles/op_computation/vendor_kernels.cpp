@@ -10,6 +10,5 @@ static const bellows::AddToggle vendor_kernels({
     .sources = "S0:17,18 S1:39",
     .footprint = "kernel.vendor_calls",
     .same = bellows::Same::close,
-    .tolerance = 1e-5,
     .enable = [](bellows::Plan& plan) { plan.kernels.vendor = true; },
 });
