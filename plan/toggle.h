@@ -36,7 +36,8 @@ struct Toggle {
   Names needs = {};
   const char* nondeterministic_value = "";  // value that `deterministic: on` excludes
   Names supersedes = {};                    // toggles that do not run where this one matches
-  std::string proof = {};                   // YAML: options with which the mechanism runs in a test
+  // YAML: options with which the mechanism runs in a test, besides the toggles that it needs.
+  std::string proof = {};
   // Config in which `ab` can show its effect, and options that it needs; "" if there is none.
   const char* example = "configs/lenet.yaml";
   // The change in the plan: `enable` if off() is the only other value, else `set`, whose `value` is

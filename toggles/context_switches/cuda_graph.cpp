@@ -13,6 +13,5 @@ static const bellows::AddToggle cuda_graph({
     .same = bellows::Same::bitwise,
     .default_value = "off",
     .needs = {"cuda", "caching_allocator"},
-    .proof = "allocator.caching: true",
     .enable = [](bellows::Plan& plan) { plan.train.cuda_graph = true; },
 });

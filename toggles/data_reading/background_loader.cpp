@@ -11,6 +11,5 @@ static const bellows::AddToggle background_loader({
     .same = bellows::Same::bitwise,
     .default_value = "off",  // loaders must not starve beside other programs
     .needs = {"num_workers"},
-    .proof = "data.num_workers: 1",
     .enable = [](bellows::Plan& plan) { plan.data.loader.workers.background = true; },
 });

@@ -10,7 +10,7 @@ static const bellows::AddToggle persistent_workers({
     .footprint = "data.worker_reuses",
     .same = bellows::Same::bitwise,
     .needs = {"num_workers"},
-    .proof = "{data.num_workers: 1, train.epochs: 2}",
+    .proof = "train.epochs: 2",
     .example = "configs/lenet.yaml --measure epoch",
     .enable = [](bellows::Plan& plan) { plan.data.loader.workers.persistent_workers = true; },
 });

@@ -12,7 +12,6 @@ static const bellows::AddToggle bucket_rebuild({
     .footprint = "dist.rebuilds",
     .same = bellows::Same::close,
     .needs = {"ranks", "ddp", "overlap_allreduce"},
-    .proof = "dist: {ddp: true, overlap: true}",
     .example = "configs/ddp/lenet.yaml",
     .enable = [](bellows::Plan& plan) { plan.dist.rebuild = true; },
 });

@@ -12,7 +12,6 @@ static const bellows::AddToggle bucketed_allreduce({
     .footprint = "dist.bucketed_grads",
     .same = bellows::Same::close,
     .needs = {"ranks", "ddp"},
-    .proof = "dist.ddp: true",
     .example = "configs/ddp/lenet.yaml",
     .enable = [](bellows::Plan& plan) { plan.dist.bucketed = true; },
 });

@@ -14,7 +14,6 @@ static const bellows::AddToggle compressed_allreduce({
     .default_value = "off",
     .fast = "",  // trades precision for bytes
     .needs = {"ranks", "ddp"},
-    .proof = "dist.ddp: true",
     .example = "configs/ddp/lenet.yaml",
     .enable = [](bellows::Plan& plan) { plan.dist.compress = true; },
 });

@@ -9,7 +9,6 @@ static const bellows::AddToggle gradient_as_bucket_view({
     .footprint = "dist.view_grads",
     .same = bellows::Same::bitwise,
     .needs = {"ranks", "ddp", "bucketed_allreduce"},
-    .proof = "dist: {ddp: true, bucketed: true}",
     .example = "configs/ddp/lenet.yaml",
     .enable = [](bellows::Plan& plan) { plan.dist.views = true; },
 });

@@ -10,7 +10,7 @@ static const bellows::AddToggle no_sync({
     .footprint = "dist.skipped_allreduces",
     .same = bellows::Same::close,
     .needs = {"ranks", "ddp"},
-    .proof = "{dist.ddp: true, train.accumulate: 2}",
+    .proof = "train.accumulate: 2",
     .example = "configs/ddp/lenet.yaml toggles.gradient_accumulation=2",
     .enable = [](bellows::Plan& plan) { plan.dist.no_sync = true; },
 });

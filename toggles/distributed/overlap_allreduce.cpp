@@ -11,7 +11,6 @@ static const bellows::AddToggle overlap_allreduce({
     .footprint = "dist.early_buckets",
     .same = bellows::Same::bitwise,
     .needs = {"ranks", "ddp"},
-    .proof = "dist.ddp: true",
     .example = "configs/ddp/lenet.yaml",
     .enable = [](bellows::Plan& plan) { plan.dist.overlap = true; },
 });

@@ -12,7 +12,7 @@ static const bellows::AddToggle fused_conv_bn({
     .same = bellows::Same::close,
     .default_value = "off",
     .needs = {"eval_no_grad"},
-    .proof = bellows::cat(bellows::kResidualNet, "eval: {every: 1, no_grad: true}"),
+    .proof = bellows::cat(bellows::kResidualNet, "eval.every: 1"),
     .example = "configs/resnet18.yaml --measure epoch data.train_size=1024",
     .enable = [](bellows::Plan& plan) { plan.model.rewrites.values["fuse.conv_bn"] = 1; },
 });

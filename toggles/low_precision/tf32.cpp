@@ -13,6 +13,5 @@ static const bellows::AddToggle tf32({
     .tolerance = 5e-3,
     .default_value = "off",
     .needs = {"cuda", "vendor_kernels"},
-    .proof = "kernels.vendor: true",
     .enable = [](bellows::Plan& plan) { plan.kernels.tf32 = true; },
 });

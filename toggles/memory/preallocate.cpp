@@ -12,6 +12,5 @@ static const bellows::AddToggle preallocate({
     .same = bellows::Same::bitwise,
     .default_value = "off",
     .needs = {"caching_allocator"},
-    .proof = "allocator.caching: true",
     .enable = [](bellows::Plan& plan) { plan.train.dry_run = true; },
 });
