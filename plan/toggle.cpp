@@ -8,13 +8,6 @@
 
 namespace bellows {
 
-void place(Toggle& toggle, const std::string& path) {
-  toggle.file = path.substr(path.rfind("toggles/"));
-  const size_t room = toggle.file.find('/') + 1, end = toggle.file.find('/', room);
-  toggle.key_point = toggle.file.substr(room, end - room);
-  std::ranges::replace(toggle.key_point, '_', ' ');
-}
-
 std::vector<Toggle>& toggles() {
   static std::vector<Toggle> all;
   return all;
@@ -22,7 +15,12 @@ std::vector<Toggle>& toggles() {
 
 AddToggle::AddToggle(Toggle&& toggle, const char* file) {
   note_registration(file);
-  place(toggle, file);
+  const std::string_view whole = file;
+  const std::filesystem::path path = whole.substr(whole.rfind("toggles/"));
+  toggle.file = path;
+  toggle.name = path.stem();
+  toggle.key_point = path.parent_path().filename();
+  std::ranges::replace(toggle.key_point, '_', ' ');
   toggles().push_back(std::move(toggle));
 }
 

@@ -17,15 +17,14 @@ inline const char* name_of(Same same) {
 }
 
 struct Toggle {
-  const char* name;
-  Names aliases = {};     // names in other frameworks; `explain` and error hints accept them
-  const char* idea;       // mechanism, and why it should be faster or smaller
-  const char* claim;      // expected gain; `trainer ab` prints it beside the measurement
-  const char* cost;       // when it costs
-  const char* sources;    // statements of the seed texts: docs/seeds.md
-  const char* footprint;  // trace counter that increments if and only if the mechanism runs
+  Names aliases = {};            // names in other frameworks; `explain` and error hints accept them
+  const char* idea;              // mechanism, and why it should be faster or smaller
+  const char* claim;             // expected gain; `trainer ab` prints it beside the measurement
+  const char* cost;              // when it costs
+  const char* sources = "none";  // statements of the seed texts: docs/seeds.md
+  const char* footprint;         // trace counter that increments if and only if the mechanism runs
   Same same;
-  double tolerance = 0;  // for Same::close: relative, for losses up to the first update
+  double tolerance = 1e-5;  // for Same::close: relative, for losses up to the first update
   const char* statistical_where = "";  // counter: if > 0 with the toggle off, same = statistical
   const char* close_where = "";        // counter: if > 0 with the toggle on, same = close
   Names values = {"off", "on"};        // the first one is off
@@ -37,7 +36,8 @@ struct Toggle {
   Names needs = {};
   const char* nondeterministic_value = "";  // value that `deterministic: on` excludes
   Names supersedes = {};                    // toggles that do not run where this one matches
-  std::string proof = {};                   // YAML: options with which the mechanism runs in a test
+  // YAML: options with which the mechanism runs in a test, besides the toggles that it needs.
+  std::string proof = {};
   // Config in which `ab` can show its effect, and options that it needs; "" if there is none.
   const char* example = "configs/lenet.yaml";
   // The change in the plan: `enable` if off() is the only other value, else `set`, whose `value` is
@@ -45,15 +45,12 @@ struct Toggle {
   void (*enable)(Plan&) = nullptr;
   void (*set)(Plan&, const std::string& value) = nullptr;
 
-  // Set by AddToggle: the source file, "toggles/memory/set_to_none.cpp", and the resource that the
-  // toggle is about, which is the file's folder: "memory".
-  std::string file = {}, key_point = {};
+  // Set by AddToggle: the source file, "toggles/memory/set_to_none.cpp", its name, "set_to_none",
+  // and its folder, the resource that the toggle is about: "memory".
+  std::string file = {}, name = {}, key_point = {};
 
   const std::string& off() const { return values.front(); }
 };
-
-// Sets `file` and `key_point` from the path of a source file.
-void place(Toggle& toggle, const std::string& path);
 
 std::vector<Toggle>& toggles();
 struct AddToggle {

@@ -5,8 +5,11 @@
 
 namespace bellows {
 
-// Returns the plan with the options of the toggle's proof.
-inline Plan with_proof(const Plan& plan, const Toggle& toggle) {
+// Returns the plan with the toggles that this one needs, and with the options of its proof.
+inline Plan with_proof(Plan plan, const Toggle& toggle) {
+  for (const std::string& need : toggle.needs)
+    if (const Toggle* const other = find_toggle(need))
+      plan = switched(plan, *other, suggested(*other));
   if (toggle.proof.empty()) return plan;
   return load(plan, parse_yaml(toggle.proof, cat("proof of ", toggle.name)));
 }

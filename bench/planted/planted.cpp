@@ -37,11 +37,9 @@ static const AddEntry<LossFunction> entry("planted", "cross_entropy with planted
 // on: only counts; wrong: gradients too large by 0.1 %; a number: wastes so many us in each step.
 static const AddToggle toggle(
     {
-        .name = "planted",
         .idea = "A known effect, or none, in each step.",
         .claim = "the planted one",
         .cost = "the planted one",
-        .sources = "none",
         .footprint = "planted.losses",
         .same = Same::close,
         .tolerance = 0.01,

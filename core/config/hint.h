@@ -21,12 +21,11 @@ std::string hint(const std::string& of, const std::vector<std::string>& known);
 // Quotes user input for a message, without line ends and cut after 60 bytes.
 std::string on_one_line(const std::string& text);
 
-// Names used elsewhere, each with the end of the corresponding key here. A hint is given only if
-// such a key exists.
-struct OtherName {
-  const char* theirs;
+// The end of a key, and its names elsewhere. A hint is given only if such a key exists.
+struct OtherNames {
   const char* ours;
+  std::vector<std::string> theirs;
 };
-const std::vector<OtherName>& other_names();
+const std::vector<OtherNames>& other_names();
 
 }  // namespace bellows

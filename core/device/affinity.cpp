@@ -125,12 +125,10 @@ int64_t migrations() {
   std::error_code none;
   for (fs::directory_iterator task("/proc/self/task", none), end; task != end;
        task.increment(none)) {
-    std::ifstream lines(task->path() / "sched");
-    for (std::string line; std::getline(lines, line);) {
-      if (!line.starts_with("se.nr_migrations")) continue;
-      known = true;
-      all += std::stoll(line.substr(line.find(':') + 1));
-    }
+    const std::string moves = value_in(task->path() / "sched", "se.nr_migrations");
+    if (moves.empty()) continue;
+    known = true;
+    all += std::stoll(moves);
   }
   return known ? all : -1;
 }

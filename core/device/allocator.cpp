@@ -81,32 +81,21 @@ struct Arena {
   size_t bytes, used = 0;
 };
 
-class HostPool {
+class HostPool final : public TensorPool {
  public:
-  void configure(const AllocatorOptions& options) {
-    {
-      const std::lock_guard lock(mutex_);
-      caching_ = options.caching;
-      huge_pages_ = options.huge_pages;
-    }
-    if (!options.caching) empty();
-    if (options.caching && options.reserve_mb) reserve(options.reserve_mb << 20);
-  }
-
-  void* allocate(size_t bytes) {
+  void* allocate(size_t bytes) override {
     const auto [size, index] = class_of(bytes);
     const std::lock_guard lock(mutex_);
-    void* const block = caching_ ? from_cache(size, index) : from_system(size);
-    stats_.allocated += size;
-    stats_.peak_allocated = std::max(stats_.peak_allocated, stats_.allocated);
+    void* const block = options_.caching ? from_cache(size, index) : from_system(size);
+    count_allocated(size);
     return block;
   }
 
-  void release(void* block, size_t bytes) {
+  void release(void* block, size_t bytes) noexcept override {
     const auto [size, index] = class_of(bytes);
     const std::lock_guard lock(mutex_);
     stats_.allocated -= size;
-    if (caching_ || in_arena(block)) {
+    if (options_.caching || in_arena(block)) {
       free_[index].size = size;
       free_[index].add(block);
     } else {
@@ -114,31 +103,21 @@ class HostPool {
     }
   }
 
-  void reserve(size_t bytes) {
-    const std::lock_guard lock(mutex_);
-    bytes = round_up(bytes, 64);
-    arenas_.push_back({static_cast<std::byte*>(from_system(bytes)), bytes});
-  }
-
-  void empty() {
+  void empty() override {
     const std::lock_guard lock(mutex_);
     give_back();
   }
 
-  AllocatorStats stats() {
-    const std::lock_guard lock(mutex_);
-    return stats_;
-  }
-  void reset_peak() {
-    const std::lock_guard lock(mutex_);
-    stats_.peak_allocated = stats_.allocated;
-  }
-
  private:
+  void reserve(size_t bytes) override {
+    const std::lock_guard lock(mutex_);
+    bytes = round_up(bytes, 64);
+    arenas_.push_back({static_cast<std::byte*>(from_system(bytes)), bytes});
+  }
   void* from_cache(size_t size, size_t index) {
     if (free_[index].first) {
       ++stats_.cache_hits;
-      hits_.add();
+      trace::count<"alloc.cache_hits">();
       return free_[index].take();
     }
     for (Arena& arena : arenas_)
@@ -158,9 +137,9 @@ class HostPool {
   }
   void* from_system(size_t size) {
     ++stats_.system_calls;
-    calls_.add();
+    trace::count<"alloc.system_calls">();
     const auto ask = [&] {
-      const bool huge = huge_pages_ && size >= kHugePage;
+      const bool huge = options_.huge_pages && size >= kHugePage;
       return huge ? allocate_huge(size) : api_of(Device::cpu).allocate(size);
     };
     void* block = ask();
@@ -188,13 +167,8 @@ class HostPool {
     });
   }
 
-  std::mutex mutex_;
-  bool caching_ = false, huge_pages_ = false;
   std::array<FreeBlocks, kClasses> free_;
   std::vector<Arena> arenas_;
-  AllocatorStats stats_;
-  trace::Counter& hits_ = trace::counter("alloc.cache_hits");
-  trace::Counter& calls_ = trace::counter("alloc.system_calls");
 };
 
 }  // namespace
@@ -209,29 +183,20 @@ static DevicePool& device_pool() {
   return pool;
 }
 
-// Calls fn with the pool of that device.
-template <class Fn> static decltype(auto) with_pool(Device device, const Fn& fn) {
-  return device == Device::cpu ? fn(host_pool()) : fn(device_pool());
+static TensorPool& pool_of(Device device) {
+  return device == Device::cpu ? static_cast<TensorPool&>(host_pool()) : device_pool();
 }
 
 void configure_allocator(Device device, const AllocatorOptions& options) {
-  with_pool(device, [&](auto& pool) { pool.configure(options); });
+  pool_of(device).configure(options);
 }
-AllocatorStats allocator_stats(Device device) {
-  return with_pool(device, [](auto& pool) { return pool.stats(); });
-}
-void reset_peak(Device device) {
-  with_pool(device, [](auto& pool) { pool.reset_peak(); });
-}
-void empty_cache(Device device) {
-  with_pool(device, [](auto& pool) { pool.empty(); });
-}
+AllocatorStats allocator_stats(Device device) { return pool_of(device).stats(); }
+void reset_peak(Device device) { pool_of(device).reset_peak(); }
+void empty_cache(Device device) { pool_of(device).empty(); }
 
-static void* from_pool(Device device, size_t bytes) {
-  return device == Device::cpu ? host_pool().allocate(bytes) : device_pool().allocate(bytes);
-}
+static void* from_pool(Device device, size_t bytes) { return pool_of(device).allocate(bytes); }
 static void to_pool(Device device, void* memory, size_t bytes) {
-  device == Device::cpu ? host_pool().release(memory, bytes) : device_pool().release(memory);
+  pool_of(device).release(memory, bytes);
 }
 
 static constexpr BlockSource pools{from_pool, to_pool};

@@ -3,10 +3,35 @@
 #include <utility>
 #include "core/base/check.h"
 #include "core/base/module_path.h"
+#include "core/base/trace.h"
 #include "core/device/graph.h"
 #include "core/device/sync_guard.h"
 
 namespace bellows {
+
+void TensorPool::configure(const AllocatorOptions& options) {
+  {
+    const std::lock_guard lock(mutex_);
+    options_ = options;
+  }
+  if (!options.caching) empty();
+  if (options.caching && options.reserve_mb) reserve(options.reserve_mb << 20);
+}
+
+AllocatorStats TensorPool::stats() {
+  const std::lock_guard lock(mutex_);
+  return stats_;
+}
+
+void TensorPool::reset_peak() {
+  const std::lock_guard lock(mutex_);
+  stats_.peak_allocated = stats_.allocated;
+}
+
+void TensorPool::count_allocated(size_t bytes) {
+  stats_.allocated += static_cast<int64_t>(bytes);
+  stats_.peak_allocated = std::max(stats_.peak_allocated, stats_.allocated);
+}
 
 // Pool of the innermost PoolScope on this thread; 0: the common pool.
 static thread_local int64_t current_pool = 0;
@@ -14,38 +39,28 @@ int64_t DevicePool::enter(int64_t pool) { return std::exchange(current_pool, poo
 
 DevicePool::DevicePool(Device device) : device_(device), api_(api_of(device)) {}
 
-void DevicePool::configure(const AllocatorOptions& options) {
-  {
-    const std::lock_guard lock(mutex_);
-    caching_ = options.caching;
-  }
-  if (!options.caching) empty();
-  if (options.caching && options.reserve_mb) reserve(options.reserve_mb << 20);
-}
-
 void* DevicePool::allocate(size_t bytes) {
   const Stream stream = current_stream(device_);
   const std::lock_guard lock(mutex_);
   collect();
   const size_t size = Blocks::rounded(bytes);
   const BlockKey home{current_pool, stream.native, size <= Blocks::kSmall};
-  Block* block = caching_ ? blocks_.take(home, size) : nullptr;
+  Block* block = options_.caching ? blocks_.take(home, size) : nullptr;
   if (block) {
     ++stats_.cache_hits;
-    hits_.add();
+    trace::count<"alloc.cache_hits">();
   } else {
     block = &grow(home, size);
   }
   block->site = current_site();
   block->op = running_kernel();
-  stats_.allocated += static_cast<int64_t>(block->size);
-  stats_.peak_allocated = std::max(stats_.peak_allocated, stats_.allocated);
+  count_allocated(block->size);
   return block->at;
 }
 
 // After a device error, events cannot be recorded or queried, and without host memory not noted.
 // The block is then kept, because the process is about to end.
-void DevicePool::release(void* memory) noexcept {
+void DevicePool::release(void* memory, size_t) noexcept {
   try {
     const std::lock_guard lock(mutex_);
     Block& block = *blocks_.find(memory);
@@ -61,7 +76,7 @@ void DevicePool::release(void* memory) noexcept {
 void DevicePool::set_free(Block& block) {
   block.users.clear();
   const Block& whole = blocks_.give(block);
-  if (caching_ || capturing()) return;
+  if (options_.caching || capturing()) return;
   if (const auto idle = blocks_.take_idle(whole)) to_system(*idle);
 }
 
@@ -111,13 +126,13 @@ void DevicePool::wait_for_uses() {
 // ---- the system
 
 Block& DevicePool::grow(const BlockKey& home, size_t size) {
-  const size_t wanted = caching_ ? Blocks::segment_size(size) : size;
+  const size_t wanted = options_.caching ? Blocks::segment_size(size) : size;
   size_t got = wanted;
   void* memory = from_system(got);
   if (!memory && !capturing()) {
     // First releases what is cached; then there may be room for a segment of this block alone.
     wait_for_uses();
-    if (Block* const block = caching_ ? blocks_.take(home, size) : nullptr) return *block;
+    if (Block* const block = options_.caching ? blocks_.take(home, size) : nullptr) return *block;
     free_idle();
     memory = from_system(got);
     if (!memory && wanted > size) memory = from_system(got = size);
@@ -129,7 +144,7 @@ Block& DevicePool::grow(const BlockKey& home, size_t size) {
 
 void* DevicePool::from_system(size_t bytes) {
   ++stats_.system_calls;
-  calls_.add();
+  trace::count<"alloc.system_calls">();
   void* const memory = api_.allocate(bytes);
   if (memory) stats_.reserved += static_cast<int64_t>(bytes);
   return memory;
@@ -164,10 +179,6 @@ AllocatorStats DevicePool::stats() {
   const std::lock_guard lock(mutex_);
   blocks_.fill_in(stats_);
   return stats_;
-}
-void DevicePool::reset_peak() {
-  const std::lock_guard lock(mutex_);
-  stats_.peak_allocated = stats_.allocated;
 }
 void DevicePool::join_common(int64_t pool) {
   const std::lock_guard lock(mutex_);
@@ -212,7 +223,7 @@ void DevicePool::refuse(size_t bytes) {
        " free on the device; the largest tensors: ", largest(blocks_.largest_held()),
        "; try a smaller data.batch_size, gradient_accumulation",
        in_pieces ? ", preallocate (what is free is in pieces)" : "",
-       caching_ ? "" : ", caching_allocator", ", amp or recompute");
+       options_.caching ? "" : ", caching_allocator", ", amp or recompute");
 }
 
 }  // namespace bellows

@@ -1,5 +1,5 @@
-// DevicePool: caching allocator of a device. Keeps freed blocks for reuse (core/device/blocks.h).
-// Thread-safe.
+// TensorPool: allocator of a device's tensor memory. DevicePool: that of a GPU, which keeps freed
+// blocks for reuse (core/device/blocks.h). Both are thread-safe.
 //
 // Note [When a block is free]: a tensor may be released while queued work still uses it. On the
 // block's own stream this is safe: work on the reused block is queued after it. For each stream
@@ -8,24 +8,40 @@
 #pragma once
 #include <deque>
 #include <mutex>
-#include "core/base/trace.h"
 #include "core/device/blocks.h"
 
 namespace bellows {
 
-class DevicePool {
+// The functions are like those of core/device/allocator.h.
+class TensorPool {
+ public:
+  void configure(const AllocatorOptions& options);
+  virtual void* allocate(size_t bytes) = 0;
+  virtual void release(void* memory, size_t bytes) noexcept = 0;
+  virtual void empty() = 0;
+  virtual AllocatorStats stats();
+  void reset_peak();
+
+ protected:
+  ~TensorPool() = default;
+  virtual void reserve(size_t bytes) = 0;
+  void count_allocated(size_t bytes);
+
+  std::mutex mutex_;  // guards all below, and the members of derived classes
+  AllocatorOptions options_;
+  AllocatorStats stats_;
+};
+
+class DevicePool final : public TensorPool {
  public:
   explicit DevicePool(Device device);
 
-  void configure(const AllocatorOptions& options);
-  // Like core/device/allocator.h. Allocates for the current stream, from the pool of the thread's
-  // PoolScope.
-  void* allocate(size_t bytes);
-  void release(void* memory) noexcept;
+  // Allocates for the current stream, from the pool of the thread's PoolScope.
+  void* allocate(size_t bytes) override;
+  void release(void* memory, size_t bytes) noexcept override;
   void record_use(const void* memory, Stream stream);
-  void empty();
-  AllocatorStats stats();
-  void reset_peak();
+  void empty() override;
+  AllocatorStats stats() override;
 
   // Pools of captured graphs (0: the common pool). enter() sets the pool of this thread's
   // allocations and returns the previous one.
@@ -38,7 +54,7 @@ class DevicePool {
     void* event;
     Block* block;
   };
-  void reserve(size_t bytes);
+  void reserve(size_t bytes) override;
   Block& grow(const BlockKey& home, size_t size);
   void* from_system(size_t bytes);
   void to_system(const Segment& segment);
@@ -51,15 +67,10 @@ class DevicePool {
 
   const Device device_;
   const DeviceApi& api_;
-  std::mutex mutex_;
-  bool caching_ = false;
   Blocks blocks_;
   std::map<void*, std::deque<Use>> uses_;  // by stream, in the order of their events
   std::vector<Block*> captured_;  // released during a capture; their events are recorded after it
   std::vector<void*> spare_events_;
-  AllocatorStats stats_;
-  trace::Counter& hits_ = trace::counter("alloc.cache_hits");
-  trace::Counter& calls_ = trace::counter("alloc.system_calls");
 };
 
 }  // namespace bellows

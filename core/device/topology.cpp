@@ -80,21 +80,13 @@ std::string cpu_list(const std::vector<int>& cpus) {
 
 // ---- /sys
 
-// "Node 0 MemTotal:       16384000 kB"
-static int64_t memory_of(const fs::path& node) {
-  std::ifstream in(node / "meminfo");
-  for (std::string line; std::getline(in, line);) {
-    const size_t at = line.find("MemTotal:");
-    if (at != std::string::npos) return std::strtoll(line.c_str() + at + 9, nullptr, 10) * 1024;
-  }
-  return 0;
-}
-
 static std::vector<NumaNode> read_nodes(const fs::path& folder) {
   std::vector<NumaNode> nodes;
   for (const int id : parse_cpu_list(first_line(folder / "online"))) {
     const fs::path node = folder / cat("node", id);
-    nodes.push_back({id, parse_cpu_list(first_line(node / "cpulist")), memory_of(node)});
+    const std::string kib = value_in(node / "meminfo", cat("Node ", id, " MemTotal"));
+    nodes.push_back({id, parse_cpu_list(first_line(node / "cpulist")),
+                     std::strtoll(kib.c_str(), nullptr, 10) * 1024});
   }
   return nodes;
 }

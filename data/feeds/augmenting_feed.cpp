@@ -1,8 +1,14 @@
 // augmenting_feed: runs kernels::augment on batches of bytes, which another feed or (on the CPU)
 // the loader delivers.
+//
+// resident_feed: runs it on all samples, which stay on the device beside the epoch's order, so that
+// batches need no copies. With device_randperm the order is also computed there.
+#include <cstring>
 #include "core/base/trace.h"
+#include "core/tensor/copy.h"
 #include "data/feeds/augment.h"
 #include "data/feeds/device_feed.h"
+#include "data/sets/damaged.h"
 
 namespace bellows {
 
@@ -10,45 +16,62 @@ namespace {
 
 class AugmentingFeed : public Feed {
  public:
-  AugmentingFeed(Device device, Loader& loader, std::unique_ptr<Feed> bytes,
-                 const ModelInput& input)
+  // `samples`: all of the data set; undefined if batches come from `bytes` or the loader.
+  AugmentingFeed(Device device, Loader& loader, const ModelInput& input, const Batch& samples,
+                 std::unique_ptr<Feed> bytes = nullptr)
       : device_(device),
         loader_(loader),
+        samples_(samples),
         bytes_(std::move(bytes)),
-        from_(bytes_ ? *bytes_ : loader),
+        from_(samples.x.defined() ? nullptr
+              : bytes_            ? bytes_.get()
+                                  : &loader),
         buffers_(model_buffers_on(device, loader, input)) {}
 
   void start(int64_t epoch, int64_t first_batch) override {
-    from_.start(epoch, first_batch);
+    CHECK(first_batch >= 0 && first_batch <= loader_.batches(), "batch ", first_batch,
+          " of an epoch that has ", loader_.batches());
+    if (from_) from_->start(epoch, first_batch);
     order_ = {};
     order_ = loader_.sampler().whole_order(epoch, device_);
-    recipe_ = loader_.recipe(epoch);
+    recipe_ = augments() ? loader_.recipe(epoch) : Recipe{.levels = *loader_.transforms().levels()};
     shape_ = loader_.transforms().shape(epoch);
     next_ = first_batch;
   }
 
-  void catch_up() override { from_.catch_up(); }
+  void catch_up() override {
+    if (from_) from_->catch_up();
+  }
+
   bool next(Batch& batch) override {
+    CHECK(order_.defined(), "start() an epoch before next()");
     batch = {};
-    Batch bytes;
-    if (!from_.next(bytes)) return false;
-    const Tensor x = buffers_.free(with_rows(bytes.size(), shape_)).x;
-    x.raise_version();
-    kernels::augment(
-        x, {}, bytes.x, {}, order_,
-        {next_++ * loader_.options().sampler.batch_size, loader_.sampler().share(), recipe_});
-    trace::count<"augment.device_images">(x.dim(0));
-    batch = {x, bytes.y};
+    Batch in = samples_;
+    if (from_ ? !from_->next(in) : next_ == loader_.batches()) return false;
+    const int64_t size = loader_.options().sampler.batch_size, first = next_++ * size;
+    batch = buffers_.free(with_rows(std::min(size, loader_.samples() - first), shape_));
+    batch.x.raise_version();
+    batch.y.raise_version();
+    kernels::augment(batch.x, batch.y, in.x, samples_.y, order_,
+                     {first, loader_.sampler().share(), recipe_});
+    if (from_)
+      batch.y = in.y;
+    else
+      trace::count<"tensor.device_created">(2);
+    if (augments()) trace::count<"augment.device_images">(batch.size());
     return true;
   }
 
   void write_into(const Batch& place) override { buffers_.prefer(place); }
 
  private:
+  bool augments() const { return loader_.options().feed.device_augment; }
+
   const Device device_;
   Loader& loader_;
+  const Batch samples_;  // (N, C, H, W) u8, (N) i64
   const std::unique_ptr<Feed> bytes_;
-  Feed& from_;
+  Feed* const from_;  // null: gathers from samples_
   BatchBuffers buffers_;
   Tensor order_;  // (N) i64: order of this epoch, on the device
   Recipe recipe_;
@@ -60,7 +83,59 @@ class AugmentingFeed : public Feed {
 
 std::unique_ptr<Feed> augmenting_feed(Device device, Loader& loader, std::unique_ptr<Feed> bytes,
                                       const ModelInput& input) {
-  return std::make_unique<AugmentingFeed>(device, loader, std::move(bytes), input);
+  return std::make_unique<AugmentingFeed>(device, loader, input, Batch(), std::move(bytes));
+}
+
+// ---- all samples on the device
+
+// Copies all samples to the device as bytes and labels, piece by piece, so that the host never
+// holds a second copy of the data set.
+static void upload(const Loader& loader, const Batch& to) {
+  constexpr int64_t kPiece = 8192;  // samples
+  const Dataset& dataset = loader.dataset();
+  const Shape& shape = dataset.info().sample;
+  const int64_t bytes = shape.numel();
+  Scratch scratch;
+  for (int64_t begin = 0; begin < dataset.size(); begin += kPiece) {
+    const int64_t n = std::min(kPiece, dataset.size() - begin);
+    const Tensor x(with_rows(n, shape), DType::u8), y({n}, DType::i64);
+    for (int64_t i = 0; i < n; ++i)
+      at_sample(dataset, begin + i, [&] {
+        const Sample sample = read_undamaged(dataset, begin + i, loader.options().batch.on_damaged,
+                                             [&](int64_t at) { return dataset.at(at, scratch); });
+        if (!(sample.shape == shape))
+          fail(Exit::data, "its shape is ", sample.shape, ", the data set's is ", shape);
+        std::memcpy(x.ptr<uint8_t>() + i * bytes, sample.pixels, bytes);
+        y.ptr<int64_t>()[i] = sample.label;
+      });
+    const Batch place = slice(to, begin, begin + n);
+    copy_into(place.x, x);
+    copy_into(place.y, y);
+  }
+}
+
+std::string why_not_resident(Device device, const Loader& loader) {
+  const Dataset& dataset = loader.dataset();
+  if (!dataset.fixed_pixels()) return "the host decodes its samples";
+  const Transforms& transforms = loader.transforms();
+  if (loader.options().feed.device_augment && !transforms.all_left())
+    return "only the host can do some of its transforms";
+  if (!loader.options().feed.device_augment && !transforms.levels())
+    return "its transforms are the host's; write  toggles: {device_augment: on}";
+  const auto bytes = static_cast<size_t>(dataset.size() * (dataset.info().sample.numel() + 8));
+  const size_t free = api_of(device).available();
+  if (bytes > free / 2)
+    return cat("the data set has ", bytes >> 20, " MiB, more than half of the ", free >> 20,
+               " MiB that are free");
+  return "";
+}
+
+std::unique_ptr<Feed> resident_feed(Device device, Loader& loader, const ModelInput& input) {
+  const Dataset& dataset = loader.dataset();
+  const Batch samples{Tensor(with_rows(dataset.size(), dataset.info().sample), DType::u8, device),
+                      Tensor({dataset.size()}, DType::i64, device)};
+  upload(loader, samples);
+  return std::make_unique<AugmentingFeed>(device, loader, input, samples);
 }
 
 }  // namespace bellows

@@ -15,25 +15,21 @@ static bool starts_with(std::span<const uint8_t> file, std::initializer_list<uin
 
 static bool is_jpeg(std::span<const uint8_t> file) { return starts_with(file, {0xff, 0xd8}); }
 bool is_png(std::span<const uint8_t> file) { return starts_with(file, {0x89, 'P', 'N', 'G'}); }
-static constexpr const char* kNeither = "neither JPEG nor PNG";
 
-static Sample counted(const Sample& sample) {
+static Sample decode(std::span<const uint8_t> file, Scratch* scratch, const ViewOf& wanted) {
+  if (is_jpeg(file)) return decode_jpeg(file, scratch, wanted);
+  if (is_png(file)) return decode_png(file, scratch);
+  fail(Exit::data, "neither JPEG nor PNG");
+}
+
+Shape image_shape(std::span<const uint8_t> file) { return decode(file, nullptr, {}).shape; }
+
+Sample decode_image(std::span<const uint8_t> file, Scratch& scratch, const ViewOf& wanted) {
+  const Sample sample = decode(file, &scratch, wanted);
   const int64_t decoded = sample.part->height * sample.part->width;
   trace::count<"decode.pixels">(decoded);
   if (decoded < sample.shape[1] * sample.shape[2]) trace::count<"decode.scaled_images">();
   return sample;
-}
-
-Shape image_shape(std::span<const uint8_t> file) {
-  if (is_jpeg(file)) return jpeg_shape(file);
-  if (is_png(file)) return png_shape(file);
-  fail(Exit::data, kNeither);
-}
-
-Sample decode_image(std::span<const uint8_t> file, Scratch& scratch, const ViewOf& wanted) {
-  if (is_jpeg(file)) return counted(decode_jpeg(file, scratch, wanted));
-  if (is_png(file)) return counted(decode_png(file, scratch));
-  fail(Exit::data, kNeither);
 }
 
 }  // namespace bellows

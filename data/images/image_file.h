@@ -31,18 +31,16 @@ inline Sample decode_image(const EncodedSample& from, Scratch& scratch, const Vi
 
 // ---- JPEG, with libjpeg-turbo
 
-// Returns (3, H, W), from the header alone. Throws Error(Exit::data) as decode_jpeg() does.
-Shape jpeg_shape(std::span<const uint8_t> file);
-
 // Decodes at least the part of the image that `wanted` selects, with the same bits as in the whole
 // image; without `wanted`, the whole image. If the view's step is 2 or more, decodes at 1/2, 1/4 or
 // 1/8 of the size, which is not exactly the mean of the pixels. Damage after the part is not
 // noticed.
 //
-// The sample is RGB, interleaved, in `scratch`; its label is 0. Gray is expanded, CMYK converted,
-// an Exif orientation ignored. Throws Error(Exit::data) for a file that is damaged, or has more
-// than kMostPixels or more scans than any encoder writes. Thread-safe.
-Sample decode_jpeg(std::span<const uint8_t> file, Scratch& scratch, const ViewOf& wanted = {});
+// The sample is RGB, interleaved, in `scratch`; its label is 0. Without a scratch, only the header
+// is read, and the sample has only a shape. Gray is expanded, CMYK converted, an Exif orientation
+// ignored. Throws Error(Exit::data) for a file that is damaged, or has more than kMostPixels or
+// more scans than any encoder writes. Thread-safe.
+Sample decode_jpeg(std::span<const uint8_t> file, Scratch* scratch, const ViewOf& wanted);
 
 // Returns the JPEG file of an RGB image, (height, width, 3) bytes. Chroma is subsampled 4:2:0, as
 // cameras do. `quality` is libjpeg's, 1 to 100. Throws Error(Exit::data). Thread-safe.
@@ -50,13 +48,11 @@ std::vector<uint8_t> encode_jpeg(const uint8_t* pixels, int64_t height, int64_t 
 
 // ---- PNG, with libpng
 
-// Returns (3, H, W), from the header alone. Throws Error(Exit::data) as decode_png() does.
-Shape png_shape(std::span<const uint8_t> file);
-
-// Decodes the whole image. The sample is RGB, interleaved, in `scratch`; its label is 0. Palettes
-// and gray are expanded, 16 bits cut to 8, alpha and gamma ignored. Throws Error(Exit::data) for a
-// file that is damaged or has more than kMostPixels. Thread-safe.
-Sample decode_png(std::span<const uint8_t> file, Scratch& scratch);
+// Decodes the whole image, or as above only the header. The sample is RGB, interleaved, in
+// `scratch`; its label is 0. Palettes and gray are expanded, 16 bits cut to 8, alpha and gamma
+// ignored. Throws Error(Exit::data) for a file that is damaged or has more than kMostPixels.
+// Thread-safe.
+Sample decode_png(std::span<const uint8_t> file, Scratch* scratch);
 
 // Returns the PNG file of an RGB image, (height, width, 3) bytes. Throws Error(Exit::data).
 // Thread-safe.

@@ -60,9 +60,14 @@ class ImagePlan {
 // Writes image.shape() values to `out`, as one image of a batch in `format`. Thread-safe.
 void write_image(const ImagePlan& image, const Sample& sample, float* out,
                  const MemoryFormat& format = kNCHW);
-// Writes (C, H, W) bytes, without levels and hole; rounded to nearest. Thread-safe.
-void write_bytes(const ImagePlan& image, const Sample& sample, uint8_t* out);
-// Returns (H, W, C) bytes, without levels; rounded to nearest. Thread-safe.
-std::vector<uint8_t> interleaved_bytes(const ImagePlan& image, const Sample& sample);
+// The same in bytes, without levels and hole; rounded to nearest. Thread-safe.
+void write_bytes(const ImagePlan& image, const Sample& sample, uint8_t* out,
+                 const MemoryFormat& format = kNCHW);
+// Returns (H, W, C) bytes, as write_bytes() does.
+inline std::vector<uint8_t> interleaved_bytes(const ImagePlan& image, const Sample& sample) {
+  std::vector<uint8_t> bytes(image.shape().numel());
+  write_bytes(image, sample, bytes.data(), kNHWC);
+  return bytes;
+}
 
 }  // namespace bellows

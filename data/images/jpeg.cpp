@@ -138,23 +138,15 @@ static void blend_inks(Scratch& pixels) {
   pixels.resize(pixels.size() / 4 * 3);
 }
 
-static Shape shape_in_header(Jpeg& jpeg) {
+Sample decode_jpeg(std::span<const uint8_t> file, Scratch* scratch, const ViewOf& wanted) {
+  Jpeg jpeg(file);
   if (!jpeg.read_header()) jpeg.refuse();
   if (jpeg.num_components == 2 || jpeg.num_components > 4)
     fail(Exit::data, "JPEG: ", jpeg.num_components,
          " color channels; gray, RGB and CMYK are supported");
   check_size("JPEG", jpeg.image_height, jpeg.image_width);
-  return {3, jpeg.image_height, jpeg.image_width};
-}
-
-Shape jpeg_shape(std::span<const uint8_t> file) {
-  Jpeg jpeg(file);
-  return shape_in_header(jpeg);
-}
-
-Sample decode_jpeg(std::span<const uint8_t> file, Scratch& scratch, const ViewOf& wanted) {
-  Jpeg jpeg(file);
-  const Shape shape = shape_in_header(jpeg);
+  const Shape shape{3, jpeg.image_height, jpeg.image_width};
+  if (!scratch) return {.shape = shape};
   const View view = wanted ? wanted(shape) : View{{0, 0, shape[1], shape[2]}};
   const int64_t reduced = reduction(view.step);
   if (!jpeg.start(reduced)) jpeg.refuse();
@@ -162,10 +154,10 @@ Sample decode_jpeg(std::span<const uint8_t> file, Scratch& scratch, const ViewOf
   auto [top, height] = stretch(part.top, part.height, reduced, 0, jpeg.output_height);
   auto [left, width] = stretch(part.left, part.width, reduced, 2, jpeg.output_width);
   if (!jpeg.crop(left, width)) jpeg.refuse();
-  scratch.resize(size_t{height} * width * jpeg.output_components);
-  if (!jpeg.read_rows(top, height, scratch.data())) jpeg.refuse();
-  if (jpeg.out_color_space == JCS_CMYK) blend_inks(scratch);
-  return {scratch.data(), shape, 0, Part{top, left, height, width, reduced, true}};
+  scratch->resize(size_t{height} * width * jpeg.output_components);
+  if (!jpeg.read_rows(top, height, scratch->data())) jpeg.refuse();
+  if (jpeg.out_color_space == JCS_CMYK) blend_inks(*scratch);
+  return {scratch->data(), shape, 0, Part{top, left, height, width, reduced, true}};
 }
 
 // ---- encoding

@@ -79,23 +79,15 @@ bool Png::read_rows(uint8_t* pixels) {
   return true;
 }
 
-static Shape shape_in_header(Png& png) {
+Sample decode_png(std::span<const uint8_t> file, Scratch* scratch) {
+  Png png(file);
   if (!png.read_header()) png.refuse();
   check_size("PNG", png.height, png.width);
-  return {3, png.height, png.width};
-}
-
-Shape png_shape(std::span<const uint8_t> file) {
-  Png png(file);
-  return shape_in_header(png);
-}
-
-Sample decode_png(std::span<const uint8_t> file, Scratch& scratch) {
-  Png png(file);
-  const Shape shape = shape_in_header(png);
-  scratch.resize(shape.numel());
-  if (!png.read_rows(scratch.data())) png.refuse();
-  return {scratch.data(), shape, 0,
+  const Shape shape{3, png.height, png.width};
+  if (!scratch) return {.shape = shape};
+  scratch->resize(shape.numel());
+  if (!png.read_rows(scratch->data())) png.refuse();
+  return {scratch->data(), shape, 0,
           Part{.height = png.height, .width = png.width, .interleaved = true}};
 }
 

@@ -198,28 +198,20 @@ void write_image(const ImagePlan& image, const Sample& sample, float* out,
   if (image.hole()) write_hole(image, *image.hole(), out, strides);
 }
 
-void write_bytes(const ImagePlan& image, const Sample& sample, uint8_t* out) {
-  if (image.is_source() && !sample.part) {
+void write_bytes(const ImagePlan& image, const Sample& sample, uint8_t* out,
+                 const MemoryFormat& format) {
+  if (image.is_source() && !sample.part && format == kNCHW) {
     std::copy_n(sample.pixels, image.shape().numel(), out);
     return;
   }
   ImagePlan plain = image;
   plain.levels = kAsTheyAre;
-  const int64_t height = image.height(), width = image.width();
+  const int64_t width = image.width();
+  const Strides strides = strides_of({1, image.channels(), image.height(), width}, format);
   write_rows(plain, sample, [&](int64_t c, int64_t y, const float* row) {
-    for (int64_t x = 0; x < width; ++x)
-      out[(c * height + y) * width + x] = uint8_t(std::lround(row[x]));
+    uint8_t* const to = out + c * strides[1] + y * strides[2];
+    for (int64_t x = 0; x < width; ++x) to[x * strides[3]] = uint8_t(std::lround(row[x]));
   });
-}
-
-std::vector<uint8_t> interleaved_bytes(const ImagePlan& image, const Sample& sample) {
-  ImagePlan plain = image;
-  plain.levels = kAsTheyAre;
-  std::vector<float> numbers(image.shape().numel());
-  write_image(plain, sample, numbers.data(), kNHWC);
-  std::vector<uint8_t> bytes(numbers.size());
-  std::ranges::transform(numbers, bytes.begin(), [](float x) { return uint8_t(std::lround(x)); });
-  return bytes;
 }
 
 }  // namespace bellows

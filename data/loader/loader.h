@@ -42,8 +42,9 @@ class Loader : public Feed {
 
   void start(int64_t epoch, int64_t first_batch = 0) override;
   // Throws Error(Exit::data) if there is no batch after timeout_s. Any error ends the epoch. With
-  // kAutoWorkers, once: after kObserved batches, the epoch goes on with ceil(L / C) workers, if
-  // one worker takes L for a batch and the caller C between two calls (median).
+  // kAutoWorkers, once: after kObserved batches, the epoch goes on with ceil(L / C) workers. One
+  // worker takes L for a batch; C is the mean of the caller's times between two calls, without the
+  // slowest tenth.
   bool next(Batch& batch) override;
   // Once it returns true, next() does not wait for a worker: it ends the epoch, returns false and
   // leaves threads that are at work to end by themselves.

@@ -48,17 +48,17 @@ ncclDataType_t type_of(const Tensor& t) {
 ncclRedOp_t op_of(Reduction reduction) { return reduction == Reduction::sum ? ncclSum : ncclAvg; }
 
 // Returns the id of the communicator, which rank 0 creates.
-ncclUniqueId shared_id(const CommunicatorOptions& options) {
+ncclUniqueId shared_id(const GroupContext& group, const std::string& prefix) {
   ncclUniqueId id{};
-  if (options.ranks.rank == 0) {
+  if (group.ranks.rank == 0) {
     const ncclResult_t result = nccl().ncclGetUniqueId(&id);
     if (result != ncclSuccess)
       fail(Exit::distributed, "nccl: ", nccl().ncclGetErrorString(result), " (",
            nccl().ncclGetLastError(nullptr), "); set NCCL_DEBUG=INFO to see why");
-    if (options.store) options.store->set(options.prefix + "id", {id.internal, sizeof id.internal});
+    if (group.store) group.store->set(prefix + "id", {id.internal, sizeof id.internal});
     return id;
   }
-  const std::string bytes = options.store->get(options.prefix + "id", options.timeout);
+  const std::string bytes = group.store->get(prefix + "id", group.timeout());
   INVARIANT(bytes.size() == sizeof id.internal, "nccl: an id of ", bytes.size(), " bytes");
   std::memcpy(id.internal, bytes.data(), bytes.size());
   return id;
@@ -66,14 +66,15 @@ ncclUniqueId shared_id(const CommunicatorOptions& options) {
 
 class NcclCommunicator : public Communicator {
  public:
-  explicit NcclCommunicator(const CommunicatorOptions& options) : timeout_(options.timeout) {
+  NcclCommunicator(const GroupContext& group, const std::string& prefix, int64_t max_ctas)
+      : timeout_(group.timeout()) {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
-    if (options.max_ctas) config.maxCTAs = static_cast<int>(options.max_ctas);
-    const ncclUniqueId id = shared_id(options);
+    if (max_ctas) config.maxCTAs = static_cast<int>(max_ctas);
+    const ncclUniqueId id = shared_id(group, prefix);
     try {
       call([&] {
-        return nccl().ncclCommInitRankConfig(&comm_, options.ranks.world, id, options.ranks.rank,
+        return nccl().ncclCommInitRankConfig(&comm_, group.ranks.world, id, group.ranks.rank,
                                              &config);
       });
     } catch (const Error& error) {
@@ -173,8 +174,9 @@ class NcclCommunicator : public Communicator {
 
 }  // namespace
 
-static std::unique_ptr<Communicator> make(const CommunicatorOptions& options) {
-  return std::make_unique<NcclCommunicator>(options);
+static std::unique_ptr<Communicator> make(const GroupContext& group, const std::string& prefix,
+                                          int64_t max_ctas) {
+  return std::make_unique<NcclCommunicator>(group, prefix, max_ctas);
 }
 static const Provide entry(make_communicator, make);
 

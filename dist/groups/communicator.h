@@ -5,14 +5,6 @@
 
 namespace bellows {
 
-struct CommunicatorOptions {
-  Ranks ranks;
-  Store* store = nullptr;  // null in a world of one
-  std::string prefix;      // for its keys in the store
-  Timeout timeout{};       // limit for connecting, and for the host's part of each call
-  int64_t max_ctas = 0;    // blocks that a collective may occupy; 0: NCCL decides
-};
-
 // Queues collectives on its own stream, whose priority is high; the host never waits for them.
 // Tensors are contiguous and on the GPU. Errors of NCCL throw Error, exit 7, with NCCL's message.
 // One thread queues; any thread may call error() and abort().
@@ -30,9 +22,12 @@ class Communicator {
   virtual void abort() noexcept = 0;
 };
 
-// Returns once all ranks are connected. Throws Error, exit 2 without libnccl.so.2, exit 7 if a rank
-// does not connect in time.
-using MakeCommunicator = std::unique_ptr<Communicator>(const CommunicatorOptions&);
+// Returns once all ranks are connected. `prefix`: for its keys in the store. `max_ctas`: blocks
+// that a collective may occupy; 0: NCCL decides. dist.timeout_s limits connecting, and the host's
+// part of each call. Throws Error, exit 2 without libnccl.so.2, exit 7 if a rank does not connect
+// in time.
+using MakeCommunicator = std::unique_ptr<Communicator>(const GroupContext& group,
+                                                       const std::string& prefix, int64_t max_ctas);
 inline constinit MakeCommunicator* make_communicator = nullptr;  // null: this build has no NCCL
 
 }  // namespace bellows

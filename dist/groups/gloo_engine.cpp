@@ -12,15 +12,11 @@ static constexpr Timeout kGrace(300);
 static constexpr Timeout kLate(100), kSearch(1400);
 
 GlooEngine::GlooEngine(const GroupContext& group, bool share)
-    : ranks_(group.ranks),
-      timeout_s_(group.options.timeout_s),
-      timeout_(timeout_of(timeout_s_)),
-      check_(group.options.check_collectives),
+    : group_(group),
+      timeout_(group.timeout()),
       share_(share),
-      store_(group.store),
-      // Equal on all ranks, because they make the same groups in the same order.
-      prefix_(cat("gloo/", store_->add(cat("gloo/groups/", ranks_.rank), 1), "/")),
-      postmortem_(store_, ranks_, prefix_ + "end/"),
+      prefix_(group.new_prefix("gloo")),
+      postmortem_(group, prefix_ + "end/"),
       recorder_(group.options.flight_recorder) {}
 
 int64_t GlooEngine::start(GlooOperation operation) {
@@ -43,7 +39,7 @@ int64_t GlooEngine::start(GlooOperation operation) {
 
 // Not over TCP, because Gloo limits each wait for a peer, not their sum, so wait() has to look on.
 bool GlooEngine::caller_may_run(const GlooOperation& operation) const {
-  return operation.message.bytes && !operation.copies && !check_;
+  return operation.message.bytes && !operation.copies && !group_.options.check_collectives;
 }
 
 void GlooEngine::wait(int64_t sequence) {
@@ -59,10 +55,10 @@ void GlooEngine::wait(int64_t sequence) {
       closed = true;
       close();
     } else {
-      failure_ =
-          cat("gloo: ", place_of(queue_.front().collective), ": not done within ", timeout_s_,
-              " s, and the store of rank 0 does not answer; is rank 0 stopped, "
-              "or its machine down?");
+      failure_ = cat("gloo: ", place_of(queue_.front().collective), ": not done within ",
+                     group_.options.timeout_s,
+                     " s, and the store of rank 0 does not answer; is rank 0 stopped, "
+                     "or its machine down?");
       wake();
     }
   }
@@ -113,8 +109,8 @@ void GlooEngine::run_all() {
   std::unique_ptr<GlooMesh> mesh;
   std::unique_ptr<SharedMemory> shared;
   try {
-    mesh = std::make_unique<GlooMesh>(ranks_, *store_, prefix_ + "mesh/", timeout_);
-    shared = SharedMemory::join(ranks_, *store_, prefix_ + "memory/", timeout_, share_);
+    mesh = std::make_unique<GlooMesh>(group_.ranks, *group_.store, prefix_ + "mesh/", timeout_);
+    shared = SharedMemory::join(group_.ranks, *group_.store, prefix_ + "memory/", timeout_, share_);
   } catch (const std::exception& error) {
     set_failure(error.what());
   }
@@ -154,9 +150,8 @@ bool GlooEngine::run(const GlooOperation& operation) {
   const Collective& c = operation.collective;
   const auto due = Clock::now() + timeout_;
   try {
-    if (check_) {
-      const std::string differences =
-          differences_of(c, *store_, prefix_ + "check/", ranks_, timeout_);
+    if (group_.options.check_collectives) {
+      const std::string differences = differences_of(c, group_, prefix_ + "check/");
       if (!differences.empty()) {
         postmortem_.leave(differences);
         diagnose(c, false, "");
@@ -184,7 +179,7 @@ void GlooEngine::diagnose(const Collective& c, bool timed_out, const std::string
     if (!failure_.empty()) return;
   }
   const std::string why =
-      postmortem_.why(c, recorder_.started(), timed_out, timeout_s_, symptom, [this] { close(); });
+      postmortem_.why(c, recorder_.started(), timed_out, symptom, [this] { close(); });
   set_failure(cat("gloo: ", place_of(c), ": ", why));
 }
 

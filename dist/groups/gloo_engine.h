@@ -67,12 +67,10 @@ class GlooEngine {
   void diagnose(const Collective& c, bool timed_out, const std::string& symptom);
   void set_failure(const std::string& failure);
 
-  const Ranks ranks_;
-  const double timeout_s_;
+  const GroupContext group_;
   const Timeout timeout_;
-  const bool check_, share_;
-  const std::shared_ptr<Store> store_;
-  const std::string prefix_;
+  const bool share_;
+  const std::string prefix_;  // of its keys in the store
   Postmortem postmortem_;
   FlightRecorder recorder_;
   std::mutex search_;  // held during the search for the cause of a failure

@@ -28,10 +28,8 @@ void visit(Visitor& v, NcclOptions& o) {
 class NcclWatch {
  public:
   NcclWatch(const GroupContext& group, const std::string& prefix, Communicator& communicator)
-      : timeout_s_(group.options.timeout_s),
-        communicator_(communicator),
-        recorder_(group.options.flight_recorder) {
-    if (group.store) postmortem_.emplace(group.store, group.ranks, prefix + "end/");
+      : group_(group), communicator_(communicator), recorder_(group.options.flight_recorder) {
+    if (group.store) postmortem_.emplace(group, prefix + "end/");
     thread_ = std::thread([this] { run_thread(); });
   }
   ~NcclWatch() {
@@ -65,7 +63,7 @@ class NcclWatch {
   void watch(const Collective& collective, std::shared_ptr<Event> done) {
     if (!done) return recorder_.finish(collective.sequence);
     const std::lock_guard lock(mutex_);
-    if (flights_.empty()) due_ = Clock::now() + timeout_of(timeout_s_);
+    if (flights_.empty()) due_ = Clock::now() + group_.timeout();
     flights_.push_back({collective, std::move(done)});
     changed_.notify_all();
   }
@@ -117,9 +115,10 @@ class NcclWatch {
     }
     const auto close = [this] { communicator_.abort(); };
     std::string why =
-        timed_out ? cat("not done within ", timeout_s_, " s; raise dist.timeout_s") : symptom;
+        timed_out ? cat("not done within ", group_.options.timeout_s, " s; raise dist.timeout_s")
+                  : symptom;
     if (postmortem_)
-      why = postmortem_->why(c, recorder_.started(), timed_out, timeout_s_, symptom, close);
+      why = postmortem_->why(c, recorder_.started(), timed_out, symptom, close);
     else
       close();
     const std::lock_guard lock(mutex_);
@@ -164,12 +163,12 @@ class NcclWatch {
       if (!ended) continue;
       done_ = flights[ended - 1].collective.sequence;
       flights_.erase(flights_.begin(), flights_.begin() + std::ptrdiff_t(ended));
-      due_ = Clock::now() + timeout_of(timeout_s_);
+      due_ = Clock::now() + group_.timeout();
       changed_.notify_all();
     }
   }
 
-  const double timeout_s_;
+  const GroupContext& group_;
   Communicator& communicator_;
   std::optional<Postmortem> postmortem_;  // none in a world of one
   FlightRecorder recorder_;
@@ -187,11 +186,11 @@ class NcclWatch {
 
 class Nccl : public ProcessGroup {
  public:
-  Nccl(const GroupContext& context, const CommunicatorOptions& options)
+  Nccl(const NcclOptions& options, const GroupContext& context)
       : context_(context),
-        options_(options),
-        communicator_(make_communicator(options)),
-        watch_(context, options.prefix, *communicator_),
+        prefix_(context.new_prefix("nccl")),
+        communicator_(make_communicator(context_, prefix_, options.max_ctas)),
+        watch_(context_, prefix_, *communicator_),
         token_(zeros({1}, DType::f32, Device::cuda)) {}
   // Aborts the communicator of a group that has failed, or of a rank that ends with an error,
   // instead of waiting for other ranks.
@@ -263,15 +262,14 @@ class Nccl : public ProcessGroup {
     }};
   }
   void compare(const Collective& collective) {
-    const std::string differences = differences_of(
-        collective, *context_.store, options_.prefix + "check/", context_.ranks, options_.timeout);
+    const std::string differences = differences_of(collective, context_, prefix_ + "check/");
     if (differences.empty()) return;
     watch_.abort(differences);
     watch_.check();
   }
 
   const GroupContext context_;
-  const CommunicatorOptions options_;
+  const std::string prefix_;  // of its keys in the store
   const std::unique_ptr<Communicator> communicator_;
   NcclWatch watch_;
   const Tensor token_;  // operand of barriers
@@ -285,14 +283,7 @@ static std::unique_ptr<ProcessGroup> nccl_group(const NcclOptions& options,
   CHECK(make_communicator,
         "dist.backend: nccl, but this build lacks it; build where nccl.h is "
         "installed, or write  dist.backend: gloo");
-  CommunicatorOptions c;
-  c.ranks = context.ranks;
-  c.store = context.store.get();
-  c.timeout = timeout_of(context.options.timeout_s);
-  c.max_ctas = options.max_ctas;
-  // Equal on all ranks, because they make the same groups in the same order.
-  if (c.store) c.prefix = cat("nccl/", c.store->add(cat("nccl/groups/", c.ranks.rank), 1), "/");
-  auto group = std::make_unique<Nccl>(context, c);
+  auto group = std::make_unique<Nccl>(options, context);
   group->barrier("start");
   return group;
 }

@@ -5,7 +5,7 @@
 #include <set>
 #include "core/base/words.h"
 #include "dist/groups/flight_recorder.h"
-#include "dist/rendezvous/rendezvous.h"
+#include "dist/groups/process_group.h"
 
 namespace bellows {
 
@@ -14,8 +14,11 @@ namespace bellows {
 class Postmortem {
  public:
   // `prefix` begins the names of its keys in the store.
-  Postmortem(std::shared_ptr<Store> store, const Ranks& ranks, const std::string& prefix)
-      : store_(std::move(store)), ranks_(ranks), prefix_(prefix) {}
+  Postmortem(const GroupContext& group, const std::string& prefix)
+      : store_(group.store),
+        ranks_(group.ranks),
+        timeout_s_(group.options.timeout_s),
+        prefix_(prefix) {}
 
   // Publishes the cause of the failure, unless another rank has done so. Call it before closing
   // connections. Takes up to 0.5 s. Ignores errors of the store.
@@ -49,13 +52,13 @@ class Postmortem {
   // Calls report(), then `close`, which makes the other ranks fail and report as well. Returns why
   // `c` failed: the published cause, or which ranks are dead, stuck or late. Takes up to 1.2 s,
   // also if rank 0 is stuck; later requests to the store fail. `symptom`: the library's message.
-  std::string why(const Collective& c, int64_t started, bool timed_out, double timeout_s,
-                  const std::string& symptom, const std::function<void()>& close) {
+  std::string why(const Collective& c, int64_t started, bool timed_out, const std::string& symptom,
+                  const std::function<void()>& close) {
     store_->end_within(kCauseSearch);
     report(started, timed_out);
     close();
     try {
-      const std::string why = find(c, timed_out, timeout_s, symptom);
+      const std::string why = find(c, timed_out, symptom);
       finish();
       return why;
     } catch (const Error& error) {
@@ -77,8 +80,7 @@ class Postmortem {
     return left ? store_->get(prefix_ + "cause", kPatience) : "";
   }
 
-  std::string find(const Collective& c, bool timed_out, double timeout_s,
-                   const std::string& symptom) {
+  std::string find(const Collective& c, bool timed_out, const std::string& symptom) {
     const auto end = std::chrono::steady_clock::now() + kPatience;
     Names silent, late;
     for (int r = 0; r < ranks_.world; ++r) {
@@ -94,7 +96,7 @@ class Postmortem {
       timed_out = timed_out || report.ends_with(" timeout");
     }
     if (const std::string left = cause(); !left.empty()) return left;
-    const std::string within = cat(" within ", timeout_s, " s; ");
+    const std::string within = cat(" within ", timeout_s_, " s; ");
     if (!silent.empty() && timed_out)
       return cat(named(silent), " did not answer", within, "is it stopped, or its machine down?");
     if (!silent.empty())
@@ -133,6 +135,7 @@ class Postmortem {
 
   const std::shared_ptr<Store> store_;
   const Ranks ranks_;
+  const double timeout_s_;
   const std::string prefix_;
   std::atomic<bool> reported_{false};
   std::set<int> silent_;  // ranks that did not report
@@ -142,19 +145,20 @@ class Postmortem {
 // Compares `c` with the collective of the same sequence number on every other rank, through keys
 // of the store that start with `prefix`. Returns a message that names two ranks and what each of
 // them started, the same message on all ranks, or "" if all are equal. Throws Error, exit 7, if a
-// rank starts none within `timeout`. Call it for consecutive sequence numbers. Costs as many reads
-// as there are ranks.
-inline std::string differences_of(const Collective& c, Store& store, const std::string& prefix,
-                                  const Ranks& ranks, Timeout timeout) {
-  const auto end = std::chrono::steady_clock::now() + timeout;
+// rank starts none within dist.timeout_s. Call it for consecutive sequence numbers. Costs as many
+// reads as there are ranks.
+inline std::string differences_of(const Collective& c, const GroupContext& group,
+                                  const std::string& prefix) {
+  Store& store = *group.store;
+  const auto end = std::chrono::steady_clock::now() + group.timeout();
   const auto key = [&](int64_t sequence, int rank) { return cat(prefix, sequence, "/", rank); };
-  store.set(key(c.sequence, ranks.rank), description_of(c));
+  store.set(key(c.sequence, group.ranks.rank), description_of(c));
   Names started;
-  for (int r = 0; r < ranks.world; ++r)
+  for (int r = 0; r < group.ranks.world; ++r)
     started.push_back(store.get(key(c.sequence, r), until(end)));
   // All ranks have started this collective, so they have read the keys of earlier ones.
-  if (c.sequence > 2) store.remove(key(c.sequence - 2, ranks.rank));
-  for (int r = 1; r < ranks.world; ++r)
+  if (c.sequence > 2) store.remove(key(c.sequence - 2, group.ranks.rank));
+  for (int r = 1; r < group.ranks.world; ++r)
     if (started[r] != started[0])
       return cat("the ranks differ in collective ", c.sequence, ": rank 0 started \"", started[0],
                  "\", rank ", r, " \"", started[r],

@@ -59,6 +59,11 @@ void ProcessGroup::scatter(const Tensor& all, const Tensor& mine, int root,
   copy_into(mine, parts.view({n}, {1}, parts.offset() + rank() * n));
 }
 
+std::string GroupContext::new_prefix(const std::string& backend) const {
+  if (!store) return "";
+  return cat(backend, "/", store->add(cat(backend, "/groups/", ranks.rank), 1), "/");
+}
+
 // Identifies the GPU of this process among those of all machines.
 static std::string gpu_identity() {
   const CudaReport report = cuda_report();
@@ -71,11 +76,11 @@ static std::string gpu_identity() {
 // one. All ranks return the same.
 static std::string gpu_backend(const GroupContext& context) {
   Store& store = *context.store;
-  const std::string prefix = cat("gpus/", store.add(cat("gpus/groups/", context.ranks.rank), 1));
-  if (store.add(cat(prefix, "/", gpu_identity()), 1) == 2) store.set(prefix + "/shared", "");
-  if (store.add(prefix + "/ranks", 1) == context.ranks.world)
-    store.set(prefix + "/backend", store.wait(prefix + "/shared", Timeout(0)) ? "gloo" : "nccl");
-  return store.get(prefix + "/backend", timeout_of(context.options.timeout_s));
+  const std::string prefix = context.new_prefix("gpus");
+  if (store.add(prefix + gpu_identity(), 1) == 2) store.set(prefix + "shared", "");
+  if (store.add(prefix + "ranks", 1) == context.ranks.world)
+    store.set(prefix + "backend", store.wait(prefix + "shared", Timeout(0)) ? "gloo" : "nccl");
+  return store.get(prefix + "backend", context.timeout());
 }
 
 // auto: single in a world of one; nccl for tensors on GPUs if each rank has its own; else gloo.

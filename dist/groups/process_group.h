@@ -84,6 +84,11 @@ struct GroupContext {
   std::shared_ptr<Store> store;  // shared by all ranks; null in a world of one
   Device device = Device::cpu;   // where tensors are
   DistOptions options;
+
+  Timeout timeout() const { return timeout_of(options.timeout_s); }
+  // Returns the prefix of a new group's keys in the store. Equal on all ranks, because they make
+  // the same groups in the same order. "" in a world of one.
+  std::string new_prefix(const std::string& backend) const;
 };
 
 }  // namespace bellows

@@ -297,12 +297,15 @@ TEST(StoreTest, AllCallsTogetherEndWithinTheirLimitIfTheStoreHangs) {
 
 TEST(StoreTest, TheSearchForACauseEndsInTimeIfTheStoreHangs) {
   const FakeServer server({kYes, kYes}, true);
-  Postmortem postmortem(std::make_shared<TcpStore>(server.ranks(), kLong), server.ranks(), "end/");
+  const GroupContext group{.ranks = server.ranks(),
+                           .store = std::make_shared<TcpStore>(server.ranks(), kLong),
+                           .options = {}};
+  Postmortem postmortem(group, "end/");
   const auto begin = Clock::now();
   bool closed = false;
   Collective collective;
   collective.sequence = 7;
-  EXPECT_THAT(postmortem.why(collective, 7, true, 60, "", [&] { closed = true; }),
+  EXPECT_THAT(postmortem.why(collective, 7, true, "", [&] { closed = true; }),
               HasSubstr("rank 0 left or is stuck: its store does not answer"));
   EXPECT_TRUE(closed);
   EXPECT_LT(Clock::now() - begin, 10s);

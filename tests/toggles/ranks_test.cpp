@@ -112,7 +112,7 @@ bool needs_ranks(const Toggle& toggle) { return std::ranges::count(toggle.needs,
 bool is_of_the_update(const Toggle& toggle) {
   for (const auto& [key, owner] : option_owners())
     for (const char* group : {"model.", "optimizer.", "loss.", "amp.", "train.accumulate", "dist."})
-      if (owner->name == std::string_view(toggle.name) && key.starts_with(group)) return true;
+      if (owner->name == toggle.name && key.starts_with(group)) return true;
   return false;
 }
 

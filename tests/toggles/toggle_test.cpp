@@ -84,8 +84,6 @@ TEST_P(EachToggle, SaysAllThereIsToSay) {
   EXPECT_EQ(toggle.set != nullptr, toggle.values.size() > 2 || toggle.numbers) << "takes a value";
   EXPECT_TRUE(accepts(toggle, toggle.default_value)) << toggle.default_value;
   EXPECT_TRUE(!*toggle.fast || accepts(toggle, toggle.fast)) << toggle.fast;
-  EXPECT_EQ(toggle.tolerance > 0, toggle.same == Same::close || *toggle.close_where)
-      << "close says how close, no other";
 }
 
 TEST_P(EachToggle, HasNamesOfItsOwn) {

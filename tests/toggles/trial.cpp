@@ -52,7 +52,8 @@ static int64_t moved(const Trial& trial, const char* counter) {
 }
 
 Closeness closeness(const Toggle& toggle, const Trial& plain, const Trial& changed) {
-  return {promise(toggle, plain.counters, changed.counters), toggle.tolerance};
+  const Same same = promise(toggle, plain.counters, changed.counters);
+  return {same, same == Same::close ? toggle.tolerance : 0};
 }
 Closeness weaker(const Closeness& a, const Closeness& b) {
   return {std::max(a.same, b.same), a.tolerance + b.tolerance};

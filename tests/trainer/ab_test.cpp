@@ -28,15 +28,15 @@ using testing::StartsWith;
 
 namespace {
 
-const Toggle kToggle = {.name = "bellows_test",
-                        .idea = "",
+const Toggle kToggle = {.idea = "",
                         .claim = "twice the speed of light",
                         .cost = "never seen",
                         .sources = "",
                         .footprint = "test.ran",
                         .same = Same::bitwise,
                         .tolerance = 1e-3,
-                        .enable = [](Plan&) {}};
+                        .enable = [](Plan&) {},
+                        .name = "bellows_test"};
 
 constexpr int kRounds = 5;
 

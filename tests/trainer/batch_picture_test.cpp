@@ -27,7 +27,7 @@ TEST(BatchPicture, ShowsGrayImagesInAGrid) {
   const Tensor x = tensor({2, 1, 1, 2}, {-1, 1, 0, -1});
   Scratch scratch;
   for (const Tensor& same : {x, contiguous(x, kNHWC), cast(x, DType::bf16)}) {
-    const Sample png = decode_png(batch_picture(same), scratch);
+    const Sample png = decode_image(batch_picture(same), scratch);
     ASSERT_EQ(png.shape, (Shape{3, 3, 7})) << "two columns of 2 pixels and three borders";
     EXPECT_THAT(pixel(png, 1, 1), ElementsAre(0, 0, 0));
     EXPECT_THAT(pixel(png, 1, 2), ElementsAre(255, 255, 255));
@@ -40,11 +40,11 @@ TEST(BatchPicture, ShowsGrayImagesInAGrid) {
 TEST(BatchPicture, ShowsThreeChannelsAsColours) {
   const Tensor x = tensor({1, 4, 1, 1}, {0, 2, 4, 4});  // the fourth channel is not shown
   Scratch scratch;
-  const Sample png = decode_png(batch_picture(x), scratch);
+  const Sample png = decode_image(batch_picture(x), scratch);
   EXPECT_THAT(pixel(png, 1, 1), ElementsAre(0, 128, 255));
   const Tensor flat({1, 3, 2, 2}, DType::f32);
   std::ranges::fill(flat.data<float>(), 7.0f);
-  EXPECT_THAT(pixel(decode_png(batch_picture(flat), scratch), 1, 1), ElementsAre(0, 0, 0));
+  EXPECT_THAT(pixel(decode_image(batch_picture(flat), scratch), 1, 1), ElementsAre(0, 0, 0));
 }
 
 TEST_F(Program, WritesPicturesOfBatchesAndSaysWhatTheyCost) {
@@ -54,7 +54,7 @@ TEST_F(Program, WritesPicturesOfBatchesAndSaysWhatTheyCost) {
   for (const char* name : {"step_00000003.png", "step_00000006.png"}) {
     const std::string file = read(std::filesystem::path("out/pictures") / name);
     const std::vector<uint8_t> bytes(file.begin(), file.end());
-    EXPECT_EQ(png_shape(bytes), (Shape{3, 4 * 29 + 1, 4 * 29 + 1})) << "16 digits";
+    EXPECT_EQ(image_shape(bytes), (Shape{3, 4 * 29 + 1, 4 * 29 + 1})) << "16 digits";
   }
   run(tiny({"--run-dir", "none"}));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "none/pictures"));

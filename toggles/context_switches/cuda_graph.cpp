@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle cuda_graph({
-    .name = "cuda_graph",
     .aliases = {"CUDAGraph", "cuda_graphs", "make_graphed_callables",
                 "FLAGS_new_executor_use_cuda_graph"},
     .idea = "One update, from the forward pass to the optimizer, is captured once and replayed "
@@ -14,6 +13,5 @@ static const bellows::AddToggle cuda_graph({
     .same = bellows::Same::bitwise,
     .default_value = "off",
     .needs = {"cuda", "caching_allocator"},
-    .proof = "allocator.caching: true",
     .enable = [](bellows::Plan& plan) { plan.train.cuda_graph = true; },
 });

@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle early_launch({
-    .name = "early_launch",
     .aliases = {"programmatic_dependent_launch", "PDL", "programmatic_stream_serialization"},
     .idea = "The next kernel of a stream is launched while its predecessor runs. Its blocks are "
             "distributed and wait in their first statement, so the gap between two kernels no "
@@ -11,7 +10,6 @@ static const bellows::AddToggle early_launch({
     .cost =
         "waiting blocks occupy multiprocessors that a long kernel could use. Kernels of vendors "
         "and kernels compiled at run time are launched as usual.",
-    .sources = "none",
     .footprint = "cuda.early_launches",
     .same = bellows::Same::bitwise,
     .default_value = "off",

@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle overlap_wgrad({
-    .name = "overlap_wgrad",
     .aliases = {"side_stream", "wgrad_stream"},
     .idea = "The weight gradient of a convolution runs on a second stream of the GPU, beside the "
             "gradient of its input: both need only dy. The blocks of one fill the multiprocessors "
@@ -10,7 +9,6 @@ static const bellows::AddToggle overlap_wgrad({
         "unmeasured here, and no figure in the seeds. Most is expected of small batches, whose "
         "kernels do not fill a GPU, and inside a CUDA graph",
     .cost = "two events per convolution in an eager step; two large kernels share the L2 cache",
-    .sources = "none",
     .footprint = "cuda.forks",
     .same = bellows::Same::bitwise,
     .default_value = "off",

@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle device_randperm({
-    .name = "device_randperm",
     .aliases = {"randperm"},
     .idea = "The order of an epoch is a keyed permutation: each element is computed alone and in "
             "parallel, instead of by a serial shuffle on the host.",

@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle device_tensors({
-    .name = "device_tensors",
     .aliases = {"gpu_dataset", "data_on_device", "torch.zeros(device=)"},
     .idea = "The whole data set lies on the device from the start, and a kernel gathers each batch "
             "there, instead of the host making and copying it.",

@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle non_blocking({
-    .name = "non_blocking",
     .aliases = {"async_copy", "prefetch_to_device", "use_double_buffer"},
     .idea = "The next batch is copied on a separate stream while the step computes. Events order "
             "the two streams, and the host does not wait.",

@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle pin_memory({
-    .name = "pin_memory",
     .aliases = {"page_locked", "use_pinned_memory"},
     .idea = "Workers write batches directly into a few page-locked buffers, from which the GPU "
             "copies. From pageable memory the driver first copies to a buffer of its own.",

@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle background_loader({
-    .name = "background_loader",
     .aliases = {"SCHED_IDLE", "nice"},
     .idea = "Loader threads run only when compute threads leave a core idle. Otherwise a parallel "
             "region that loses a core to a decoder waits at each barrier for a time slice.",
@@ -12,6 +11,5 @@ static const bellows::AddToggle background_loader({
     .same = bellows::Same::bitwise,
     .default_value = "off",  // loaders must not starve beside other programs
     .needs = {"num_workers"},
-    .proof = "data.num_workers: 1",
     .enable = [](bellows::Plan& plan) { plan.data.loader.workers.background = true; },
 });

@@ -7,7 +7,6 @@ data.transforms: [{name: random_crop, size: 28, padding: 2}, random_flip, {name:
 )";
 
 static const bellows::AddToggle device_augment({
-    .name = "device_augment",
     .aliases = {"gpu_transforms", "dali", "kornia"},
     .idea = "Images are copied as bytes. One kernel crops, flips, cuts out and normalizes them on "
             "the device with the random values that the host would have drawn, and writes the "

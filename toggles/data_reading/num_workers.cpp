@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle num_workers({
-    .name = "num_workers",
     .aliases = {"workers", "num_workers>0", "dataloader_num_workers", "worker_num"},
     .idea = "W threads load and transform batches while the step computes, instead of before it. "
             "auto: starts with one, and after 48 batches takes as many as hide the loading.",

@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle packed_dataset({
-    .name = "packed_dataset",
     .aliases = {"ffcv", "webdataset", "tfrecord", "lmdb"},
     .idea = "All samples lie in a few indexed files (shards), so a sample is one read without "
             "opening a file. The first run packs the samples unchanged into the user's cache. Raw "

@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle prefetch_factor({
-    .name = "prefetch_factor",
     .aliases = {"prefetch", "buffer_size", "use_buffer_reader"},
     .idea = "Each worker makes up to F batches ahead instead of waiting until its batch is taken.",
     .claim = "no stalls when the loading time varies; little effect when it does not (seed S3)",

@@ -11,7 +11,6 @@ train.epochs: 12
 )";
 
 static const bellows::AddToggle scaled_decode({
-    .name = "scaled_decode",
     .aliases = {"draft", "partial_decode", "roi_decode"},
     .idea = "Decodes only the part of a JPEG that the transforms read, and at 1/2, 1/4 or 1/8 of "
             "its size if the part is reduced to half or less, which computes fewer cosines.",

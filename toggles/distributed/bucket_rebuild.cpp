@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle bucket_rebuild({
-    .name = "bucket_rebuild",
     .aliases = {"static_graph", "rebuild_buckets"},
     .idea = "Buckets begin in the reverse order of registration. After the first update they are "
             "rebuilt in the order in which gradients became ready on rank 0, so that no bucket "
@@ -12,9 +11,7 @@ static const bellows::AddToggle bucket_rebuild({
     .sources = "S4:139",
     .footprint = "dist.rebuilds",
     .same = bellows::Same::close,
-    .tolerance = 1e-5,
     .needs = {"ranks", "ddp", "overlap_allreduce"},
-    .proof = "dist: {ddp: true, overlap: true}",
     .example = "configs/ddp/lenet.yaml",
     .enable = [](bellows::Plan& plan) { plan.dist.rebuild = true; },
 });

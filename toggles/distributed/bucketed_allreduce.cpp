@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle bucketed_allreduce({
-    .name = "bucketed_allreduce",
     .aliases = {"fuse_all_reduce_ops", "fuse_grad_size_in_MB", "tensor_fusion"},
     .idea = "Gradients travel together in flat buckets of dist.bucket_mb, not each on its own. The "
             "first bucket is smaller (dist.first_bucket_mb), so that communication begins early.",
@@ -12,9 +11,7 @@ static const bellows::AddToggle bucketed_allreduce({
     .sources = "S4:139",
     .footprint = "dist.bucketed_grads",
     .same = bellows::Same::close,
-    .tolerance = 1e-5,
     .needs = {"ranks", "ddp"},
-    .proof = "dist.ddp: true",
     .example = "configs/ddp/lenet.yaml",
     .enable = [](bellows::Plan& plan) { plan.dist.bucketed = true; },
 });

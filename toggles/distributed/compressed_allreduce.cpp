@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle compressed_allreduce({
-    .name = "compressed_allreduce",
     .aliases = {"bf16_compress_hook", "fp16_compress_hook", "fp16_allreduce",
                 "communication_data_type"},
     .idea = "f32 gradients are rounded to bf16 before they travel and cast back on arrival. The "
@@ -9,14 +8,12 @@ static const bellows::AddToggle compressed_allreduce({
     .claim = "half the bytes on the wire; no figure in the seeds",
     .cost = "two casts, and 16 of 24 bits of each gradient's precision; slower where the link is "
             "not the limit",
-    .sources = "none",
     .footprint = "dist.compressed_bytes",
     .same = bellows::Same::close,
     .tolerance = 0.01,
     .default_value = "off",
     .fast = "",  // trades precision for bytes
     .needs = {"ranks", "ddp"},
-    .proof = "dist.ddp: true",
     .example = "configs/ddp/lenet.yaml",
     .enable = [](bellows::Plan& plan) { plan.dist.compress = true; },
 });

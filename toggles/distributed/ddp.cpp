@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle ddp({
-    .name = "ddp",
     .aliases = {"DistributedDataParallel", "paddle.DataParallel", "DataParallel", "dp"},
     .idea = "Every rank updates its own copy of the model with the mean of all gradients, which an "
             "all-reduce forms, so all ranks share the traffic. Off is DataParallel (dp): rank 0 "
@@ -16,7 +15,6 @@ static const bellows::AddToggle ddp({
     .sources = "S0:21 S4:131,137,139",
     .footprint = "dist.buckets",
     .same = bellows::Same::close,
-    .tolerance = 1e-5,
     .needs = {"ranks"},
     .example = "configs/ddp/lenet.yaml",
     .enable = [](bellows::Plan& plan) { plan.dist.ddp = true; },

@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle gradient_accumulation({
-    .name = "gradient_accumulation",
     .aliases = {"accumulate_grad_batches", "gradient_merge", "update_freq", "accum_iter"},
     .idea = "Each batch passes through the model in N parts whose gradients add up to one update. "
             "An update still takes data.batch_size samples.",
@@ -10,7 +9,6 @@ static const bellows::AddToggle gradient_accumulation({
     .sources = "S4:138",
     .footprint = "update.accumulated",
     .same = bellows::Same::close,
-    .tolerance = 1e-5,
     .statistical_where = "norm.batches",
     .values = {"1", "2", "4"},
     .numbers = bellows::Bounds{.min = 1, .max = 4096},

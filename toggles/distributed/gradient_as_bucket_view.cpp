@@ -1,17 +1,14 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle gradient_as_bucket_view({
-    .name = "gradient_as_bucket_view",
     .aliases = {"grad_as_bucket_view", "contiguous_gradients"},
     .idea = "Gradients are views into the buckets, and backward writes them there.",
     .claim = "copied gradient bytes (dist.grad_copy_bytes) fall from twice the gradients' size per "
              "update to 0, and memory by their size; no figure in the seeds",
     .cost = "the memory of gradients stays allocated between updates, also under set_to_none",
-    .sources = "none",
     .footprint = "dist.view_grads",
     .same = bellows::Same::bitwise,
     .needs = {"ranks", "ddp", "bucketed_allreduce"},
-    .proof = "dist: {ddp: true, bucketed: true}",
     .example = "configs/ddp/lenet.yaml",
     .enable = [](bellows::Plan& plan) { plan.dist.views = true; },
 });

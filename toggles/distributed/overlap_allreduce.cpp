@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle overlap_allreduce({
-    .name = "overlap_allreduce",
     .aliases = {"overlap_grad_reduce", "overlap_comm", "delay_allreduce"},
     .idea = "A bucket leaves as soon as its last gradient is final, while backward computes those "
             "of earlier layers. Without it all buckets leave after backward.",
@@ -12,7 +11,6 @@ static const bellows::AddToggle overlap_allreduce({
     .footprint = "dist.early_buckets",
     .same = bellows::Same::bitwise,
     .needs = {"ranks", "ddp"},
-    .proof = "dist.ddp: true",
     .example = "configs/ddp/lenet.yaml",
     .enable = [](bellows::Plan& plan) { plan.dist.overlap = true; },
 });

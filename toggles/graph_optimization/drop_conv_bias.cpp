@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle drop_conv_bias({
-    .name = "drop_conv_bias",
     .aliases = {"bias=False", "bias_before_bn"},
     .idea = "Removes the bias of a convolution followed by a batch normalization: subtracting the "
             "mean cancels it, and its gradient is 0.",
@@ -10,7 +9,6 @@ static const bellows::AddToggle drop_conv_bias({
     .sources = "S4:119",
     .footprint = "model.conv_biases_dropped",
     .same = bellows::Same::close,
-    .tolerance = 1e-5,
     .proof = bellows::kResidualNet,
     .example = "configs/resnet18.yaml 'model={name: layers, layers: [{name: conv2d, out: 16, "
                "kernel: 3}, batch_norm, relu, adaptive_avg_pool2d, flatten, {name: linear, "

@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle fused_add_act({
-    .name = "fused_add_act",
     .aliases = {"fuse_elewise_add_act_ops", "add_relu"},
     .idea = "Computes the sum at the end of a residual block and its ReLU in one pass; the sum is "
             "never written.",

@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle fused_bias_act({
-    .name = "fused_bias_act",
     .aliases = {"fused_gemm_epilogue", "linear_relu", "EPILOGUE_RELU_BIAS"},
     .idea = "The matrix product of a linear layer applies bias and ReLU while its result is in "
             "registers.",
@@ -10,6 +9,5 @@ static const bellows::AddToggle fused_bias_act({
     .sources = "S1:38",
     .footprint = "fuse.bias_act",
     .same = bellows::Same::close,
-    .tolerance = 1e-5,
     .enable = [](bellows::Plan& plan) { plan.model.rewrites.values["fuse.bias_act"] = 1; },
 });

@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle fused_bn_act({
-    .name = "fused_bn_act",
     .aliases = {"BatchNormAddRelu", "fuse_bn_act_ops", "FLAGS_fuse_bn_act", "BNReLU"},
     .idea = "Batch normalization and ReLU or GELU in one pass: the normalized values are never "
             "written. Backward of ReLU reads one bit per element instead of y; that of GELU "
@@ -12,7 +11,6 @@ static const bellows::AddToggle fused_bn_act({
     .sources = "S1:38 S1:54",
     .footprint = "fuse.norm_act",
     .same = bellows::Same::close,
-    .tolerance = 1e-5,
     .proof = bellows::kResidualNet,
     .example = "configs/resnet18.yaml",
     .enable = [](bellows::Plan& plan) { plan.model.rewrites.values["fuse.bn_act"] = 1; },

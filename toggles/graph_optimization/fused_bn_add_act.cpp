@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle fused_bn_add_act({
-    .name = "fused_bn_add_act",
     .aliases = {"fuse_bn_add_act_ops", "bn_addrelu", "BNAddReLU"},
     .idea = "The end of a residual block in one pass: batch normalization, the sum with the "
             "shortcut, and ReLU. Backward reads one bit per element.",
@@ -10,7 +9,6 @@ static const bellows::AddToggle fused_bn_add_act({
     .sources = "S1:38 S1:54",
     .footprint = "fuse.norm_add_act",
     .same = bellows::Same::close,
-    .tolerance = 1e-5,
     .supersedes = {"fused_add_act"},
     .proof = bellows::kResidualNet,
     .example = "configs/resnet18.yaml",

@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle fused_conv_bn({
-    .name = "fused_conv_bn",
     .aliases = {"conv_bn_fuse_pass", "fuse_conv_bn_eval", "fold_bn"},
     .idea = "Evaluation folds scale and shift of a batch_norm into the weights of the convolution "
             "before it, so the norm needs no pass over memory. Training is unchanged.",
@@ -11,10 +10,9 @@ static const bellows::AddToggle fused_conv_bn({
     .sources = "S1:38",
     .footprint = "fuse.conv_bn",
     .same = bellows::Same::close,
-    .tolerance = 1e-5,
     .default_value = "off",
     .needs = {"eval_no_grad"},
-    .proof = bellows::cat(bellows::kResidualNet, "eval: {every: 1, no_grad: true}"),
+    .proof = bellows::cat(bellows::kResidualNet, "eval.every: 1"),
     .example = "configs/resnet18.yaml --measure epoch data.train_size=1024",
     .enable = [](bellows::Plan& plan) { plan.model.rewrites.values["fuse.conv_bn"] = 1; },
 });

@@ -21,7 +21,6 @@ model:
 )";
 
 static const bellows::AddToggle fused_conv_norm({
-    .name = "fused_conv_norm",
     .aliases = {"ConvBNfprop", "ConvBNwgrad", "conv_bn_fusion", "genstats"},
     .idea = "A residual block is one op that keeps only the outputs of its convolutions. On a GPU "
             "in fp16, the convolutions normalize their input while reading it and sum up their "
@@ -33,7 +32,6 @@ static const bellows::AddToggle fused_conv_norm({
     .sources = "S1:38",
     .footprint = "fuse.conv_norm",
     .same = bellows::Same::close,
-    .tolerance = 1e-5,
     .default_value = "off",
     .fast = "",
     .supersedes = {"fused_bn_act", "fused_bn_add_act", "fused_add_act"},

@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle fused_linear_tail({
-    .name = "fused_linear_tail",
     .aliases = {"fused_mlp", "FusedMLP", "FullyFusedMLP"},
     .idea =
         "Three small linear layers with ReLU between them, and cross-entropy after them, are one "
@@ -11,10 +10,8 @@ static const bellows::AddToggle fused_linear_tail({
              "in the seeds",
     .cost = "each block reads all weights, so above 8 M multiplications or 1024 features "
             "the layers run unfused; no Tensor Cores",
-    .sources = "none",
     .footprint = "fuse.linear_tail",
     .same = bellows::Same::close,
-    .tolerance = 1e-5,
     .default_value = "off",
     .fast = "",  // until a GPU has run it
     .needs = {"cuda"},

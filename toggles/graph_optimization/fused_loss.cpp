@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle fused_loss({
-    .name = "fused_loss",
     .aliases = {"softmax_with_cross_entropy", "fused_cross_entropy"},
     .idea = "Softmax and cross-entropy in one kernel; backward is another one: softmax - target.",
     .claim = "one op instead of four; no figure in the seeds",
@@ -9,6 +8,5 @@ static const bellows::AddToggle fused_loss({
     .sources = "S1:38",
     .footprint = "fuse.loss",
     .same = bellows::Same::close,
-    .tolerance = 1e-5,
     .enable = [](bellows::Plan& plan) { plan.loss.fused = true; },
 });

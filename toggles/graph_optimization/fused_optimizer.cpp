@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle fused_optimizer({
-    .name = "fused_optimizer",
     .aliases = {"fused", "foreach", "multi_tensor_apply", "use_multi_tensor", "fuse_adamw"},
     .idea = "One pass updates every parameter, weight decay inside, instead of several passes for "
             "each tensor. Under amp it writes the 16-bit copies of weights too, which the next "

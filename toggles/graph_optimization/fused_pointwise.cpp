@@ -14,7 +14,6 @@ model:
 )";
 
 static const bellows::AddToggle fused_pointwise({
-    .name = "fused_pointwise",
     .aliases = {"torch.jit.script", "jit_fuser", "nvfuser", "pointwise_fusion"},
     .idea = "A chain of elementwise functions, written as text (layer pointwise), is one pass over "
             "memory: one kernel, compiled at run time on a GPU. Backward computes the chain again.",

@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle amp({
-    .name = "amp",
     .aliases = {"autocast", "torch.amp", "paddle.amp", "mixed_precision", "use_amp", "fp16",
                 "bf16"},
     .idea = "Products (conv2d, linear, matmul) in 16 bits, sums and losses in 32; weights stay in "

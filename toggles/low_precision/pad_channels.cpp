@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle pad_channels({
-    .name = "pad_channels",
     .aliases = {"pad_to_multiple_of", "channel_padding", "pad_vocab_size_to_multiple_of"},
     .idea = "Convolutions and linear layers in 16 bits or TF32 compute with channels and features "
             "padded with zeros to multiples of 8, because Tensor Cores want rows of 16 bytes. "

@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle tf32({
-    .name = "tf32",
     .aliases = {"allow_tf32", "float32_matmul_precision", "NVIDIA_TF32_OVERRIDE"},
     .idea = "Products and convolutions of f32 tensors run on Tensor Cores, which read 10 of the 23 "
             "mantissa bits and accumulate in f32.",
@@ -14,6 +13,5 @@ static const bellows::AddToggle tf32({
     .tolerance = 5e-3,
     .default_value = "off",
     .needs = {"cuda", "vendor_kernels"},
-    .proof = "kernels.vendor: true",
     .enable = [](bellows::Plan& plan) { plan.kernels.tf32 = true; },
 });

@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle caching_allocator({
-    .name = "caching_allocator",
     .aliases = {"PYTORCH_CUDA_ALLOC_CONF", "auto_growth", "FLAGS_allocator_strategy", "jemalloc"},
     .idea = "Keeps freed blocks and reuses them without a system call: on the CPU by size, on a "
             "GPU by stream, split and merged. cudaFree would wait for the whole device.",

@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle eval_no_grad({
-    .name = "eval_no_grad",
     .aliases = {"torch.no_grad", "inference_mode"},
     .idea = "Evaluation records no graph, so each activation is freed after its last use.",
     .claim = "an evaluation records no graph nodes and saves no bytes; no figure in the seeds",

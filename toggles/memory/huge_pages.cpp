@@ -1,13 +1,11 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle huge_pages({
-    .name = "huge_pages",
     .aliases = {"transparent_hugepage", "MADV_HUGEPAGE", "THP"},
     .idea = "Host tensors of 2 MiB or more request huge pages: one TLB entry and one page fault "
             "instead of 512.",
     .claim = "no figure in the seeds",
     .cost = "when memory is short, the system must first free whole pages of 2 MiB",
-    .sources = "none",
     .footprint = "alloc.huge_bytes",
     .same = bellows::Same::bitwise,
     .default_value = "off",  // small models have no tensors of 2 MiB

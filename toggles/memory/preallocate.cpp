@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle preallocate({
-    .name = "preallocate",
     .aliases = {"warm_up_allocator", "reserve_memory"},
     .idea = "Runs one forward and backward pass on the largest batch before the first step, "
             "without an update, so the allocator already holds all blocks that training needs.",
@@ -13,6 +12,5 @@ static const bellows::AddToggle preallocate({
     .same = bellows::Same::bitwise,
     .default_value = "off",
     .needs = {"caching_allocator"},
-    .proof = "allocator.caching: true",
     .enable = [](bellows::Plan& plan) { plan.train.dry_run = true; },
 });

@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle recompute({
-    .name = "recompute",
     .aliases = {"activation_checkpointing", "gradient_checkpointing", "torch.utils.checkpoint"},
     .idea = "A residual block saves only its input; backward runs the block again to get its "
             "activations. n: of n adjacent blocks only the first saves its input.",

@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle set_to_none({
-    .name = "set_to_none",
     .aliases = {"zero_grad(set_to_none=True)", "grad=None"},
     .idea = "Gradients are released instead of overwritten with zeros; the first contribution is "
             "assigned.",

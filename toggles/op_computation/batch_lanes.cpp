@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle batch_lanes({
-    .name = "batch_lanes",
     .aliases = {"CHWN", "conv_act_pool"},
     .idea = "Convolution, ReLU and 2x2 max pooling in one kernel, which writes no intermediate. On "
             "a CPU the vector lanes hold samples of the batch (memory format CHWN), so channels "
@@ -14,6 +13,5 @@ static const bellows::AddToggle batch_lanes({
     .sources = "S1:38",
     .footprint = "fuse.conv_act_pool",
     .same = bellows::Same::close,
-    .tolerance = 1e-5,
     .enable = [](bellows::Plan& plan) { plan.model.rewrites.values["fuse.conv_act_pool"] = 1; },
 });

@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle channels_last({
-    .name = "channels_last",
     .aliases = {"memory_format", "torch.channels_last", "nhwc", "data_format", "data_layout"},
     .idea = "Batches and weights are stored in NHWC, and outputs of convolutions follow their "
             "input. Tensor Cores and the fast CPU kernels compute in that order, so nothing is "
@@ -13,7 +12,6 @@ static const bellows::AddToggle channels_last({
     .sources = "S1:59 S4:122",
     .footprint = "layout.nhwc_ops",
     .same = bellows::Same::close,
-    .tolerance = 1e-5,
     .proof = bellows::kResidualNet,
     .example = "configs/resnet18.yaml",
     .enable =

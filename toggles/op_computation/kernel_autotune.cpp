@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle kernel_autotune({
-    .name = "kernel_autotune",
     .aliases = {"cudnn_benchmark", "cudnn.benchmark", "exhaustive_search", "autotune",
                 "FLAGS_cudnn_exhaustive_search"},
     .idea = "In the first updates (train.tuning_window) each convolution runs every algorithm that "
@@ -12,7 +11,6 @@ static const bellows::AddToggle kernel_autotune({
     .sources = "S1:52,53,80 S4:132",
     .footprint = "autotune.hits",
     .same = bellows::Same::close,
-    .tolerance = 1e-5,
     .values = {"heuristic", "benchmark"},
     .default_value = "heuristic",
     .fast = "benchmark",

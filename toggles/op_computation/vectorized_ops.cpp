@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle vectorized_ops({
-    .name = "vectorized_ops",
     .aliases = {"bucketize", "searchsorted"},
     .idea = "Lesson layers run one op on the whole tensor instead of a loop over levels.",
     .claim = "1 pass over the tensor instead of 2n for n levels",

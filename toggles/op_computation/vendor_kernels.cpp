@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle vendor_kernels({
-    .name = "vendor_kernels",
     .aliases = {"mkldnn", "onednn", "mkl", "cudnn", "use_mkldnn"},
     .idea = "oneDNN, cuDNN and cuBLAS compute convolutions and products, instead of plain loops "
             "and Eigen.",
@@ -11,6 +10,5 @@ static const bellows::AddToggle vendor_kernels({
     .sources = "S0:17,18 S1:39",
     .footprint = "kernel.vendor_calls",
     .same = bellows::Same::close,
-    .tolerance = 1e-5,
     .enable = [](bellows::Plan& plan) { plan.kernels.vendor = true; },
 });

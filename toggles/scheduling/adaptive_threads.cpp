@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle adaptive_threads({
-    .name = "adaptive_threads",
     .aliases = {"OMP_DYNAMIC", "omp_set_dynamic", "dynamic_threads"},
     .idea = "Measures how long its threads wait for a core and uses fewer while that lasts. on: in "
             "kernels whose results do not depend on the thread count. all: in oneDNN's as well.",
@@ -11,10 +10,8 @@ static const bellows::AddToggle adaptive_threads({
             "(core/device/workers.h); after every pause (up to 2 s, or 64 steps) one step tries "
             "all threads again; all: "
             "results depend on the load, within rounding",
-    .sources = "none",
     .footprint = "cpu.wait_readings",
     .same = bellows::Same::bitwise,
-    .tolerance = 1e-5,
     .close_where = "cpu.library_threads",
     .values = {"off", "on", "all"},
     .default_value = "off",

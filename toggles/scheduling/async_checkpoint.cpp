@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle async_checkpoint({
-    .name = "async_checkpoint",
     .aliases = {"async_save"},
     .idea = "The state is copied in memory; a thread writes the copy while training continues.",
     .claim = "a save takes only the time of the copy; ckpt.max_overhead limits it",

@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle core_pinning({
-    .name = "core_pinning",
     .aliases = {"KMP_AFFINITY", "GOMP_CPU_AFFINITY", "OMP_PROC_BIND", "taskset"},
     .idea = "Each thread of the pool stays on one core and its caches. compact: neighboring cores; "
             "spread: over the sockets; list: threads.cores.",

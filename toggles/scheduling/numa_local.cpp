@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle numa_local({
-    .name = "numa_local",
     .aliases = {"numactl", "cpunodebind", "membind"},
     .idea = "A process runs on the cores of one socket and allocates memory there; the ranks of a "
             "machine take the sockets in turn.",

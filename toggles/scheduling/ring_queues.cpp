@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle ring_queues({
-    .name = "ring_queues",
     .aliases = {"lock_free_queue", "spsc"},
     .idea = "One ring per worker, merged in order, instead of one queue with a lock.",
     .claim = "no contended lock between workers and the step; no figure in the seeds",

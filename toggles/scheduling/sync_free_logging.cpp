@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle sync_free_logging({
-    .name = "sync_free_logging",
     .aliases = {"loss.item"},
     .idea = "Losses stay on the device; the host reads those of a log window at once.",
     .claim = "the host does not wait for the device between two log lines; no figure in the seeds",

@@ -1,7 +1,6 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle thread_budget({
-    .name = "thread_budget",
     .aliases = {"OMP_NUM_THREADS", "set_num_threads", "torch.set_num_threads"},
     .idea = "Limits the threads of a rank to its share of the cores: allowed cores / ranks on this "
             "host.",

@@ -14,7 +14,7 @@ static std::vector<const Toggle*> toggles_on(const Config& config) {
   std::vector<const Toggle*> on;
   for (const Toggle& toggle : toggles())
     if (config.toggles.at(toggle.name).text != toggle.off()) on.push_back(&toggle);
-  std::ranges::sort(on, {}, [](const Toggle* toggle) { return std::string_view(toggle->name); });
+  std::ranges::sort(on, {}, &Toggle::name);
   return on;
 }
 

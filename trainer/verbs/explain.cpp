@@ -38,8 +38,7 @@ constexpr std::string_view kMeasured[] = {
 
 // True if only a GPU can show what the toggle gains, and no report does.
 static bool is_experimental(const Toggle& t) {
-  return std::ranges::count(t.needs, "cuda") &&
-         !std::ranges::count(kMeasured, std::string_view(t.name));
+  return std::ranges::count(t.needs, "cuda") && !std::ranges::count(kMeasured, t.name);
 }
 
 // Returns the text of the statement "S1:37", with its number before it.
@@ -98,7 +97,7 @@ static void explain_toggle(const Toggle& t) {
   for (const std::string& need : t.needs) say("  needs:     " + text_of_need(need));
   if (const std::string why = no_effect(t); !why.empty()) say("  here:      " + why);
   for (const auto& [option, owner] : option_owners())
-    if (owner->name == std::string_view(t.name)) say("  sets:      " + option);
+    if (owner->name == t.name) say("  sets:      " + option);
   const bool ranks = std::ranges::count(t.needs, "ranks");
   if (*t.example)
     say(cat("  measure:   trainer ", ranks ? "launch --ranks 2 -- " : "", "ab --toggle ", t.name,
@@ -221,8 +220,9 @@ static std::string known_name(const std::string& name) {
   if (std::ranges::count(names, name)) return name;
   const auto same = std::ranges::find(names, folded(name), folded);
   if (same != names.end()) return *same;
-  const auto alias = std::ranges::find(other_names(), folded(name),
-                                       [](const OtherName& other) { return folded(other.theirs); });
+  const auto alias = std::ranges::find_if(other_names(), [&](const OtherNames& other) {
+    return std::ranges::count(other.theirs, folded(name), folded);
+  });
   if (alias == other_names().end()) return name;
   const auto ours = std::ranges::find_if(names, [&](const std::string& key) {
     return key == alias->ours || key.ends_with(cat(".", alias->ours));
