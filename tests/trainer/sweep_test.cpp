@@ -33,8 +33,7 @@ SweepResult arms(const Names& keys) {
 // Measures the law's times for each arm; every update lowers the loss by 0.01.
 void measure(SweepResult& result, const LoaderLaw& law, int64_t updates = 40) {
   result.planned = 3;
-  const auto add = [&](AbArm& arm, const SweepFacts& facts) {
-    const int64_t workers = facts.workers;
+  const auto add = [&](AbArm& arm, int64_t workers, int64_t batch) {
     for (int round = 0; round < 3; ++round) {
       AbProcess& process = arm.processes.emplace_back();
       const double wall_s = 10 * law.batch_cost(workers) * (1 + 0.001 * round);
@@ -45,13 +44,13 @@ void measure(SweepResult& result, const LoaderLaw& law, int64_t updates = 40) {
                                   .reader_s = wall_s - 10 * law.compute_s});
       for (int64_t i = 0; i < updates; ++i)
         process.end.losses.push_back(2 - 0.01 * static_cast<double>(i));
-      process.end.samples = updates * facts.batch;
+      process.end.samples = updates * batch;
       process.end.peak_tensor_bytes = 5'000'000;
       process.end.peak_resident_bytes = 70'000'000;
     }
   };
-  for (size_t i = 0; i < result.arms.size(); ++i) add(result.arms[i], result.facts[i]);
-  add(result.placebo, result.facts[0]);
+  for (SweepArm& arm : result.arms) add(arm, arm.workers, arm.batch);
+  add(result.placebo, result.arms[0].workers, result.arms[0].batch);
 }
 
 std::vector<WorkerCost> costs(const LoaderLaw& law, const std::vector<int64_t>& workers) {
@@ -115,8 +114,8 @@ TEST(SweepArms, AreAllCombinationsOfTheValues) {
                                  "num_workers=1 batch_size=32", "num_workers=2 batch_size=8",
                                  "num_workers=2 batch_size=16", "num_workers=2 batch_size=32"));
   EXPECT_THAT(result.arms[5].set, ElementsAre("toggles.num_workers=2", "data.batch_size=32"));
-  EXPECT_EQ(result.facts[5].batch, 32);
-  EXPECT_EQ(result.facts[5].workers, 2);
+  EXPECT_EQ(result.arms[5].batch, 32);
+  EXPECT_EQ(result.arms[5].workers, 2);
   EXPECT_TRUE(result.placebo.placebo);
   EXPECT_EQ(result.placebo.set, result.arms[0].set);
 }
@@ -200,12 +199,13 @@ TEST(SweepReport, HasALawForEachValueOfTheOtherKey) {
 TEST(SweepReport, ComparesBatchSizesPerSampleAndTheirLossesAtEqualSamplesAndUpdates) {
   SweepResult result = arms({"data.batch_size=10,40"});
   measure(result, {.load_s = 0.01, .compute_s = 0.01});
-  EXPECT_NEAR(speedup_over_first(result, 1).ratio, 4, 1e-6) << "four times the samples a step";
+  EXPECT_NEAR(speedup_over_first(result, result.arms[1]).ratio, 4, 1e-6)
+      << "four times the samples a step";
   EXPECT_EQ(common(result).samples, 400);
   EXPECT_EQ(common(result).updates, 40);
   EXPECT_NEAR(loss_after(result.arms[0], 40), 2 - 0.01 * 37.5, 1e-9) << "updates 37 to 40";
   EXPECT_NEAR(loss_after(result.arms[1], 10), 2 - 0.01 * 9, 1e-9) << "update 10";
-  result.facts[0].work = Cost{300, 100};
+  result.arms[0].work = Cost{300, 100};
   const std::string text = to_markdown(result);
   EXPECT_THAT(text, AllOf(HasSubstr("after 400 samples, after 40 updates, and\nafter 0.4 s"),
                           HasSubstr(" 3.00 |"), HasSubstr(" unknown |")));
@@ -218,9 +218,12 @@ TEST(SweepReport, ComparesBatchSizesAtEqualTime) {
   for (AbProcess& process : result.arms[1].processes)
     for (AbBlock& block : process.blocks) block.wall_s *= 2;
   EXPECT_NEAR(common(result).seconds, 40 * 0.01, 1e-3) << "of the faster arm";
-  EXPECT_NEAR(equal_losses(result, 0).seconds, 2 - 0.01 * 37.5, 1e-9) << "updates 37 to 40";
-  EXPECT_NEAR(equal_losses(result, 1).seconds, 2 - 0.01 * 18.5, 1e-9) << "updates 19 and 20";
-  EXPECT_EQ(to_json(result)["arms"][1]["loss_at_equal_time"], equal_losses(result, 1).seconds);
+  EXPECT_NEAR(equal_losses(result, result.arms[0]).seconds, 2 - 0.01 * 37.5, 1e-9)
+      << "updates 37 to 40";
+  EXPECT_NEAR(equal_losses(result, result.arms[1]).seconds, 2 - 0.01 * 18.5, 1e-9)
+      << "updates 19 and 20";
+  EXPECT_EQ(to_json(result)["arms"][1]["loss_at_equal_time"],
+            equal_losses(result, result.arms[1]).seconds);
 }
 
 TEST(SweepReport, ShowsTheGapBetweenEpochsWhereABlockHeldOne) {

@@ -26,7 +26,8 @@ SweepKey parse_sweep(const std::string& text) {
   return swept;
 }
 
-Names combination(const std::vector<SweepKey>& keys, size_t index) {
+// Returns the values of the keys in arm `index`.
+static Names combination(const std::vector<SweepKey>& keys, size_t index) {
   Names values;
   for (auto key = keys.rbegin(); key != keys.rend(); ++key) {
     values.insert(values.begin(), key->values[index % key->values.size()]);
@@ -60,14 +61,15 @@ static std::string assignment(Values options, const std::string& key, const std:
   return cat(list, "=", yaml_of(options, list));
 }
 
-static AbArm arm_of(const SweepResult& sweep, const Values& options, size_t index) {
-  AbArm arm{.name = "", .config = sweep.options.config};
-  const Names values = combination(sweep.keys, index);
-  for (size_t i = 0; i < values.size(); ++i) {
+static SweepArm arm_of(const SweepResult& sweep, const Values& options, size_t index) {
+  SweepArm arm;
+  arm.config = sweep.options.config;
+  arm.values = combination(sweep.keys, index);
+  for (size_t i = 0; i < arm.values.size(); ++i) {
     const SweepKey& key = sweep.keys[i];
-    arm.name += cat(i ? " " : "", key.name(), "=", values[i]);
+    arm.name += cat(i ? " " : "", key.name(), "=", arm.values[i]);
     try {
-      arm.set.push_back(assignment(options, key.key, values[i]));
+      arm.set.push_back(assignment(options, key.key, arm.values[i]));
     } catch (const Error& error) {
       fail(error.exit, "sweep: --key: ", error.what());
     }
@@ -88,7 +90,7 @@ SweepResult sweep_arms(const ArmOptions& options, const std::vector<SweepKey>& k
   const Values defaults = dump(base.options);
   std::vector<Values> plans;
   for (size_t i = 0; i < count; ++i) {
-    AbArm arm = arm_of(result, defaults, i);
+    SweepArm arm = arm_of(result, defaults, i);
     try {
       const Config config = config_of(arm, options.overrides);
       CHECK(config.notes.empty(), config.notes.front());
@@ -96,9 +98,8 @@ SweepResult sweep_arms(const ArmOptions& options, const std::vector<SweepKey>& k
       CHECK(same == plans.end(), "the same run as ",
             result.arms[size_t(same - plans.begin())].name);
       plans.push_back(dump(config.plan));
-      const LoaderOptions& loader = config.plan.data.loader;
-      result.facts.push_back(
-          {.batch = loader.sampler.batch_size, .workers = loader.workers.num_workers});
+      arm.batch = config.plan.data.loader.sampler.batch_size;
+      arm.workers = config.plan.data.loader.workers.num_workers;
     } catch (const Error& error) {
       fail(error.exit, "sweep: ", arm.name, ": ", error.what());
     }
@@ -110,12 +111,11 @@ SweepResult sweep_arms(const ArmOptions& options, const std::vector<SweepKey>& k
 
 // Records the work of each arm's step; once for arms whose batches are alike.
 static void record_work(SweepResult& result) {
-  if (!vary(result, &SweepFacts::batch) && !sizes_vary(result) && !models_vary(result)) return;
-  for (size_t i = 0; i < result.arms.size(); ++i) try {
-      result.facts[i].work =
-          step_work(config_of(result.arms[i], result.options.overrides).plan).total();
+  if (!vary(result, &SweepArm::batch) && !sizes_vary(result) && !models_vary(result)) return;
+  for (SweepArm& arm : result.arms) try {
+      arm.work = step_work(config_of(arm, result.options.overrides).plan).total();
     } catch (const Error& error) {
-      warn(cat("sweep: ", result.arms[i].name, ": no FLOP per byte: ", error.what()));
+      warn(cat("sweep: ", arm.name, ": no FLOP per byte: ", error.what()));
     }
 }
 
@@ -146,7 +146,7 @@ static int run_sweep(CommandLine& line, const Arguments& args) {
   check_alone("sweep", config_of(result.placebo, options.overrides).plan.dist);
 
   std::vector<AbArm*> arms = {&result.placebo};
-  for (AbArm& arm : result.arms) arms.push_back(&arm);
+  for (SweepArm& arm : result.arms) arms.push_back(&arm);
   AbArm first = result.arms.front(), last = result.arms.back();
   const Pilot pilot = try_arms({&first, &last}, options);
   pilot.fit(result.options);

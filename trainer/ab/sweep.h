@@ -14,28 +14,24 @@ struct SweepKey {
 // Reads "key=v1,v2"; a toggle needs no "toggles." before its name. Throws Error (exit 2).
 SweepKey parse_sweep(const std::string& text);
 
-// Properties of an arm's plan, and its work.
-struct SweepFacts {
+struct SweepArm : AbArm {
+  Names values = {};  // of the keys
   int64_t batch = 0, workers = 0;
   std::optional<Cost> work = {};  // of a step, if it was recorded
 };
-
 struct SweepResult : RoundsResult {
   std::vector<SweepKey> keys = {};
-  std::vector<AbArm> arms = {};        // one per combination, the last key varies fastest
-  std::vector<SweepFacts> facts = {};  // of each arm
+  std::vector<SweepArm> arms = {};  // one per combination, the last key varies fastest
   const AbArm& baseline() const override { return arms.front(); }
 };
-// Values of the keys in arm `index`.
-Names combination(const std::vector<SweepKey>& keys, size_t index);
-// Makes the arms with names and configurations, and their facts but for the work. Throws Error
-// (exit 2) if a combination is no run, or two are the same.
+// Makes the arms, but for their work. Throws Error (exit 2) if a combination is no run, or two are
+// the same.
 SweepResult sweep_arms(const ArmOptions& options, const std::vector<SweepKey>& keys);
 
-// Time per sample of the first arm divided by that of arm i.
-Speedup speedup_over_first(const SweepResult& result, size_t i);
-double batch_cost(const SweepResult& result, size_t i);   // s per step: median of the blocks
-double reader_cost(const SweepResult& result, size_t i);  // its part spent waiting for data
+// Time per sample of the first arm divided by that of this one.
+Speedup speedup_over_first(const SweepResult& result, const AbArm& arm);
+double batch_cost(const AbArm& arm);   // s per step: median of the blocks
+double reader_cost(const AbArm& arm);  // its part spent waiting for data
 
 // Mean loss of the last tenth of the first `updates` updates, over all processes.
 double loss_after(const AbArm& arm, int64_t updates);
@@ -45,7 +41,7 @@ struct AtEqual {
 // Samples that all arms have seen, updates that all arms have made, and the time that all arms have
 // trained: each update counts as batch_cost, so the warm-up's first steps do not matter.
 AtEqual common(const SweepResult& result);
-AtEqual equal_losses(const SweepResult& result, size_t i);  // of arm i after these
+AtEqual equal_losses(const SweepResult& result, const AbArm& arm);  // of this arm after these
 
 // The laws of arms that differ only in their number of workers: the arms' indices, and the law if
 // they determine one.
@@ -55,7 +51,7 @@ struct SweptLaw {
 };
 std::vector<SweptLaw> swept_laws(const SweepResult& result);
 
-bool vary(const SweepResult& result, int64_t SweepFacts::*fact);
+bool vary(const SweepResult& result, int64_t SweepArm::*fact);
 bool sizes_vary(const SweepResult& result);   // of the images
 bool models_vary(const SweepResult& result);  // a key is the model or an option of it
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include "core/base/utf8.h"
 #include "core/base/words.h"
 #include "data/loader/worker.h"
@@ -20,18 +21,18 @@ template <class Of> static double over_blocks(const AbArm& arm, const Of& of) {
   return median(values);
 }
 
-double batch_cost(const SweepResult& result, size_t i) {
-  return over_blocks(result.arms[i], [](const AbBlock& b) { return b.wall_s / double(b.steps); });
+double batch_cost(const AbArm& arm) {
+  return over_blocks(arm, [](const AbBlock& b) { return b.wall_s / double(b.steps); });
 }
 
-double reader_cost(const SweepResult& result, size_t i) {
-  return over_blocks(result.arms[i], [](const AbBlock& b) { return b.reader_s / double(b.steps); });
+double reader_cost(const AbArm& arm) {
+  return over_blocks(arm, [](const AbBlock& b) { return b.reader_s / double(b.steps); });
 }
 
 // Median wait for data between two epochs, in seconds. Empty if no block held the end of an epoch.
-static std::optional<double> epoch_gap(const SweepResult& result, size_t i) {
+static std::optional<double> epoch_gap(const AbArm& arm) {
   std::vector<double> gaps;
-  for (const AbProcess& process : result.arms[i].processes)
+  for (const AbProcess& process : arm.processes)
     for (const AbBlock& block : process.blocks)
       gaps.insert(gaps.end(), block.epoch_gaps_s.begin(), block.epoch_gaps_s.end());
   return gaps.empty() ? std::nullopt : std::optional(median(gaps));
@@ -47,13 +48,11 @@ static double batch_of(const AbArm& arm) {
   return samples / updates;
 }
 
-static double samples_per_s(const SweepResult& result, size_t i) {
-  return batch_of(result.arms[i]) / batch_cost(result, i);
-}
+static double samples_per_s(const AbArm& arm) { return batch_of(arm) / batch_cost(arm); }
 
-Speedup speedup_over_first(const SweepResult& result, size_t i) {
-  Speedup s = speedup(result, result.arms[i]);
-  const double samples = batch_of(result.arms[i]) / batch_of(result.arms.front());
+Speedup speedup_over_first(const SweepResult& result, const AbArm& arm) {
+  Speedup s = speedup(result, arm);
+  const double samples = batch_of(arm) / batch_of(result.arms.front());
   s.ratio *= samples;
   s.interval.low *= samples;
   s.interval.high *= samples;
@@ -72,31 +71,31 @@ double loss_after(const AbArm& arm, int64_t updates) {
 
 AtEqual common(const SweepResult& result) {
   AtEqual least = {INFINITY, INFINITY, INFINITY};
-  for (size_t i = 0; i < result.arms.size(); ++i)
-    for (const AbProcess& process : result.arms[i].processes) {
+  for (const AbArm& arm : result.arms)
+    for (const AbProcess& process : arm.processes) {
       const auto updates = double(process.end.losses.size());
-      least.samples = std::min(least.samples, updates * batch_of(result.arms[i]));
+      least.samples = std::min(least.samples, updates * batch_of(arm));
       least.updates = std::min(least.updates, updates);
-      least.seconds = std::min(least.seconds, updates * batch_cost(result, i));
+      least.seconds = std::min(least.seconds, updates * batch_cost(arm));
     }
   return least;
 }
 
-AtEqual equal_losses(const SweepResult& result, size_t i) {
+AtEqual equal_losses(const SweepResult& result, const AbArm& arm) {
   const AtEqual all = common(result);
   const auto after = [&](double updates) {
-    return loss_after(result.arms[i], std::max<int64_t>(1, std::llround(updates)));
+    return loss_after(arm, std::max<int64_t>(1, std::llround(updates)));
   };
-  return {.samples = after(all.samples / batch_of(result.arms[i])),
+  return {.samples = after(all.samples / batch_of(arm)),
           .updates = after(all.updates),
-          .seconds = after(all.seconds / batch_cost(result, i))};
+          .seconds = after(all.seconds / batch_cost(arm))};
 }
 
 // ---- which sections apply
 
-bool vary(const SweepResult& result, int64_t SweepFacts::*fact) {
+bool vary(const SweepResult& result, int64_t SweepArm::*fact) {
   return std::ranges::any_of(
-      result.facts, [&](const SweepFacts& f) { return f.*fact != result.facts.front().*fact; });
+      result.arms, [&](const SweepArm& arm) { return arm.*fact != result.arms.front().*fact; });
 }
 
 static int64_t pixels(const AbArm& arm) { return arm.processes.front().end.pixels; }
@@ -120,9 +119,9 @@ static Names rest_of(const AbArm& arm) {
 
 std::vector<SweptLaw> swept_laws(const SweepResult& result) {
   std::vector<SweptLaw> laws;
-  if (!vary(result, &SweepFacts::workers)) return laws;
+  if (!vary(result, &SweepArm::workers)) return laws;
   for (size_t i = 0; i < result.arms.size(); ++i) {
-    if (result.facts[i].workers == kAutoWorkers) continue;  // its number changes in the run
+    if (result.arms[i].workers == kAutoWorkers) continue;  // its number changes in the run
     auto law = std::ranges::find_if(laws, [&](const SweptLaw& other) {
       return rest_of(result.arms[other.arms.front()]) == rest_of(result.arms[i]);
     });
@@ -132,7 +131,8 @@ std::vector<SweptLaw> swept_laws(const SweepResult& result) {
   for (SweptLaw& swept : laws) {
     std::vector<WorkerCost> measured;
     for (const size_t i : swept.arms)
-      measured.push_back({result.facts[i].workers, batch_cost(result, i), reader_cost(result, i)});
+      measured.push_back(
+          {result.arms[i].workers, batch_cost(result.arms[i]), reader_cost(result.arms[i])});
     swept.law = fit_law(measured);
   }
   return laws;
@@ -146,8 +146,8 @@ static std::string key_names(const SweepResult& result) {
   for (const SweepKey& key : result.keys) names.push_back(key.name());
   return fmt::format("{}", fmt::join(names, " "));
 }
-static std::string values_of(const SweepResult& result, size_t i) {
-  return fmt::format("{}", fmt::join(combination(result.keys, i), " "));
+static std::string values_of(const SweepArm& arm) {
+  return fmt::format("{}", fmt::join(arm.values, " "));
 }
 
 static double cpu_share(const AbArm& arm) {  // 1: one core, all the time
@@ -155,22 +155,20 @@ static double cpu_share(const AbArm& arm) {  // 1: one core, all the time
 }
 
 static bool any_epoch_gap(const SweepResult& result) {
-  for (size_t i = 0; i < result.arms.size(); ++i)
-    if (epoch_gap(result, i)) return true;
-  return false;
+  return std::ranges::any_of(result.arms,
+                             [](const AbArm& arm) { return epoch_gap(arm).has_value(); });
 }
 
 static std::string cost_table(const SweepResult& result) {
   std::vector<Names> rows = {{key_names(result), "ms", "reader", "ips", "MB", "RSS MB", "CPU %"}};
   const bool gaps = any_epoch_gap(result);
   if (gaps) rows.front().push_back("gap");
-  for (size_t i = 0; i < result.arms.size(); ++i) {
-    const AbArm& arm = result.arms[i];
-    rows.push_back({values_of(result, i), ms(batch_cost(result, i)), ms(reader_cost(result, i)),
-                    fmt::format("{:.0f}", samples_per_s(result, i)), megabytes(tensor_bytes(arm)),
+  for (const SweepArm& arm : result.arms) {
+    rows.push_back({values_of(arm), ms(batch_cost(arm)), ms(reader_cost(arm)),
+                    fmt::format("{:.0f}", samples_per_s(arm)), megabytes(tensor_bytes(arm)),
                     megabytes(resident_bytes(arm)), fmt::format("{:.0f}", 100 * cpu_share(arm))});
     if (!gaps) continue;
-    const std::optional<double> gap = epoch_gap(result, i);
+    const std::optional<double> gap = epoch_gap(arm);
     rows.back().push_back(gap ? ms(*gap) : "none");
   }
   return markdown_table(rows);
@@ -178,8 +176,8 @@ static std::string cost_table(const SweepResult& result) {
 
 static std::string speed_table(const SweepResult& result) {
   std::vector<Names> rows = {{key_names(result), "times as fast per sample as the first"}};
-  for (size_t i = 1; i < result.arms.size(); ++i)
-    rows.push_back({values_of(result, i), marked(speedup_over_first(result, i), result)});
+  for (const SweepArm& arm : std::span(result.arms).subspan(1))
+    rows.push_back({values_of(arm), marked(speedup_over_first(result, arm), result)});
   return markdown_table(rows);
 }
 
@@ -191,11 +189,11 @@ static std::string batch_section(const SweepResult& result) {
   std::vector<Names> rows = {
       {key_names(result), "samples/s", "FLOP/byte", "same samples", "same updates", "same time"}};
   const AtEqual all = common(result);
-  for (size_t i = 0; i < result.arms.size(); ++i) {
-    const AtEqual losses = equal_losses(result, i);
-    rows.push_back({values_of(result, i), fmt::format("{:.0f}", samples_per_s(result, i)),
-                    intensity(result.facts[i].work), fmt::format("{:.4f}", losses.samples),
-                    fmt::format("{:.4f}", losses.updates), fmt::format("{:.4f}", losses.seconds)});
+  for (const SweepArm& arm : result.arms) {
+    const AtEqual losses = equal_losses(result, arm);
+    rows.push_back({values_of(arm), fmt::format("{:.0f}", samples_per_s(arm)), intensity(arm.work),
+                    fmt::format("{:.4f}", losses.samples), fmt::format("{:.4f}", losses.updates),
+                    fmt::format("{:.4f}", losses.seconds)});
   }
   return cat("\n## Batch size\n\n", markdown_table(rows),
              fmt::format("\nThe last columns are losses of each arm after {} samples, after {} "
@@ -206,13 +204,12 @@ static std::string batch_section(const SweepResult& result) {
 
 static std::string model_section(const SweepResult& result) {
   std::vector<Names> rows = {{key_names(result), "GFLOP", "MB", "FLOP/byte", "GFLOP/s", "CPU %"}};
-  for (size_t i = 0; i < result.arms.size(); ++i) {
-    const std::optional<Cost>& work = result.facts[i].work;
-    const auto text = [&](double value) { return work ? fmt::format("{:.3g}", value) : "-"; };
-    const Cost cost = work.value_or(Cost{});
-    rows.push_back({values_of(result, i), text(1e-9 * cost.flop), text(1e-6 * cost.bytes),
-                    intensity(work), text(1e-9 * cost.flop / batch_cost(result, i)),
-                    fmt::format("{:.0f}", 100 * cpu_share(result.arms[i]))});
+  for (const SweepArm& arm : result.arms) {
+    const auto text = [&](double value) { return arm.work ? fmt::format("{:.3g}", value) : "-"; };
+    const Cost cost = arm.work.value_or(Cost{});
+    rows.push_back({values_of(arm), text(1e-9 * cost.flop), text(1e-6 * cost.bytes),
+                    intensity(arm.work), text(1e-9 * cost.flop / batch_cost(arm)),
+                    fmt::format("{:.0f}", 100 * cpu_share(arm))});
   }
   return cat("\n## Model\n\n", markdown_table(rows),
              "\nGFLOP and MB are those of a step, as its ops state them.\n");
@@ -220,12 +217,10 @@ static std::string model_section(const SweepResult& result) {
 
 static std::string size_section(const SweepResult& result) {
   std::vector<Names> rows = {{key_names(result), "pixels", "Mpixels/s", "FLOP/byte", "reader ms"}};
-  for (size_t i = 0; i < result.arms.size(); ++i) {
-    const int64_t size = pixels(result.arms[i]);
-    rows.push_back({values_of(result, i), std::to_string(size),
-                    fmt::format("{:.3g}", 1e-6 * double(size) * samples_per_s(result, i)),
-                    intensity(result.facts[i].work), ms(reader_cost(result, i))});
-  }
+  for (const SweepArm& arm : result.arms)
+    rows.push_back({values_of(arm), std::to_string(pixels(arm)),
+                    fmt::format("{:.3g}", 1e-6 * double(pixels(arm)) * samples_per_s(arm)),
+                    intensity(arm.work), ms(reader_cost(arm))});
   return cat("\n## Image size\n\n", markdown_table(rows));
 }
 
@@ -243,8 +238,8 @@ static std::string law_section(const SweepResult& result, const SweptLaw& swept)
       ms(law.load_s), ms(law.compute_s), law.knee());
   std::vector<Names> rows = {{"workers", "predicted ms", "measured ms", "ratio"}};
   for (const size_t i : swept.arms) {
-    const int64_t workers = result.facts[i].workers;
-    const double predicted = law.batch_cost(workers), measured = batch_cost(result, i);
+    const int64_t workers = result.arms[i].workers;
+    const double predicted = law.batch_cost(workers), measured = batch_cost(result.arms[i]);
     rows.push_back({cat(workers, workers == law.knee() ? " (knee)" : ""), ms(predicted),
                     ms(measured), fmt::format("{:.3f}", measured / predicted)});
   }
@@ -264,7 +259,7 @@ std::string to_markdown(const SweepResult& result) {
                               "epochs, ms.\n\n"
                             : "\n\n",
       speed_table(result), "\n* marks a difference beyond the noise of the placebo.\n");
-  if (vary(result, &SweepFacts::batch)) text += batch_section(result);
+  if (vary(result, &SweepArm::batch)) text += batch_section(result);
   if (models_vary(result)) text += model_section(result);
   if (sizes_vary(result)) text += size_section(result);
   for (const SweptLaw& law : swept_laws(result)) text += law_section(result, law);
@@ -273,25 +268,23 @@ std::string to_markdown(const SweepResult& result) {
 
 // ---- JSON
 
-static Json arm_facts(const SweepResult& result, size_t i) {
-  const AbArm& arm = result.arms[i];
-  const SweepFacts& facts = result.facts[i];
+static Json json_of(const SweepResult& result, const SweepArm& arm) {
   Json json = arm_json(arm, result.options);
-  json["values"] = combination(result.keys, i);
-  json["batch_cost"] = batch_cost(result, i);
-  json["reader_cost"] = reader_cost(result, i);
-  json["ips"] = samples_per_s(result, i);
-  if (const auto gap = epoch_gap(result, i)) json["epoch_gap_s"] = *gap;
+  json["values"] = arm.values;
+  json["batch_cost"] = batch_cost(arm);
+  json["reader_cost"] = reader_cost(arm);
+  json["ips"] = samples_per_s(arm);
+  if (const auto gap = epoch_gap(arm)) json["epoch_gap_s"] = *gap;
   json["peak_tensor_bytes"] = tensor_bytes(arm);
   json["peak_resident_bytes"] = resident_bytes(arm);
   json["cpu_share"] = cpu_share(arm);
-  json["speedup_over_first"] = speedup_json(speedup_over_first(result, i), result);
-  json["batch_size"] = facts.batch;
-  json["workers"] = facts.workers;
+  json["speedup_over_first"] = speedup_json(speedup_over_first(result, arm), result);
+  json["batch_size"] = arm.batch;
+  json["workers"] = arm.workers;
   json["pixels"] = pixels(arm);
-  if (facts.work) json["flop"] = facts.work->flop, json["bytes"] = facts.work->bytes;
-  if (vary(result, &SweepFacts::batch)) {
-    const AtEqual losses = equal_losses(result, i);
+  if (arm.work) json["flop"] = arm.work->flop, json["bytes"] = arm.work->bytes;
+  if (vary(result, &SweepArm::batch)) {
+    const AtEqual losses = equal_losses(result, arm);
     json["loss_at_equal_samples"] = losses.samples;
     json["loss_at_equal_updates"] = losses.updates;
     json["loss_at_equal_time"] = losses.seconds;
@@ -302,7 +295,7 @@ static Json arm_facts(const SweepResult& result, size_t i) {
 Json to_json(const SweepResult& result) {
   Json keys = Json::object(), arms = Json::array(), laws = Json::array();
   for (const SweepKey& key : result.keys) keys[key.key] = key.values;
-  for (size_t i = 0; i < result.arms.size(); ++i) arms.push_back(arm_facts(result, i));
+  for (const SweepArm& arm : result.arms) arms.push_back(json_of(result, arm));
   for (const SweptLaw& swept : swept_laws(result))
     if (swept.law)
       laws.push_back({{"arms", swept.arms},
