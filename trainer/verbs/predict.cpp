@@ -20,60 +20,44 @@
 namespace bellows {
 
 namespace {
-
 struct PredictLine {
   std::string from, list;
   std::vector<std::string> images;
   bool invert = false, json = false, logits = false;
   int64_t top = 10;
 };
-
-// Applies the evaluation transforms of the training run. Runs one image at a time, so that no
-// result depends on other images.
-class Predictor {
- public:
-  Predictor(Session& session, const PredictLine& line)
-      : session_(session),
-        line_(line),
-        info_(session.train_set->info()),
-        transforms_(session.plan.data.transforms, info_, TransformMode::evaluation) {
-    session.model->train(false);
-  }
-
-  // Returns the probability of each class, or its logit.
-  std::vector<float> operator()(const std::string& path) const {
-    const Kernels use(session_.plan.kernels);
-    const NoGrad untracked;
-    const Tensor logits = (*session_.model)(input_of(path));
-    const Tensor values = line_.logits ? logits : softmax(logits, 1);
-    const Tensor host = contiguous(to(Device::cpu, values));
-    return {host.data<float>().begin(), host.data<float>().end()};
-  }
-
- private:
-  Tensor input_of(const std::string& path) const {
-    const DecodedImage image = read_image(path);
-    Shape shape = info_.sample;
-    if (shape[1] == 0) shape = {shape[0], image.height, image.width};  // the transforms resize it
-    std::vector<uint8_t> pixels = fitted(image, shape);
-    if (line_.invert)
-      for (uint8_t& pixel : pixels) pixel = 255 - pixel;
-    const Tensor x(with_rows(1, session_.input), DType::f32);
-    try {
-      transforms_.write({pixels.data(), shape, 0}, session_.plan.seed, 0, 0, x.ptr<float>());
-    } catch (const Error& error) {  // for example an image too small for a crop
-      fail(Exit::data, printable(path), ": ", error.what());
-    }
-    return to(session_.device, x);
-  }
-
-  Session& session_;
-  const PredictLine& line_;
-  const DatasetInfo& info_;
-  const Transforms transforms_;
-};
-
 }  // namespace
+
+// Reads an image and applies the evaluation transforms of the training run.
+static Tensor input_of(const Session& session, const std::string& path, bool invert) {
+  const DatasetInfo& info = session.train_set->info();
+  const Transforms transforms(session.plan.data.transforms, info, TransformMode::evaluation);
+  const DecodedImage image = read_image(path);
+  Shape shape = info.sample;
+  if (shape[1] == 0) shape = {shape[0], image.height, image.width};  // the transforms resize it
+  std::vector<uint8_t> pixels = fitted(image, shape);
+  if (invert)
+    for (uint8_t& pixel : pixels) pixel = 255 - pixel;
+  const Tensor x(with_rows(1, session.input), DType::f32);
+  try {
+    transforms.write({pixels.data(), shape, 0}, session.plan.seed, 0, 0, x.ptr<float>());
+  } catch (const Error& error) {  // for example an image too small for a crop
+    fail(Exit::data, printable(path), ": ", error.what());
+  }
+  return to(session.device, x);
+}
+
+// Returns the probability of each class, or its logit. Runs one image at a time, so that no result
+// depends on other images.
+static std::vector<float> predict(const Session& session, const std::string& path,
+                                  const PredictLine& line) {
+  const Kernels use(session.plan.kernels);
+  const NoGrad untracked;
+  const Tensor logits = (*session.model)(input_of(session, path, line.invert));
+  const Tensor values = line.logits ? logits : softmax(logits, 1);
+  const Tensor host = contiguous(to(Device::cpu, values));
+  return {host.data<float>().begin(), host.data<float>().end()};
+}
 
 // Returns the classes from the highest value to the lowest; NaN counts as the lowest.
 static std::vector<size_t> ranked(const std::vector<float>& values) {
@@ -133,13 +117,13 @@ static std::vector<std::string> paths_of(const PredictLine& line) {
 }
 
 // Reports images that cannot be read and continues with the others.
-static void predict_all(const Predictor& predict, const std::vector<std::string>& paths,
+static void predict_all(const Session& session, const std::vector<std::string>& paths,
                         const Names& names, const PredictLine& line) {
   size_t unread = 0;
   for (const std::string& path : paths) {
     Json json = {{"image", path}};
     try {
-      const std::vector<float> values = predict(path);
+      const std::vector<float> values = predict(session, path, line);
       json.update(json_of(values, names, line));
       if (!line.json) say(printable(path) + ": " + joined(best_of(values, names, line.top)));
     } catch (const Error& error) {
@@ -159,13 +143,14 @@ static int run_predict(CommandLine& line, const Arguments& args) {
   if (!line.read(args)) return 0;
   const std::vector<std::string> paths = paths_of(given);
   const auto session = load_to_predict(given.from);
-  const Predictor predict(*session, given);
+  session->model->train(false);
   const Names& names = session->train_set->info().names;
   const bool only_one = paths == given.images && paths.size() == 1;
   if (!only_one || given.json)
-    predict_all(predict, paths, names, given);
+    predict_all(*session, paths, names, given);
   else
-    for (const std::string& text : best_of(predict(paths[0]), names, given.top)) say(text);
+    for (const std::string& text : best_of(predict(*session, paths[0], given), names, given.top))
+      say(text);
   return 0;
 }
 
