@@ -4,16 +4,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include <algorithm>
-#include <cerrno>
 #include <csignal>
-#include <cstring>
 #include <ctime>
-#include "core/base/check.h"
-#include "core/base/file.h"
 #include "core/base/trace.h"
 #include "core/base/words.h"
 #include "core/device/topology.h"
-#include "trainer/launch/child.h"
 
 namespace bellows {
 
@@ -23,20 +18,16 @@ constexpr double kExitS = 10;      // for an arm that has closed its pipe to end
 ArmProcess::ArmProcess(std::string name, const std::vector<std::string>& command, double timeout_s,
                        std::function<void()> while_waiting)
     : name_(std::move(name)), timeout_s_(timeout_s), while_waiting_(std::move(while_waiting)) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) fail(Exit::storage, "pipe: ", std::strerror(errno));
-  report_ = ends[0];
-  const Descriptor report_to(ends[1]), nowhere(open("/dev/null", O_WRONLY | O_CLOEXEC));
+  const Descriptor nowhere(open("/dev/null", O_WRONLY | O_CLOEXEC));
   pid_ = start_child({.argv = command},
-                     {{nowhere.get(), STDOUT_FILENO}, {report_to.get(), kReportFd}}, Group::ours);
+                     {{nowhere.get(), STDOUT_FILENO}, {report_.writer(), kReportFd}}, Group::ours);
+  report_.close_writer();
 }
 
 ArmProcess::~ArmProcess() {
-  if (pid_ > 0) {
-    kill(pid_, SIGKILL);  // also ends a stopped process
-    waitpid(pid_, nullptr, 0);
-  }
-  close(report_);
+  if (pid_ <= 0) return;
+  kill(pid_, SIGKILL);  // also ends a stopped process
+  waitpid(pid_, nullptr, 0);
 }
 
 std::string ArmProcess::run_slice() {
@@ -70,15 +61,10 @@ static int64_t ns_from_now(double seconds) {
 // Sleeps in poll until there is data, because the running arm shares the machine with this process.
 std::string ArmProcess::read_line() {
   const int64_t deadline = ns_from_now(timeout_s_);
-  while (true) {
-    if (const size_t end = unread_.find('\n'); end != std::string::npos) {
-      const std::string line = unread_.substr(0, end);
-      unread_.erase(0, end + 1);
-      return line;
-    }
+  while (lines_.empty()) {
     const int64_t left_ms = (deadline - trace::now_ns()) / 1'000'000;
     if (left_ms <= 0) time_out();
-    pollfd readable = {report_, POLLIN, 0};
+    pollfd readable = {report_.reader(), POLLIN, 0};
     const int ready = poll(&readable, 1, end_ ? 0 : static_cast<int>(std::min(left_ms, kLookMs)));
     if (ready <= 0) {
       while_waiting_();
@@ -88,14 +74,15 @@ std::string ArmProcess::read_line() {
       change(false);
       continue;
     }
-    char buffer[1 << 16];
-    const ssize_t count = read(report_, buffer, sizeof(buffer));
-    if (count > 0) unread_.append(buffer, count);
-    if (count != 0) continue;
+    for (std::string& line : report_.read_lines(false)) lines_.push_back(std::move(line));
+    if (!report_.over()) continue;
     if (wait_for_change(std::min(timeout_s_, kExitS), false) == Change::ended) explain_end();
     fail(Exit::internal, name_, " closed its report pipe", when(),
          " but did not end, and was killed");
   }
+  std::string line = std::move(lines_.front());
+  lines_.pop_front();
+  return line;
 }
 
 // Returns without waiting. Stops are reported once, and only with `or_stop`.

@@ -2,11 +2,10 @@
 // by writing one line to kReportFd and stopping itself (SIGSTOP). So none of its threads, neither
 // loader workers nor a spinning pool, runs while the other arm is timed. Not thread-safe.
 #pragma once
-#include <sys/types.h>
+#include <deque>
 #include <functional>
 #include <optional>
-#include <string>
-#include <vector>
+#include "trainer/launch/child.h"
 
 namespace bellows {
 
@@ -52,10 +51,10 @@ class ArmProcess {
   std::string name_;
   double timeout_s_;
   std::function<void()> while_waiting_;
-  pid_t pid_ = -1;          // -1 after it was reaped
-  std::optional<int> end_;  // status of waitpid, once it has ended
-  int report_ = -1;         // read end of the pipe
-  std::string unread_;
+  pid_t pid_ = -1;                 // -1 after it was reaped
+  std::optional<int> end_;         // status of waitpid, once it has ended
+  LinePipe report_{SIZE_MAX};      // a long run reports all its losses in one line
+  std::deque<std::string> lines_;  // of it, not returned yet
   int64_t slices_ = 0;
   double cpu_at_stop_ = 0, cpu_waiting_ = 0;
 };

@@ -79,7 +79,6 @@ void become(const Command& command) {
 // ---- output
 
 constexpr size_t kPipeBytes = 1 << 16;  // capacity of a pipe on Linux
-constexpr size_t kLongestLine = 1 << 20;
 
 static std::pair<int, int> make_pipe() {
   int ends[2];
@@ -88,7 +87,7 @@ static std::pair<int, int> make_pipe() {
   return {ends[0], ends[1]};
 }
 
-LinePipe::LinePipe() : LinePipe(make_pipe()) {}
+LinePipe::LinePipe(size_t longest) : LinePipe(make_pipe(), longest) {}
 
 void LinePipe::close_writer() { close(writer_.release()); }
 
@@ -102,7 +101,7 @@ std::vector<std::string> LinePipe::read_lines(bool last) {
   for (size_t end; (end = unread_.find('\n', begin)) != std::string::npos; begin = end + 1)
     lines.push_back(unread_.substr(begin, end - begin));
   unread_.erase(0, begin);
-  if (unread_.size() > kLongestLine || ((over_ || last) && !unread_.empty()))
+  if (unread_.size() > longest_ || ((over_ || last) && !unread_.empty()))
     lines.push_back(std::exchange(unread_, {}));
   return lines;
 }

@@ -33,7 +33,8 @@ pid_t start_child(const Command& command, const std::vector<Redirection>& redire
 // The output of a child process, line by line. Not thread-safe.
 class LinePipe {
  public:
-  LinePipe();  // throws Error, exit 6, if there are no more descriptors
+  // `longest`: bytes of a line. Throws Error, exit 6, if there are no more descriptors.
+  explicit LinePipe(size_t longest = 1 << 20);
   int reader() const { return reader_.get(); }  // for poll()
   int writer() const { return writer_.get(); }  // for the child
   bool over() const { return over_; }           // every writer has closed it
@@ -41,12 +42,14 @@ class LinePipe {
 
   // Returns the next complete lines, without their newlines. Does not wait. One call takes all that
   // a full pipe holds. An incomplete line is returned at the end of the stream, if `last`, and if
-  // it is longer than 1 MiB.
+  // it is too long.
   std::vector<std::string> read_lines(bool last);
 
  private:
-  LinePipe(std::pair<int, int> ends) : reader_(ends.first), writer_(ends.second) {}
+  LinePipe(std::pair<int, int> ends, size_t longest)
+      : longest_(longest), reader_(ends.first), writer_(ends.second) {}
 
+  const size_t longest_;
   Descriptor reader_, writer_;
   bool over_ = false;
   std::string unread_;
