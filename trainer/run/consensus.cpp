@@ -1,5 +1,4 @@
 #include "trainer/run/consensus.h"
-#include <algorithm>
 #include <cmath>
 #include <csignal>
 
@@ -8,11 +7,6 @@ namespace bellows {
 // Elements of the votes; all are summed.
 enum Vote { kInterrupted, kTerminated, kSave, kFailure, kHasLoss, kLoss, kVotes };
 
-static Tensor tensor_of(std::span<const double> values) {
-  const Tensor t({std::ssize(values)}, DType::f64);
-  std::ranges::copy(values, t.ptr<double>());
-  return t;
-}
 static std::vector<double> values_of(const Tensor& t) {
   return {t.ptr<double>(), t.ptr<double>() + t.numel()};
 }
@@ -25,7 +19,7 @@ void Consensus::contribute(const double* loss) {
   mine[kFailure] = failure_ ? double(failure_->exit) : 0;
   mine[kHasLoss] = loss != nullptr;
   if (loss) mine[kLoss] = *loss;
-  votes_ = tensor_of(mine);
+  votes_ = tensor_of(mine, {kVotes});
   work_ = group_.all_reduce(votes_, Reduction::sum, "votes");
 }
 
@@ -70,15 +64,15 @@ bool Consensus::take_save_request() {
   return alone() ? signals_.take_save_request() : std::exchange(save_, false);
 }
 
-std::vector<double> Consensus::means(std::span<const double> mine) {
-  const Tensor all = tensor_of(mine);
+std::vector<double> Consensus::means(const std::vector<double>& mine) {
+  const Tensor all = tensor_of(mine, {std::ssize(mine)});
   if (!mine.empty()) group_.all_reduce(all, Reduction::mean, "losses").wait();
   return values_of(all);
 }
 
-std::vector<double> Consensus::gather(std::span<const double> mine) {
+std::vector<double> Consensus::gather(const std::vector<double>& mine) {
   const Tensor all({group_.world() * std::ssize(mine)}, DType::f64);
-  group_.all_gather(tensor_of(mine), all, "costs").wait();
+  group_.all_gather(tensor_of(mine, {std::ssize(mine)}), all, "costs").wait();
   return values_of(all);
 }
 

@@ -2,7 +2,6 @@
 // the same update.
 #pragma once
 #include <optional>
-#include <span>
 #include <vector>
 #include "dist/groups/process_group.h"
 #include "trainer/run/signals.h"
@@ -40,9 +39,9 @@ class Consensus {
   std::vector<double> take_losses() { return std::exchange(losses_, {}); }
 
   // Returns the means over the ranks of values that every rank has. Waits for the other ranks.
-  std::vector<double> means(std::span<const double> mine);
+  std::vector<double> means(const std::vector<double>& mine);
   // Returns the values of all ranks, by rank: m values of each. Waits for the other ranks.
-  std::vector<double> gather(std::span<const double> mine);
+  std::vector<double> gather(const std::vector<double>& mine);
   bool alone() const { return group_.world() == 1; }
 
  private:

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <iterator>
 #include "autograd/backward.h"
@@ -225,8 +224,9 @@ class Loop {
     consensus_.settle();
     meter_.lap(Phase::step);
     if (plan_.log.deferred) {
-      const auto unread = std::span(losses_.known()).subspan(known_losses_.size());
-      std::ranges::copy(consensus_.means(unread), std::back_inserter(known_losses_));
+      const std::vector<double>& known = losses_.known();
+      std::ranges::copy(consensus_.means({known.begin() + std::ssize(known_losses_), known.end()}),
+                        std::back_inserter(known_losses_));
     }
     check_losses();
   }
@@ -291,7 +291,7 @@ class Loop {
     const int64_t updates = std::max<int64_t>(1, at_.step - std::exchange(costs_at_, at_.step));
     const int64_t now = waited_.value(), waited = now - std::exchange(waited_before_, now);
     const double wait = 1e-9 * double(waited) / double(updates);
-    const std::vector<double> all = consensus_.gather(std::array{last_.reader_cost, wait});
+    const std::vector<double> all = consensus_.gather({last_.reader_cost, wait});
     ScalarLists costs = {{"reader_cost_by_rank", {}}, {"wait_by_rank", {}}};
     for (size_t i = 0; i < all.size(); ++i) costs[i % 2].second.push_back(all[i]);
     return costs;
