@@ -930,6 +930,7 @@ TEST_F(AbVerb, RefusesWhatMakesNoComparison) {
   refused_for("--toggle fused_optimizer --value on --arm-folder x",
               "processes that ab starts itself");
   refused_for("--toggle num_workers --time-to accuracy", "such as accuracy=0.98");
+  refused_for("--toggle num_workers --time-to accuracy=nan", "such as accuracy=0.98");
   refused_for("", "either --toggle or --against");
   refused_for("--against x.yaml --value on", "--value");
   refused_for("--toggle fused_optimizer optimzer.lr=1", "optimzer.lr");

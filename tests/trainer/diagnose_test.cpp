@@ -342,6 +342,8 @@ TEST_F(DiagnoseProgram, WatchesTheMachineAndARun) {
   EXPECT_EQ(watched.code, 0) << watched.err;
   EXPECT_THAT(watched.out, testing::ContainsRegex(
                                "cpu %.*batch ms  reader ms\n[^\n]* 60 +[1-9][0-9.]* +[0-9.]+\n"));
+  write("odd/metrics.jsonl", "{\"split\": 5}\n{\"split\": \"train\", \"step\": \"x\"}\n");
+  EXPECT_EQ(run({"doctor", "--watch", "1", "--run", "odd"}).code, 0) << "rows that no run writes";
   expect_refusal({"doctor", "--run", "slow"}, 2, "only --watch takes a --run");
   expect_refusal({"doctor", "--watch", "1", "--run", "nowhere"}, 2, "no metrics.jsonl");
 }

@@ -1,6 +1,7 @@
 // The verb `ab`.
 #include "trainer/ab/ab.h"
 #include <fmt/format.h>
+#include <cmath>
 #include "core/base/output.h"
 #include "core/base/words.h"
 #include "dist/rendezvous/rendezvous.h"
@@ -59,7 +60,7 @@ static void time_to(AbOptions& options, const std::string& target) {
   char rest = 0;
   const bool fits = equals != std::string::npos && std::sscanf(target.c_str() + equals + 1, "%lf%c",
                                                                &options.target.value, &rest) == 1;
-  CHECK(fits, "ab: --time-to: '", target,
+  CHECK(fits && std::isfinite(options.target.value), "ab: --time-to: '", target,
         "' is not a target; write a metric and its value, such as accuracy=0.98");
   options.target.metric = target.substr(0, equals);
   options.measure = AbMeasure::target;

@@ -21,7 +21,7 @@ static Json last_row(const Path& metrics) {
   Json row;
   for (std::string line; std::getline(file, line);)
     if (Json now = Json::parse(line, nullptr, false);
-        now.is_object() && now.value("split", "") == "train")
+        now.is_object() && now.value("split", Json()) == "train")
       row = std::move(now);
   return row;
 }
@@ -40,9 +40,8 @@ static std::string watch_line(const MachineLoad& load, const std::optional<GpuLo
   line += gpu ? fmt::format("{:>5.0f} {:>8.1f} {:>6.0f} ", 100 * gpu->utilization,
                             gpu->memory_bytes / kGib, gpu->power_w)
               : fmt::format("{:>5} {:>8} {:>6} ", "-", "-", "-");
-  const std::string step = row.is_object() ? std::to_string(row.value("step", int64_t{0})) : "-";
-  return line + fmt::format("{:>8} {:>9} {:>10}", step, number(row, "batch_cost", 1e3, 2),
-                            number(row, "reader_cost", 1e3, 2));
+  return line + fmt::format("{:>8} {:>9} {:>10}", number(row, "step", 1, 0),
+                            number(row, "batch_cost", 1e3, 2), number(row, "reader_cost", 1e3, 2));
 }
 
 int watch_machine(const std::string& run, int64_t lines) {
