@@ -244,7 +244,7 @@ std::string roofline(const Roofline& chart) {
   for (const RooflinePoint& p : points) {
     const double at = x.at(p.flop_per_byte), height = y_of(p.flop_per_s),
                  width = 7 * double(p.name.size()) / kPhone;
-    plot.path("dot big", p.tone, dots_of(std::vector<PlotPoint>{{at, height}}));
+    plot.path("dot big", p.tone, dots_of({{at, height}}));
     const LabelBox right{at + 0.025, at + 0.025 + width, height},
         before{at - 0.025 - width, at - 0.025, height};
     const LabelBox below{at - width / 2, at + width / 2, height + 16},

@@ -141,14 +141,14 @@ std::string Plot::html() const {
       height_, left_, right_, data_, kWidth, svg_, labels_);
 }
 
-std::string path_of(std::span<const PlotPoint> points) {
+std::string path_of(const std::vector<PlotPoint>& points) {
   std::string d;
   for (const PlotPoint& p : points)
     d += fmt::format("{}{:.4g} {:.4g}", d.empty() ? "M" : "L", kWidth * p.x, p.y);
   return d;
 }
 
-std::string dots_of(std::span<const PlotPoint> points) {
+std::string dots_of(const std::vector<PlotPoint>& points) {
   std::string d;
   for (const PlotPoint& p : points) d += fmt::format("M{:.5g} {:.4g}h0", kWidth * p.x, p.y);
   return d;

@@ -1,7 +1,6 @@
 // Axes, the frame of a figure, its plot, and paths of SVG, for the charts. Strings are plain text
 // and are escaped here, unless they are named html.
 #pragma once
-#include <span>
 #include "trainer/page/charts.h"
 
 namespace bellows {
@@ -52,7 +51,7 @@ class Plot {
 struct PlotPoint {
   double x, y;
 };
-std::string path_of(std::span<const PlotPoint> points);  // one line through all
-std::string dots_of(std::span<const PlotPoint> points);  // for a round line cap
+std::string path_of(const std::vector<PlotPoint>& points);  // one line through all
+std::string dots_of(const std::vector<PlotPoint>& points);  // for a round line cap
 
 }  // namespace bellows

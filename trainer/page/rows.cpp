@@ -77,9 +77,8 @@ std::string ratio_chart(const std::string& title, const std::string& note, doubl
     plot.line("one", x.at(1), 0, x.at(1), kHeight);
     if (bounded(row.low) && bounded(row.high))
       plot.path("bar", row.tone,
-                path_of(std::vector<PlotPoint>{{x.at(row.low), kHeight / 2},
-                                               {x.at(row.high), kHeight / 2}}));
-    plot.path("dot big", row.tone, dots_of(std::vector<PlotPoint>{{x.at(row.ratio), kHeight / 2}}));
+                path_of({{x.at(row.low), kHeight / 2}, {x.at(row.high), kHeight / 2}}));
+    plot.path("dot big", row.tone, dots_of({{x.at(row.ratio), kHeight / 2}}));
     html += row_title(row.name, row.text, row.tone) + plot.html();
   }
   return figure(title, note, html + axis_below(x, "times as fast"));
