@@ -55,10 +55,7 @@ class ConvNorm : public Fused {
       layers.push_back(
           {.w = conv.weight(),
            .conv = {.stride = conv.options().stride, .padding = conv.options().padding},
-           .weight = norm.weight(),
-           .bias = norm.bias(),
-           .running = norm.running(),
-           .norm = norm.options(),
+           .norm = norm.norm(),
            .slot = &conv.slot()});
     return layers;
   }
