@@ -142,17 +142,15 @@ void Optimizer::step(const Group& group, const Tensors& grads, bool last,
                      DeviceStepState& state) const {
   const auto& passes = group.rule.passes;
   const Tensors copies = fused_ ? group.copies() : Tensors(group.weights.size());
-  const Launch whole{.weights = group.weights,
-                     .grads = grads,
-                     .buffers = group.buffers,
-                     .copies = copies,
-                     .starts = group.starts,
-                     .passes = std::reduce(passes.begin(), passes.end(), 0u),
-                     .last = last,
-                     .state = state.get(),
-                     .lr_table = group.lr_table.ptr<double>(),
-                     .lr_updates = group.lr_table.numel(),
-                     .clip_norm = clip_norm_};
+  const Launch whole{
+      .weights = group.weights,
+      .grads = grads,
+      .buffers = group.buffers,
+      .copies = copies,
+      .starts = group.starts,
+      .passes = std::reduce(passes.begin(), passes.end(), 0u),
+      .last = last,
+      .step = {state.get(), group.lr_table.ptr<double>(), group.lr_table.numel(), clip_norm_}};
   fused_ ? launch(group, whole) : step_each(group, whole);
   trace::count<"optim.copies_written">(std::ranges::count_if(copies, &Tensor::defined));
   for (size_t i = 0; i < copies.size(); ++i) amp::written(group.weights[i], copies[i]);
