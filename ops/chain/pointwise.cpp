@@ -83,48 +83,39 @@ static Tensor make_result(std::span<const Tensor> inputs, const Shape& shape) {
   return like == inputs.end() ? empty(shape, inputs[0]) : empty_like(*like);
 }
 
-namespace {
-// Saves the inputs that the derivative reads, and only the shapes of the others.
-class Backward {
- public:
-  Backward(const Chain& chain, std::span<const Tensor> inputs, const Tensor& y)
-      : strides_(y.strides()) {
-    std::vector<bool> wanted;
-    for (const Tensor& x : inputs) {
-      wanted.push_back(needs_grad(x));
-      shapes_.push_back(x.shape());
-    }
-    derivative_ = chain.derivative_for(wanted);
-    for (int k = 0; k < int(inputs.size()); ++k)
-      saved_.emplace_back(std::ranges::count(derivative_->program.inputs, k) ? inputs[k]
-                                                                             : Tensor());
+// Records y. Saves the inputs that the derivative reads, and only the shapes of the others.
+static Tensor recorded(const Chain& chain, std::span<const Tensor> inputs, const Tensor& y) {
+  std::vector<bool> wanted;
+  std::vector<Shape> shapes;
+  for (const Tensor& x : inputs) {
+    wanted.push_back(needs_grad(x));
+    shapes.push_back(x.shape());
   }
-
-  Grads operator()(const Tensor& dy) const {
-    std::vector<Tensor> inputs, outputs;
-    for (const Saved& saved : saved_) inputs.push_back(saved());
-    inputs.push_back(dy);
-    for (size_t i = 0; i < derivative_->program.outputs.size(); ++i)
-      outputs.emplace_back(dy.shape(), strides_, dy.dtype(), dy.device());
-    if (!outputs.empty()) run(derivative_->program, inputs, outputs);
-    Grads grads;
-    for (size_t k = 0; k < shapes_.size(); ++k) {
-      const int from = derivative_->gradient[k];
-      const Tensor whole = from == Derivative::kNone ? Tensor()
-                           : from == Derivative::kDy ? dy
-                                                     : outputs[from];
-      grads.push_back(whole.defined() ? kernels::sum_to(whole, shapes_[k]) : whole);
-    }
-    return grads;
-  }
-
- private:
-  Strides strides_;  // those of y: all passes use one memory order
-  std::vector<Shape> shapes_;
-  std::vector<Saved> saved_;
-  std::shared_ptr<const Derivative> derivative_;
-};
-}  // namespace
+  const auto derivative = chain.derivative_for(wanted);
+  std::vector<Saved> saved;
+  for (int k = 0; k < int(inputs.size()); ++k)
+    saved.emplace_back(std::ranges::count(derivative->program.inputs, k) ? inputs[k] : Tensor());
+  // The gradients have the strides of y: all passes use one memory order.
+  return record(
+      "pointwise", y, inputs,
+      [derivative, shapes, saved = std::move(saved), strides = y.strides()](const Tensor& dy) {
+        Tensors inputs, outputs;
+        for (const Saved& s : saved) inputs.push_back(s());
+        inputs.push_back(dy);
+        for (size_t i = 0; i < derivative->program.outputs.size(); ++i)
+          outputs.emplace_back(dy.shape(), strides, dy.dtype(), dy.device());
+        if (!outputs.empty()) run(derivative->program, inputs, outputs);
+        Grads grads;
+        for (size_t k = 0; k < shapes.size(); ++k) {
+          const int from = derivative->gradient[k];
+          const Tensor whole = from == Derivative::kNone ? Tensor()
+                               : from == Derivative::kDy ? dy
+                                                         : outputs[from];
+          grads.push_back(whole.defined() ? kernels::sum_to(whole, shapes[k]) : whole);
+        }
+        return grads;
+      });
+}
 
 Tensor pointwise(const Chain& chain, std::span<const Tensor> inputs_, Impl impl) {
   std::vector<Tensor> full;
@@ -135,8 +126,7 @@ Tensor pointwise(const Chain& chain, std::span<const Tensor> inputs_, Impl impl)
   trace::count<"fuse.pointwise">();
   const Tensor y = make_result(inputs, shape);
   run(chain.program(), inputs, {&y, 1});
-  if (!will_record(inputs)) return y;
-  return record("pointwise", y, inputs, Backward(chain, inputs, y));
+  return will_record(inputs) ? recorded(chain, inputs, y) : y;
 }
 
 // ---- specs
