@@ -26,18 +26,12 @@ static Shape linear_shape(const char* op, const Tensor& x_, const Tensor& w_, co
   return y;
 }
 
-static Tensor backward_x(const Tensor& dy, const Tensor& w, Slot& slot) {
-  if (!padded::pads(dy, w.shape())) return kernels::product(dy, w, &slot);
-  const Tensor wide = padded::weight(w, slot);
-  const Tensor dx = kernels::product(padded::with_channels(dy, wide.dim(0)), wide, &slot);
-  return padded::without(dx, w.dim(1));
-}
-
 Tensor kernels::linear_backward_in_steps(const Tensor& dy_, const Tensor& y, const Tensor& x,
                                          const Tensor& w, const Tensor& dw, const Tensor& db,
                                          bool needs_dx, Slot& slot) {
   const Tensor dy = y.defined() ? unary_backward<functors::Relu>(dy_, y) : dy_;
-  const Tensor dx = needs_dx ? backward_x(dy, w, slot) : Tensor();
+  const auto dy_by = [&](const Tensor& dy, const Tensor& w) { return product(dy, w, &slot); };
+  const Tensor dx = needs_dx ? padded::backward_x(dy_by, dy, w, slot) : Tensor();
   if (dw.defined() || db.defined()) padded::backward_w(linear_backward_w, dy, x, dw, db, slot);
   return dx;
 }
