@@ -17,12 +17,6 @@ template <class T> __device__ T nowhere() {
     return T(Acc<T>(NAN));
 }
 
-Strides without(const Strides& strides, int axis) {
-  Strides others = strides;
-  others[axis] = 0;
-  return others;
-}
-
 // y[.., i, ..] = x[.., index[.., i, ..], ..]. Blocks of 256 threads, one element per iteration.
 template <class T>
 __global__ void pick(T* y, const T* x, const int64_t* index, Walk<3> walk, int64_t n, int64_t size,
@@ -38,7 +32,8 @@ __global__ void pick(T* y, const T* x, const int64_t* index, Walk<3> walk, int64
 Tensor gather_cuda(const Tensor& x, int axis, const Tensor& index) {
   const Tensor y(index.shape(), x.dtype(), x.device());
   if (y.numel() == 0) return y;
-  const Strides across = without(x.strides(), axis);
+  Strides across = x.strides();
+  across[axis] = 0;
   const Walk<3> walk(index.shape(), {&y.strides(), &index.strides(), &across});
   visit_dtype(x.dtype(), [&]<class T>(T) {
     launch(pick<T>, grid_of(y.numel()), y.ptr<T>(), x.ptr<T>(), index.ptr<int64_t>(), walk,

@@ -89,38 +89,30 @@ Tensor kernels::sum_to(const Tensor& x, const Shape& shape) {
   return kernels::sum(x, kept, 1).view_as(shape);
 }
 
-static const bool specs = [] {
-  using Reduction = Tensor (*)(const Tensor&, const ReduceOptions&);
-  const auto add = [](const char* name, const char* math, Reduction op) {
+using Reduction = Tensor (*)(const Tensor&, const ReduceOptions&);
+static void add_specs(const char* name, const char* math, Reduction op) {
+  const auto add = [&](const char* variant, const ReduceOptions& options,
+                       const std::vector<Shapes>& cases, const std::vector<Shapes>& rejects,
+                       const std::vector<Shapes>& large) {
     AddOp({.name = name,
            .math = math,
-           .cases = {{{1}}, {{7}}, {{2, 3, 4, 5}}},
-           .run = [op](const Inputs& in) { return op(in[0], {}); },
-           .variant = "all",
-           .large = {{{300, 400}}},
-           .distinct = true});
-    AddOp({.name = name,
-           .math = math,
-           .cases = {{{2, 5}}, {{2, 3, 4}}, {{2, 3, 4, 5}}},
-           .run = [op](const Inputs& in) { return op(in[0], {.axes = {1}}); },
-           .rejects = {{{4}}},
-           .variant = "axis 1",
-           .large = {{{300, 400}}, {{2, 1501, 20}}},
-           .distinct = true});
-    AddOp({.name = name,
-           .math = math,
-           .cases = {{{2, 5}}, {{2, 3, 4, 5}}},
-           .run =
-               [op](const Inputs& in) {
-                 return op(in[0], {.axes = {0, -1}, .keepdim = true});
-               },
-           .variant = "first and last axis, keepdim",
-           .large = {{{200, 3, 200}}},
+           .cases = cases,
+           .run = [op, options](const Inputs& in) { return op(in[0], options); },
+           .rejects = rejects,
+           .variant = variant,
+           .large = large,
            .distinct = true});
   };
-  add("sum", "sum of x over axes", sum);
-  add("mean", "mean of x over axes", mean);
-  add("max", "largest of x over axes", max);
+  add("all", {}, {{{1}}, {{7}}, {{2, 3, 4, 5}}}, {}, {{{300, 400}}});
+  add("axis 1", {.axes = {1}}, {{{2, 5}}, {{2, 3, 4}}, {{2, 3, 4, 5}}}, {{{4}}},
+      {{{300, 400}}, {{2, 1501, 20}}});
+  add("first and last axis, keepdim", {.axes = {0, -1}, .keepdim = true},
+      {{{2, 5}}, {{2, 3, 4, 5}}}, {}, {{{200, 3, 200}}});
+}
+static const bool specs = [] {
+  add_specs("sum", "sum of x over axes", sum);
+  add_specs("mean", "mean of x over axes", mean);
+  add_specs("max", "largest of x over axes", max);
   return true;
 }();
 static const AddOp argmax_spec({.name = "argmax",

@@ -115,10 +115,6 @@ static const AddEntry<UpdateRule()> muon_entry("muon", "orthogonal momentum, for
 
 // ---- CPU
 
-static StepValues step_values(const Launch& u) {
-  return step_values(*u.state, u.lr_table, u.lr_updates, u.clip_norm);
-}
-
 // Calls fn(chunk, begin, end) for the chunks of a matrix; `chunk` is its index among all.
 template <class Fn> static void for_chunks(const MuonMatrix& m, const Fn& fn) {
   parallel_for(m.numel(), MuonMatrix::kChunk, [&](int64_t begin, int64_t end) {
@@ -132,10 +128,10 @@ static float norm_of(const double* squares, const MuonMatrix& m) {
 
 static int64_t momentum_cpu(const Tensor& direction, const Tensor& squares, const Launch& u,
                             MuonMatrices matrices, const MuonOptions& o) {
-  if (u.state->found_inf) return 1;
+  if (u.step.state->found_inf) return 1;
   double *const of_u = squares.ptr<double>(), *const of_w = of_u + squares.dim(1);
   visit_float(direction.dtype(), [&]<class T>(T) {
-    const MuonMomentum<T> rule(o, step_values(u));
+    const MuonMomentum<T> rule(o, u.step.values());
     for (const MuonMatrix& m : matrices) {
       const Row<T> row = row_of<T>(u, m.weight, 0);
       T* const to = direction.ptr<T>() + m.at;
@@ -175,7 +171,7 @@ static int64_t step_cpu(const Tensor& x, const Tensor& squares, const Launch& u,
   const auto move = [&]<class T, class X>(T, const X* from) {
     for (const MuonMatrix& m : matrices) {
       const MuonStep<T> rule(m.out, m.rest, o.normalize_weights ? norm_of(of_w, m) : 0,
-                             step_values(u));
+                             u.step.values());
       const Row<T> row = row_of<T>(u, m.weight, 0);
       for_chunks(m, [&, rest = Divisor(m.rest)](int64_t, int64_t begin, int64_t end) {
         for (int64_t k = begin; k < end; ++k) {
@@ -186,11 +182,11 @@ static int64_t step_cpu(const Tensor& x, const Tensor& squares, const Launch& u,
       });
     }
   };
-  if (!u.state->found_inf)
+  if (!u.step.state->found_inf)
     visit_float(u.weights[matrices[0].weight].dtype(), [&]<class T>(T zero) {
       x.dtype() == DType::bf16 ? move(zero, x.ptr<Bf16>()) : move(zero, x.ptr<T>());
     });
-  if (u.last) finish_step(*u.state);
+  if (u.last) finish_step(*u.step.state);
   return 1;
 }
 

@@ -8,17 +8,6 @@ namespace bellows {
 
 namespace {
 
-// Arguments of step_values(), for a kernel.
-struct Moment {
-  explicit Moment(const Launch& u)
-      : state(u.state), lr_table(u.lr_table), lr_updates(u.lr_updates), clip_norm(u.clip_norm) {}
-  __device__ StepValues now() const { return step_values(*state, lr_table, lr_updates, clip_norm); }
-  StepState* state;
-  const double* lr_table;
-  int64_t lr_updates;
-  double clip_norm;
-};
-
 // Up to kMost matrices, as a kernel argument: at most 25 of the 32 KB that there is room for.
 template <class T, int kMost> struct Table {
   int count = 0;
@@ -53,10 +42,10 @@ constexpr int kFew = 24, kMany = 256;
 // Moves g, v twice, u, and w for its norm.
 template <class T, int kMost>
 __global__ void momentum(const __grid_constant__ Table<T, kMost> table, T* u, double* of_u,
-                         double* of_w, MuonOptions o, Moment moment) {
+                         double* of_w, MuonOptions o, StepSource now) {
   await_predecessor();
-  if (moment.state->found_inf) return;
-  const MuonMomentum<T> rule(o, moment.now());
+  if (now.state->found_inf) return;
+  const MuonMomentum<T> rule(o, now.values());
   const int i = table.matrix();
   const Row<T>& row = table.rows[i];
   double squares[2] = {};
@@ -91,20 +80,20 @@ __device__ unsigned step_ticket;
 // Moves x, w twice and its 16-bit copy. The block that ends last ends the update.
 template <class T, int kMost, class X>
 __global__ void step(const __grid_constant__ Table<T, kMost> table, const X* x, const double* of_w,
-                     MuonOptions o, Moment moment, bool last) {
+                     MuonOptions o, StepSource now, bool last) {
   await_predecessor();
-  if (!moment.state->found_inf) {
+  if (!now.state->found_inf) {
     const int i = table.matrix(), out = table.out[i];
     const Divisor& rest = table.rest[i];
     const MuonStep<T> rule(out, rest.size, o.normalize_weights ? table.norm(i, of_w) : 0,
-                           moment.now());
+                           now.values());
     const Row<T>& row = table.rows[i];
     table.for_elements(i, [&](int k) {
       row.w[k] = rule.moved(row.w[k], T(x[table.at[i] + MuonMatrix::in_x(k, out, rest)]));
       write_copy(row, k);
     });
   }
-  if (last && is_last_block(&step_ticket) && threadIdx.x == 0) finish_step(*moment.state);
+  if (last && is_last_block(&step_ticket) && threadIdx.x == 0) finish_step(*now.state);
 }
 
 // Calls start(table, grid, is_last) for tables of all matrices. Returns the number of calls.
@@ -146,7 +135,7 @@ int64_t momentum_cuda(const Tensor& direction, const Tensor& squares, const Laun
   double *const of_u = squares.ptr<double>(), *const of_w = of_u + squares.dim(1);
   return for_tables(
       matrices, u, [&]<class T, int kMost>(const Table<T, kMost>& table, const Grid& grid, bool) {
-        launch(momentum<T, kMost>, grid, table, direction.ptr<T>(), of_u, of_w, o, Moment(u));
+        launch(momentum<T, kMost>, grid, table, direction.ptr<T>(), of_u, of_w, o, u.step);
       });
 }
 
@@ -168,7 +157,7 @@ int64_t step_cuda(const Tensor& x, const Tensor& squares, const Launch& u, MuonM
       matrices, u,
       [&]<class T, int kMost>(const Table<T, kMost>& table, const Grid& grid, bool last) {
         with_x<T>(x, [&]<class X>(const X* from) {
-          launch(step<T, kMost, X>, grid, table, from, of_w, o, Moment(u), last && u.last);
+          launch(step<T, kMost, X>, grid, table, from, of_w, o, u.step, last && u.last);
         });
       });
 }

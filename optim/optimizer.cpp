@@ -91,28 +91,9 @@ Tensors Optimizer::Group::gradients(bool low) const {
   return grads;
 }
 
-// Includes weights without a gradient: their values do not change, so their copies stay valid.
-Tensors Optimizer::Group::copies() const {
-  Tensors copies;
-  copies.reserve(weights.size());
-  for (const Tensor& w : weights) copies.push_back(amp::copy_in_use(w));
-  return copies;
-}
-
-static void count_launches(bool fused, int64_t n) {
+void Optimizer::count_launches(int64_t n) const {
   trace::count<"optim.launches">(n);
-  if (fused) trace::count<"optim.fused_launches">(n);
-}
-
-void Optimizer::measure(const std::vector<Tensors>& grads, DeviceStepState& state) const {
-  Tensors present;
-  for (const Tensors& list : grads)
-    std::ranges::copy_if(list, std::back_inserter(present), &Tensor::defined);
-  count_launches(fused_, kernels::grad_norm(present, state.get()));
-}
-
-void Optimizer::launch(const Group& group, const Launch& launch) const {
-  count_launches(fused_, group.rule.run(launch));
+  if (fused_) trace::count<"optim.fused_launches">(n);
 }
 
 // The plain form: one launch per pass and tensor. The direction is in memory between passes.
@@ -133,7 +114,7 @@ void Optimizer::step_each(const Group& group, const Launch& all) const {
     for (const unsigned pass : group.rule.passes) {
       next.passes = pass;
       next.last = all.last && left == 0 && pass == group.rule.passes.back();
-      launch(group, next);
+      count_launches(group.rule.run(next));
     }
   }
 }
@@ -141,19 +122,19 @@ void Optimizer::step_each(const Group& group, const Launch& all) const {
 void Optimizer::step(const Group& group, const Tensors& grads, bool last,
                      DeviceStepState& state) const {
   const auto& passes = group.rule.passes;
-  const Tensors copies = fused_ ? group.copies() : Tensors(group.weights.size());
-  const Launch whole{.weights = group.weights,
-                     .grads = grads,
-                     .buffers = group.buffers,
-                     .copies = copies,
-                     .starts = group.starts,
-                     .passes = std::reduce(passes.begin(), passes.end(), 0u),
-                     .last = last,
-                     .state = state.get(),
-                     .lr_table = group.lr_table.ptr<double>(),
-                     .lr_updates = group.lr_table.numel(),
-                     .clip_norm = clip_norm_};
-  fused_ ? launch(group, whole) : step_each(group, whole);
+  // Includes weights without a gradient: their values do not change, so their copies stay valid.
+  Tensors copies(group.weights.size());
+  if (fused_) std::ranges::transform(group.weights, copies.begin(), amp::copy_in_use);
+  const Launch whole{
+      .weights = group.weights,
+      .grads = grads,
+      .buffers = group.buffers,
+      .copies = copies,
+      .starts = group.starts,
+      .passes = std::reduce(passes.begin(), passes.end(), 0u),
+      .last = last,
+      .step = {state.get(), group.lr_table.ptr<double>(), group.lr_table.numel(), clip_norm_}};
+  fused_ ? count_launches(group.rule.run(whole)) : step_each(group, whole);
   trace::count<"optim.copies_written">(std::ranges::count_if(copies, &Tensor::defined));
   for (size_t i = 0; i < copies.size(); ++i) amp::written(group.weights[i], copies[i]);
 }
@@ -171,7 +152,12 @@ void Optimizer::step(DeviceStepState& state) {
     if (any_defined(grads[i])) last = i;
   CHECK(last < grads.size(),
         "optimizer: no parameter has a gradient; call backward() before step()");
-  if (may_skip()) measure(grads, state);
+  if (may_skip()) {
+    Tensors present;
+    for (const Tensors& list : grads)
+      std::ranges::copy_if(list, std::back_inserter(present), &Tensor::defined);
+    count_launches(kernels::grad_norm(present, state.get()));
+  }
   for (size_t i = 0; i <= last; ++i)
     if (any_defined(grads[i])) step(groups_[i], grads[i], i == last, state);
 }

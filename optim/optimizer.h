@@ -70,11 +70,9 @@ class Optimizer {
 
     void add(const NamedTensor& parameter);
     Tensors gradients(bool low) const;
-    Tensors copies() const;  // 16-bit copies that products have read
   };
-  void measure(const std::vector<Tensors>& grads, DeviceStepState& state) const;
+  void count_launches(int64_t n) const;
   void step(const Group& group, const Tensors& grads, bool last, DeviceStepState& state) const;
-  void launch(const Group& group, const Launch& launch) const;
   void step_each(const Group& group, const Launch& all) const;
 
   std::vector<Group> groups_;  // the last has the parameters that no options.groups matches

@@ -27,13 +27,11 @@ static __device__ unsigned update_ticket;
 // advances the state.
 template <unsigned passes, class Rule, class T, int kMost>
 __global__ void update_chunks(const __grid_constant__ Rows<T, kMost> table,
-                              typename Rule::Options options, StepState* state,
-                              const double* lr_table, int64_t lr_updates, double clip_norm,
-                              bool last) {
+                              typename Rule::Options options, StepSource step, bool last) {
   await_predecessor();
   auto* const rule = dynamic_shared<Rule>();
-  const bool skip = state->found_inf;
-  if (threadIdx.x == 0) *rule = Rule(options, step_values(*state, lr_table, lr_updates, clip_norm));
+  const bool skip = step.state->found_inf;
+  if (threadIdx.x == 0) *rule = Rule(options, step.values());
   __syncthreads();
   const int64_t begin = blockIdx.x * kUpdateChunk, all = table.starts[table.count];
   const int64_t end = begin + kUpdateChunk < all ? begin + kUpdateChunk : all;
@@ -51,7 +49,7 @@ __global__ void update_chunks(const __grid_constant__ Rows<T, kMost> table,
       write_copy(row, at);
     }
   }
-  if (last && is_last_block(&update_ticket) && threadIdx.x == 0) finish_step(*state);
+  if (last && is_last_block(&update_ticket) && threadIdx.x == 0) finish_step(*step.state);
 }
 
 template <unsigned passes, class Rule, class T, int kMost>
@@ -59,8 +57,8 @@ void launch_update(const Launch& u, const typename Rule::Options& options,
                    const Rows<T, kMost>& table, bool last) {
   const int64_t blocks = ceil_div(table.starts[table.count], kUpdateChunk);
   launch(update_chunks<passes, Rule, T, kMost>,
-         {unsigned(std::max<int64_t>(blocks, 1)), kThreads, sizeof(Rule)}, table, options, u.state,
-         u.lr_table, u.lr_updates, u.clip_norm, last);
+         {unsigned(std::max<int64_t>(blocks, 1)), kThreads, sizeof(Rule)}, table, options, u.step,
+         last);
 }
 
 // Updates the weights that have a gradient, up to kMost per launch. Returns the number of launches.

@@ -15,6 +15,26 @@
 
 namespace bellows {
 
+// Values of the current step, as the functors use them.
+struct StepValues {
+  double lr;
+  double scale;    // factor of the gradients: unscales and clips them
+  int64_t update;  // number of the update being applied, from 1
+};
+// Memory on the weights' device from which every launch reads them.
+struct StepSource {
+  StepState* state;
+  const double* lr_table;  // learning rate by the schedule's index
+  int64_t lr_updates;      // entries of the table; the last one stays in force
+  double clip_norm;        // 0: no clipping
+
+  HD StepValues values() const {
+    const double clip = clip_norm > 0 ? std::min(1.0, clip_norm / (state->grad_norm + 1e-6)) : 1.0;
+    return {lr_table[std::min(state->schedule_index(), lr_updates - 1)],
+            clip * state->inverse_scale, state->applied + 1};
+  }
+};
+
 // One launch: some passes of a rule over some weights. All lists are parallel to the weights.
 struct Launch {
   TensorSpan weights;
@@ -26,24 +46,8 @@ struct Launch {
   std::span<const int64_t> starts;  // offset of each weight in the flattened list, and its end
   unsigned passes;                  // bits of the rule's passes
   bool last;                        // last launch of this step: advances the state
-  StepState* state;                 // on the weights' device
-  const double* lr_table;           // learning rate by the schedule's index; on the same device
-  int64_t lr_updates;               // entries of the table; the last one stays in force
-  double clip_norm;                 // 0: no clipping
+  StepSource step;
 };
-
-// Values of the current step, as the functors use them.
-struct StepValues {
-  double lr;
-  double scale;    // factor of the gradients: unscales and clips them
-  int64_t update;  // number of the update being applied, from 1
-};
-HD inline StepValues step_values(const StepState& s, const double* lr_table, int64_t lr_updates,
-                                 double clip_norm) {
-  const double clip = clip_norm > 0 ? std::min(1.0, clip_norm / (s.grad_norm + 1e-6)) : 1.0;
-  return {lr_table[std::min(s.schedule_index(), lr_updates - 1)], clip * s.inverse_scale,
-          s.applied + 1};
-}
 
 // Ends a step: counts it as applied or skipped.
 HD inline void finish_step(StepState& s) { ++(s.found_inf ? s.skipped : s.applied); }

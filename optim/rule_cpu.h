@@ -72,13 +72,12 @@ template <template <class> class Formula, Decay decay>
 int64_t update_cpu(TensorSpan weights, const Launch& u,
                    const typename Formula<float>::Options& options) {
   visit_float(weights.front().dtype(), [&]<class T>(T zero) {
-    if (u.state->found_inf) return;
-    const Elementwise<Formula, T> rule(
-        options, step_values(*u.state, u.lr_table, u.lr_updates, u.clip_norm));
+    if (u.step.state->found_inf) return;
+    const Elementwise<Formula, T> rule(options, u.step.values());
     with_passes(u.passes, PassSets<Formula, decay>(),
                 [&](auto passes) { run_all<decltype(passes)::value>(rule, u, zero); });
   });
-  if (u.last) finish_step(*u.state);
+  if (u.last) finish_step(*u.step.state);
   return 1;
 }
 

@@ -29,19 +29,17 @@ BatchNormOptions BatchNormLayer::options() const {
   return {.eps = options_.eps, .momentum = options_.momentum, .training = training()};
 }
 Tensor BatchNormLayer::forward(const Tensor& x) {
-  if (synchronized() && training())
-    return sync_batch_norm(x, {}, false, weight_, bias_, running_, options(), *group_);
-  return batch_norm(x, weight_, bias_, running_, options(), &slot_);
+  if (synchronized() && training()) return sync_batch_norm(x, {}, false, norm(), *group_);
+  return batch_norm(x, norm());
 }
 Tensor BatchNormLayer::with_relu(const Tensor& x, const Tensor& residual) {
-  if (synchronized() && training())
-    return sync_batch_norm(x, residual, true, weight_, bias_, running_, options(), *group_);
-  return batch_norm_relu(x, residual, weight_, bias_, running_, options(), Impl::fused, &slot_);
+  if (synchronized() && training()) return sync_batch_norm(x, residual, true, norm(), *group_);
+  return batch_norm_relu(x, residual, norm());
 }
 
 Tensor BatchNormLayer::with_gelu(const Tensor& x) {
   if (synchronized() && training()) return gelu(forward(x));
-  return batch_norm_gelu(x, weight_, bias_, running_, options(), Impl::fused, &slot_);
+  return batch_norm_gelu(x, norm());
 }
 
 static const AddEntry<MakeLayer> batch_norm_entry(

@@ -24,8 +24,7 @@ class BatchNormLayer : public Module {
   // Returns relu(batch_norm(x) + residual) from the fused op. `residual` may be undefined.
   Tensor with_relu(const Tensor& x, const Tensor& residual);
   Tensor with_gelu(const Tensor& x);  // gelu(batch_norm(x)), from the fused op
-  // x with all that normalizes it, for an op that adds two normalized tensors.
-  NormInput of(const Tensor& x) { return {x, weight_, bias_, running_, options(), &slot_}; }
+  NormLayer norm() { return {weight_, bias_, running_, options(), &slot_}; }  // for a fused op
 
  protected:
   Tensor forward(const Tensor& x) override;

@@ -46,12 +46,10 @@ Joint merge(const Tensor& mine, int64_t n, ProcessGroup& group) {
   return joint;
 }
 
-// Sums of dw and db over the ranks, each times `share`: batch_norm_backward_x divides them by the
-// elements of this rank, and the joint gradient by those of all.
-struct Sums {
-  Tensor dw, db;
-};
-Sums sums_of_ranks(const Tensor& dw, const Tensor& db, const Tensor& share, ProcessGroup& group) {
+// Returns the sums of dw and db over the ranks, each times `share`: batch_norm_backward_x divides
+// them by the elements of this rank, and the joint gradient by those of all.
+std::pair<Tensor, Tensor> sums_of_ranks(const Tensor& dw, const Tensor& db, const Tensor& share,
+                                        ProcessGroup& group) {
   const int64_t C = dw.numel();
   const Tensor all({2 * C}, DType::f64, dw.device());
   const Tensor dw_of_all = all.view({C}, {1}, 0), db_of_all = all.view({C}, {1}, C);
@@ -63,42 +61,36 @@ Sums sums_of_ranks(const Tensor& dw, const Tensor& db, const Tensor& share, Proc
 
 }  // namespace
 
-Tensor sync_batch_norm(const Tensor& x, const Tensor& residual, bool relu, const Tensor& weight_,
-                       const Tensor& bias_, const RunningStatistics& running,
-                       const BatchNormOptions& options, ProcessGroup& group) {
-  BatchNormOptions one_element = options;  // other ranks have more
-  one_element.training = false;
-  check_norm("sync_batch_norm", x.shape(), weight_, bias_, running, one_element);
+Tensor sync_batch_norm(const Tensor& x, const Tensor& residual, bool relu, const NormLayer& norm,
+                       ProcessGroup& group) {
+  NormLayer one_element = norm;  // other ranks have more
+  one_element.options.training = false;
+  check_norm("sync_batch_norm", x.shape(), one_element);
   count_layout(x);
   trace::count<"norm.synced">();
   if (relu)
     residual.defined() ? trace::count<"fuse.norm_add_act">() : trace::count<"fuse.norm_act">();
-  const DType dtype = precise(x.dtype());
-  const Tensor weight = contiguous(cast(weight_, dtype)), bias = contiguous(cast(bias_, dtype));
   Joint joint;
   {
     const NoGrad constants;
     joint = merge(kernels::channel_statistics(x, {}), x.numel() / x.dim(1), group);
   }
-  const auto [y, bits] = kernels::batch_norm(x, {joint.statistics, weight, bias, options.eps},
-                                             residual, relu ? NormAct::relu : NormAct::none);
-  kernels::update_running(joint.unbiased, update_of(running, options.momentum, 1));
-  if (!will_record(x, residual, weight_, bias_)) return y;
+  const auto [y, bits] = kernels::batch_norm(x, normalization(joint.statistics, norm), residual,
+                                             relu ? NormAct::relu : NormAct::none);
+  kernels::update_running(joint.unbiased, update_of(norm, 1));
+  if (!will_record(x, residual, norm.weight, norm.bias)) return y;
   return record(
-      "sync_batch_norm", y, {x, residual, weight_, bias_},
-      [x = Saved(x), statistics = Saved(joint.statistics), share = Saved(joint.share),
-       weight = Saved(weight_), bits = Saved(bits), bias = Saved(bias_), eps = options.eps,
+      "sync_batch_norm", y, {x, residual, norm.weight, norm.bias},
+      [saved = SavedNorm(x, joint.statistics, norm), share = Saved(joint.share), bits = Saved(bits),
        needs_residual = needs_grad(residual), &group](const Tensor& dy, const Tensor& more) {
-        const DType dtype = precise(x().dtype());
-        const Tensor dw = cast(grad_out(weight()), dtype), db = cast(grad_out(bias()), dtype);
-        const kernels::Normalization norm{statistics(), contiguous(cast(weight(), dtype)),
-                                          contiguous(cast(bias(), dtype)), eps};
-        const auto [g, mask] = kernels::batch_norm_backward_w(dy, more, x(), norm, bits(), false,
-                                                              needs_residual, dw, db);
-        const Sums sums = sums_of_ranks(dw, db, share(), group);
-        const Tensor dx = kernels::batch_norm_backward_x(g, x(), norm, sums.dw, sums.db, mask);
-        return Grads{dx, needs_residual ? g : Tensor(), cast(dw, weight().dtype()),
-                     cast(db, bias().dtype())};
+        const NormGrads grads(saved);
+        const kernels::Normalization n = saved.norm();
+        const auto [g, mask] = kernels::batch_norm_backward_w(dy, more, saved.x(), n, bits(), false,
+                                                              needs_residual, grads.dw, grads.db);
+        const auto [dw, db] = sums_of_ranks(grads.dw, grads.db, share(), group);
+        const Tensor dx = kernels::batch_norm_backward_x(g, saved.x(), n, dw, db, mask);
+        return Grads{dx, needs_residual ? g : Tensor(), grads.of_weight(saved),
+                     grads.of_bias(saved)};
       });
 }
 

@@ -13,8 +13,7 @@ namespace bellows {
 // joint batch; dw and db are this rank's part, which the reducer averages like other gradients.
 // Counter: norm.synced (forward passes). Throws (exit 2) as batch_norm() does, (exit 7) as the
 // group does.
-Tensor sync_batch_norm(const Tensor& x, const Tensor& residual, bool relu, const Tensor& weight,
-                       const Tensor& bias, const RunningStatistics& running,
-                       const BatchNormOptions& options, ProcessGroup& group);
+Tensor sync_batch_norm(const Tensor& x, const Tensor& residual, bool relu, const NormLayer& norm,
+                       ProcessGroup& group);
 
 }  // namespace bellows

@@ -19,7 +19,7 @@ class BatchNormAddRelu : public Fused {
       return norm_.with_relu(x, shortcut_.value(x));
     const Tensor other = shortcut_.before_last();
     if (other.dtype() != x.dtype()) return norm_.with_relu(x, shortcut_.last(other, x));
-    return batch_norms_relu(norm_.of(x), last->of(other), Impl::fused);
+    return batch_norms_relu(x, norm_.norm(), other, last->norm(), Impl::fused);
   }
 
  private:

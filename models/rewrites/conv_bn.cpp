@@ -1,12 +1,12 @@
 // Folds the scale and shift of a batch_norm into the weights of the conv2d before it, in evaluation
 // without gradients. Also matches a batch_norm that bn_act or bn_add_act has fused already. In
 // training the original modules run.
-#include "models/rewrites/conv_bn.h"
 #include <array>
 #include <optional>
 #include "core/base/trace.h"
 #include "models/layers/residual.h"
 #include "models/module/rewrite.h"
+#include "models/rewrites/normed_conv.h"
 #include "ops/elementwise.h"
 #include "ops/shape.h"
 

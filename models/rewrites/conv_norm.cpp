@@ -1,10 +1,9 @@
 // Fuses a residual block of two or three convolutions, each with a batch_norm, into one op
 // (ops/conv/conv_norm.h).
 #include "ops/conv/conv_norm.h"
-#include "models/layers/batch_norm.h"
-#include "models/layers/conv2d.h"
 #include "models/layers/residual.h"
 #include "models/module/rewrite.h"
+#include "models/rewrites/normed_conv.h"
 
 namespace bellows {
 
@@ -27,8 +26,8 @@ class ConvNorm : public Fused {
   explicit ConvNorm(std::span<Child> window)
       : Fused(window),
         shortcut_(child<Shortcut>(children().size() - 2)),
-        main_(pairs_in(children())),
-        in_shortcut_(pairs_in(shortcut_.children())) {}
+        main_(normed_convs_in(children(), "")),
+        in_shortcut_(normed_convs_in(shortcut_.children(), "")) {}
   const char* kind() const override { return "conv_norm"; }
 
  protected:
@@ -37,34 +36,21 @@ class ConvNorm : public Fused {
   }
 
  private:
-  struct Pair {  // a convolution and the batch_norm after it
-    Conv2dLayer& conv;
-    BatchNormLayer& norm;
-  };
-  static std::vector<Pair> pairs_in(const std::vector<Child>& modules) {
-    std::vector<Pair> pairs;
-    for (size_t i = 0; i + 1 < modules.size(); ++i)
-      if (auto* const conv = dynamic_cast<Conv2dLayer*>(modules[i].module.get()))
-        pairs.push_back({*conv, dynamic_cast<BatchNormLayer&>(*modules[i + 1].module)});
-    return pairs;
-  }
   // With their current parameters.
-  static std::vector<ConvNormLayer> layers_of(const std::vector<Pair>& pairs) {
+  static std::vector<ConvNormLayer> layers_of(const std::vector<NormedConv>& convs) {
     std::vector<ConvNormLayer> layers;
-    for (const auto& [conv, norm] : pairs)
-      layers.push_back(
-          {.w = conv.weight(),
-           .conv = {.stride = conv.options().stride, .padding = conv.options().padding},
-           .weight = norm.weight(),
-           .bias = norm.bias(),
-           .running = norm.running(),
-           .norm = norm.options(),
-           .slot = &conv.slot()});
+    for (const NormedConv& c : convs) {
+      const Conv2dLayerOptions& o = c.layer->options();
+      layers.push_back({.w = c.layer->weight(),
+                        .conv = {.stride = o.stride, .padding = o.padding},
+                        .norm = c.after->norm(),
+                        .slot = &c.layer->slot()});
+    }
     return layers;
   }
 
   Shortcut& shortcut_;
-  const std::vector<Pair> main_, in_shortcut_;
+  const std::vector<NormedConv> main_, in_shortcut_;
 };
 
 bool matches_block(std::span<Child> window) {

@@ -82,31 +82,21 @@ class Parser {
 
   // ---- grammar
 
-  Term sum() {
-    Term left = product();
+  // operand { (first | second) operand }, from left to right.
+  Term terms(Term (Parser::*operand)(), char first, int first_op, char second, int second_op) {
+    Term left = (this->*operand)();
     for (;;) {
-      if (take('+')) {
-        left = binary(kAdd, left, product());
-      } else if (take('-')) {
-        left = binary(kSub, left, product());
+      if (take(first)) {
+        left = binary(first_op, left, (this->*operand)());
+      } else if (take(second)) {
+        left = binary(second_op, left, (this->*operand)());
       } else {
         return left;
       }
     }
   }
-
-  Term product() {
-    Term left = factor();
-    for (;;) {
-      if (take('*')) {
-        left = binary(kMul, left, factor());
-      } else if (take('/')) {
-        left = binary(kDiv, left, factor());
-      } else {
-        return left;
-      }
-    }
-  }
+  Term sum() { return terms(&Parser::product, '+', kAdd, '-', kSub); }
+  Term product() { return terms(&Parser::factor, '*', kMul, '/', kDiv); }
 
   Term factor() {
     if (++nested_ > kMostNested) refuse(at_, "it is nested too deeply");

@@ -83,48 +83,39 @@ static Tensor make_result(std::span<const Tensor> inputs, const Shape& shape) {
   return like == inputs.end() ? empty(shape, inputs[0]) : empty_like(*like);
 }
 
-namespace {
-// Saves the inputs that the derivative reads, and only the shapes of the others.
-class Backward {
- public:
-  Backward(const Chain& chain, std::span<const Tensor> inputs, const Tensor& y)
-      : strides_(y.strides()) {
-    std::vector<bool> wanted;
-    for (const Tensor& x : inputs) {
-      wanted.push_back(needs_grad(x));
-      shapes_.push_back(x.shape());
-    }
-    derivative_ = chain.derivative_for(wanted);
-    for (int k = 0; k < int(inputs.size()); ++k)
-      saved_.emplace_back(std::ranges::count(derivative_->program.inputs, k) ? inputs[k]
-                                                                             : Tensor());
+// Records y. Saves the inputs that the derivative reads, and only the shapes of the others.
+static Tensor recorded(const Chain& chain, std::span<const Tensor> inputs, const Tensor& y) {
+  std::vector<bool> wanted;
+  std::vector<Shape> shapes;
+  for (const Tensor& x : inputs) {
+    wanted.push_back(needs_grad(x));
+    shapes.push_back(x.shape());
   }
-
-  Grads operator()(const Tensor& dy) const {
-    std::vector<Tensor> inputs, outputs;
-    for (const Saved& saved : saved_) inputs.push_back(saved());
-    inputs.push_back(dy);
-    for (size_t i = 0; i < derivative_->program.outputs.size(); ++i)
-      outputs.emplace_back(dy.shape(), strides_, dy.dtype(), dy.device());
-    if (!outputs.empty()) run(derivative_->program, inputs, outputs);
-    Grads grads;
-    for (size_t k = 0; k < shapes_.size(); ++k) {
-      const int from = derivative_->gradient[k];
-      const Tensor whole = from == Derivative::kNone ? Tensor()
-                           : from == Derivative::kDy ? dy
-                                                     : outputs[from];
-      grads.push_back(whole.defined() ? kernels::sum_to(whole, shapes_[k]) : whole);
-    }
-    return grads;
-  }
-
- private:
-  Strides strides_;  // those of y: all passes use one memory order
-  std::vector<Shape> shapes_;
-  std::vector<Saved> saved_;
-  std::shared_ptr<const Derivative> derivative_;
-};
-}  // namespace
+  const auto derivative = chain.derivative_for(wanted);
+  std::vector<Saved> saved;
+  for (int k = 0; k < int(inputs.size()); ++k)
+    saved.emplace_back(std::ranges::count(derivative->program.inputs, k) ? inputs[k] : Tensor());
+  // The gradients have the strides of y: all passes use one memory order.
+  return record(
+      "pointwise", y, inputs,
+      [derivative, shapes, saved = std::move(saved), strides = y.strides()](const Tensor& dy) {
+        Tensors inputs, outputs;
+        for (const Saved& s : saved) inputs.push_back(s());
+        inputs.push_back(dy);
+        for (size_t i = 0; i < derivative->program.outputs.size(); ++i)
+          outputs.emplace_back(dy.shape(), strides, dy.dtype(), dy.device());
+        if (!outputs.empty()) run(derivative->program, inputs, outputs);
+        Grads grads;
+        for (size_t k = 0; k < shapes.size(); ++k) {
+          const int from = derivative->gradient[k];
+          const Tensor whole = from == Derivative::kNone ? Tensor()
+                               : from == Derivative::kDy ? dy
+                                                         : outputs[from];
+          grads.push_back(whole.defined() ? kernels::sum_to(whole, shapes[k]) : whole);
+        }
+        return grads;
+      });
+}
 
 Tensor pointwise(const Chain& chain, std::span<const Tensor> inputs_, Impl impl) {
   std::vector<Tensor> full;
@@ -135,8 +126,7 @@ Tensor pointwise(const Chain& chain, std::span<const Tensor> inputs_, Impl impl)
   trace::count<"fuse.pointwise">();
   const Tensor y = make_result(inputs, shape);
   run(chain.program(), inputs, {&y, 1});
-  if (!will_record(inputs)) return y;
-  return record("pointwise", y, inputs, Backward(chain, inputs, y));
+  return will_record(inputs) ? recorded(chain, inputs, y) : y;
 }
 
 // ---- specs
@@ -242,47 +232,30 @@ template <class T> class Source {
   const T* x_;
 };
 
-template <class T> class Blocks {
- public:
-  Blocks(std::span<const Tensor> inputs, const StepProgram& program,
-         std::span<const Tensor> outputs)
-      : program_(program), written_(program.steps.size()) {
-    for (const Tensor& x : inputs) sources_.emplace_back(x, outputs[0]);
-    for (size_t i = 0; i < outputs.size(); ++i) written_[program.outputs[i]] = outputs[i].ptr<T>();
-  }
-
-  // Computes elements [begin, end) of the outputs in memory order, in `room` as scratch memory.
-  void run(int64_t begin, int64_t end, T* room) const {
-    std::vector<const T*> results(program_.steps.size());
-    for (int64_t b = begin; b < end; b += kBlock)
-      run_block(b, std::min(b + kBlock, end), room, results);
-  }
-  int64_t room() const { return program_.place_count * kBlock; }
-
- private:
-  void run_block(int64_t begin, int64_t end, T* room, std::vector<const T*>& results) const {
-    const int64_t n = end - begin;
-    for (size_t s = 0; s < results.size(); ++s) {
-      const Step& step = program_.steps[s];
-      T* const place = room + program_.places[s] * kBlock;
-      T* const y = written_[s] ? written_[s] + begin : place;
-      if (step.function == kInput) {
-        results[s] = sources_[step.from[0]].block(begin, end, place);
-        if (written_[s]) std::copy_n(results[s], n, y);
-      } else if (step.function == kNumber) {
-        results[s] = std::fill_n(place, n, T(step.a)) - n;
-      } else {
-        run_step(functors::Steps(), step, y, results[step.from[0]], results[step.from[1]],
-                 results[step.from[2]], n);
-        results[s] = y;
-      }
+// Computes elements [begin, end), at most kBlock, of the outputs in memory order. written: per
+// step, the output it writes, or null. results: receives where each step's are. room: scratch
+// memory.
+template <class T>
+void run_block(const StepProgram& program, const std::vector<Source<T>>& sources,
+               const std::vector<T*>& written, int64_t begin, int64_t end, T* room,
+               std::vector<const T*>& results) {
+  const int64_t n = end - begin;
+  for (size_t s = 0; s < results.size(); ++s) {
+    const Step& step = program.steps[s];
+    T* const place = room + program.places[s] * kBlock;
+    T* const y = written[s] ? written[s] + begin : place;
+    if (step.function == kInput) {
+      results[s] = sources[step.from[0]].block(begin, end, place);
+      if (written[s]) std::copy_n(results[s], n, y);
+    } else if (step.function == kNumber) {
+      results[s] = std::fill_n(place, n, T(step.a)) - n;
+    } else {
+      run_step(functors::Steps(), step, y, results[step.from[0]], results[step.from[1]],
+               results[step.from[2]], n);
+      results[s] = y;
     }
   }
-
-  const StepProgram& program_;
-  std::vector<Source<T>> sources_;
-  std::vector<T*> written_;  // per step: the output it writes, or null
-};
+}
 
 }  // namespace
 
@@ -291,9 +264,16 @@ static void pointwise_cpu(std::span<const Tensor> inputs, const StepProgram& pro
   const int64_t n = outputs[0].numel();
   if (n == 0) return;
   visit_float(inputs[0].dtype(), [&]<class T>(T) {
-    const Blocks<T> blocks(inputs, program, outputs);
-    const PerThread<T> room(blocks.room());
-    parallel_for(n, kMapChunk, [&](int64_t b, int64_t e) { blocks.run(b, e, room.mine()); });
+    std::vector<Source<T>> sources;
+    for (const Tensor& x : inputs) sources.emplace_back(x, outputs[0]);
+    std::vector<T*> written(program.steps.size());
+    for (size_t i = 0; i < outputs.size(); ++i) written[program.outputs[i]] = outputs[i].ptr<T>();
+    const PerThread<T> room(program.place_count * kBlock);
+    parallel_for(n, kMapChunk, [&](int64_t begin, int64_t end) {
+      std::vector<const T*> results(program.steps.size());
+      for (int64_t b = begin; b < end; b += kBlock)
+        run_block(program, sources, written, b, std::min(b + kBlock, end), room.mine(), results);
+    });
   });
 }
 static const bool cpu = kernels::pointwise.on(Device::cpu, pointwise_cpu);

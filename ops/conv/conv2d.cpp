@@ -39,15 +39,6 @@ static bool overlaps_wgrad(const Tensor& dy) {
          options.autotune != Autotune::benchmark;
 }
 
-static Tensor padded_backward_x(const Tensor& dy, const Tensor& w, const Shape& x,
-                                const Conv2dOptions& options, Slot& slot) {
-  if (!padded::pads(dy, w.shape())) return kernels::conv2d_backward_x(dy, w, x, options, slot);
-  const Tensor wide = padded::weight(w, slot);
-  const Tensor dx = kernels::conv2d_backward_x(padded::with_channels(dy, wide.dim(0)), wide,
-                                               {x[0], wide.dim(1), x[2], x[3]}, options, slot);
-  return padded::without(dx, x[1]);
-}
-
 Tensor conv2d(const Tensor& x_, const Tensor& w_, const Tensor& b_, const Conv2dOptions& options,
               Slot* slot) {
   const auto [x, w, b] = amp::low(x_, w_, b_);
@@ -66,7 +57,11 @@ Tensor conv2d(const Tensor& x_, const Tensor& w_, const Tensor& b_, const Conv2d
                   if (needs_dw) grads[1] = grad_out(w());
                   if (needs_dw && needs_db) grads[2] = grad_out(b());
                   const SideStream side(needs_dx && needs_dw && overlaps_wgrad(dy));
-                  if (needs_dx) grads[0] = padded_backward_x(dy, w(), x().shape(), options, cache);
+                  const auto dx_of = [&](const Tensor& dy, const Tensor& w) {
+                    const Shape shape{x().dim(0), w.dim(1), x().dim(2), x().dim(3)};
+                    return kernels::conv2d_backward_x(dy, w, shape, options, cache);
+                  };
+                  if (needs_dx) grads[0] = padded::backward_x(dx_of, dy, w(), cache);
                   if (needs_dw)
                     side.run([&] {
                       padded::backward_w(kernels::conv2d_backward_w, dy, x(), grads[1], grads[2],

@@ -26,8 +26,6 @@ inline void sum_pixels(const Tensor& dy, const Tensor& db) {
   copy_into(db, kernels::sum(dy, {1, dy.dim(1), 1, 1}, 1).view_as(db.shape()));
 }
 
-inline bool floats(const Tensor& t) { return t.dtype() == DType::f32 || t.dtype() == DType::f64; }
-
 // Computes dw with sum_products(dy, x, dw, options), which takes row-major tensors, and db.
 template <auto sum_products>
 void backward_w_by(const Tensor& dy_, const Tensor& x_, const Tensor& dw, const Tensor& db,

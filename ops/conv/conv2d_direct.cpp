@@ -162,7 +162,7 @@ static Tensor backward_x(const Tensor& dy, const Tensor& w_, const Shape&, const
 
 static bool fits(const Tensor& x, const Tensor& w, const Tensor&, const Conv2dOptions& options,
                  Slot&) {
-  return options.stride == 1 && conv2d_cpu::floats(x) && w.numel() > 0;
+  return options.stride == 1 && !is_low(x.dtype()) && w.numel() > 0;
 }
 static bool fits_backward_x(const Tensor& dy, const Tensor& w, const Shape&,
                             const Conv2dOptions& options, Slot& slot) {

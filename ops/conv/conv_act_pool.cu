@@ -9,9 +9,10 @@
 #include "core/device/reduce.cuh"
 #include "core/device/shared.cuh"
 #include "core/tensor/copy.h"
+#include "ops/conv/conv2d.h"
 #include "ops/conv/conv_act_pool.h"
-#include "ops/conv/conv_act_pool_sizes.h"
 #include "ops/conv/image.cuh"
+#include "ops/conv/with_kernel.h"
 
 namespace bellows {
 
@@ -23,14 +24,21 @@ constexpr int kBlock = 128;  // threads per block
 
 unsigned blocks_for(int64_t threads) { return unsigned(ceil_div(threads, kBlock)); }
 
-struct Sizes : ConvActPoolSizes<int> {
-  Sizes(const Shape& x, const Shape& w, int64_t padding)
-      : ConvActPoolSizes(x, w, padding), windows(int64_t(PH) * PW), row(PW) {
+// N batch, C H W input, K output channels, KH KW kernel, PH PW pooled output.
+struct Sizes {
+  Sizes(const Shape& x, const Shape& w, int64_t zeros) : padding(int(zeros)) {
+    const Shape conv = conv2d_shape("conv_act_pool", x, w, {1, zeros});
+    N = int(x[0]), C = int(x[1]), H = int(x[2]), W = int(x[3]);
+    K = int(w[0]), KH = int(w[2]), KW = int(w[3]), PH = int(conv[2] / 2), PW = int(conv[3] / 2);
+    windows = Divisor(int64_t(PH) * PW), row = Divisor(PW);
     const int64_t largest = std::max(x.numel(), int64_t(N) * K * PH * PW);
     CHECK(largest < int64_t{1} << 29, running_kernel(), ": x ", x, " with w ", w,
           " is beyond 32-bit indices");
   }
 
+  int taps() const { return C * KH * KW; }
+
+  int N, C, H, W, K, KH, KW, PH, PW, padding;
   Divisor windows, row;  // PH * PW, PW
 };
 

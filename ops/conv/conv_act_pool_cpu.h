@@ -2,20 +2,25 @@
 #pragma once
 #include "ops/base/lanes.h"
 #include "ops/base/per_thread.h"
-#include "ops/conv/conv_act_pool_sizes.h"
+#include "ops/conv/conv2d_cpu.h"
+#include "ops/conv/with_kernel.h"
 
 namespace bellows::conv_act_pool_cpu {
 
-// HP and WP: the part of the padded input that the windows read.
-struct Sizes : ConvActPoolSizes<int64_t> {
+// PH and PW: pooled output. HP and WP: the part of the padded input that the windows read.
+struct Sizes : conv2d_cpu::Sizes {
   Sizes(const Shape& x, const Shape& w, int64_t padding)
-      : ConvActPoolSizes(x, w, padding), HP(rows_under(PH)), WP(2 * PW + KW - 1) {}
+      : conv2d_cpu::Sizes(x, w, {1, padding}),
+        PH(OH / 2),
+        PW(OW / 2),
+        HP(rows_under(PH)),
+        WP(2 * PW + KW - 1) {}
   int64_t windows() const { return PH * PW; }
   int64_t rows_under(int64_t pooled_rows) const { return 2 * pooled_rows + KH - 1; }
   // Columns of the image that the windows read. They start at column `padding` of the padded image.
   int64_t columns() const { return std::min(WP - padding, W); }
 
-  int64_t HP, WP;
+  int64_t PH, PW, HP, WP;
 };
 
 // Offsets in w, which may have any strides, of the taps (c, r, s) of one output channel.

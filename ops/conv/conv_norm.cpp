@@ -19,108 +19,92 @@ static Tensor composed(const Tensor& x, const Tensor& around, std::span<const Co
     return conv2d(in, l.w, {}, l.conv, l.slot);
   };
   Tensor residual = around, y = x;
-  for (const ConvNormLayer& l : shortcut)
-    residual = batch_norm(conv(l, around), l.weight, l.bias, l.running, l.norm);
+  for (const ConvNormLayer& l : shortcut) residual = batch_norm(conv(l, around), l.norm);
   for (const ConvNormLayer& l : layers) {
     const bool last = &l == &layers.back();
     y = conv(l, y);
     if (last) residual = is_low(y.dtype()) ? amp::to_low(residual) : amp::full(residual);
-    y = batch_norm_relu(y, last ? residual : Tensor(), l.weight, l.bias, l.running, l.norm);
+    y = batch_norm_relu(y, last ? residual : Tensor(), l.norm);
   }
   return y;
 }
 
 namespace {
 
-// A layer and the results of its forward. T: Tensor in forward, Saved for backward.
-template <class T> struct Stage {
+// A layer and the results of its forward.
+struct Run {
+  const ConvNormLayer& layer;
+  Tensor w;              // in the precision it runs in
+  Tensor y, statistics;  // of the convolution
+  Slot slot;
+  kernels::Normalization norm() const { return normalization(statistics, layer.norm); }
+};
+// The same for backward.
+struct Stage {
+  explicit Stage(const Run& r)
+      : conv(r.layer.conv), w(r.w), norm(r.y, r.statistics, r.layer.norm), slot(r.slot) {}
   Conv2dOptions conv;
-  double eps;
-  T w, weight, bias;  // w: in the precision it runs in
-  T y, statistics;    // y: the output of the convolution
+  Saved w;
+  SavedNorm norm;
   Slot slot;
 };
 
-const Tensor& value(const Tensor& t) { return t; }
-const Tensor& value(const Saved& t) { return t(); }
-// Weight and bias in the precision of the statistics.
-template <class T> kernels::Normalization norm(const Stage<T>& s) {
-  const Tensor& statistics = value(s.statistics);
-  const auto exact = [&](const T& t) { return contiguous(cast(value(t), statistics.dtype())); };
-  return {statistics, exact(s.weight), exact(s.bias), s.eps};
-}
-
-// Runs a layer on relu(norm(before->y)), or on x if no stage comes before it.
-Stage<Tensor> run(const ConvNormLayer& layer, const Tensor& x, const Stage<Tensor>* before) {
+// Runs a layer on relu(norm(before->y)), or on x if no layer comes before it. Appends its
+// parameters to `inputs`.
+Run run(const ConvNormLayer& layer, const Tensor& x, const Run* before, Tensors& inputs) {
   const Tensor none, w = amp::to_low(layer.w);
   check_one_dtype("conv_norm", x, w, none);
   Slot slot = layer.slot ? *layer.slot : Slot();
-  const kernels::Normalization n = before ? norm(*before) : kernels::Normalization();
+  const kernels::Normalization n = before ? before->norm() : kernels::Normalization();
   const auto [y, statistics] = kernels::conv_norm(before ? before->y : x, n.statistics, n.weight,
                                                   n.bias, n.eps, w, layer.conv, slot);
-  kernels::update_running(statistics, update_of(layer.running, layer.norm.momentum, unbiased(y)));
-  return {layer.conv, layer.norm.eps, w, layer.weight, layer.bias, y, statistics, slot};
+  kernels::update_running(statistics, update_of(layer.norm, unbiased(y)));
+  inputs.insert(inputs.end(), {w, layer.norm.weight, layer.norm.bias});
+  return {layer, w, y, statistics, slot};
 }
 
-std::vector<Stage<Saved>> saved(const std::vector<Stage<Tensor>>& stages) {
-  std::vector<Stage<Saved>> all;
-  for (const Stage<Tensor>& s : stages)
-    all.push_back({s.conv, s.eps, Saved(s.w), Saved(s.weight), Saved(s.bias), Saved(s.y),
-                   Saved(s.statistics), s.slot});
-  return all;
-}
-
-// Gradients of a stage's parameters; dweight and dbias in the precision of the statistics.
+// Gradients of a stage's parameters.
 struct StageGrads {
-  explicit StageGrads(const Stage<Saved>& s)
-      : dw(grad_out(s.w())),
-        dweight(cast(grad_out(s.weight()), s.statistics().dtype())),
-        dbias(cast(grad_out(s.bias()), s.statistics().dtype())) {}
-  Tensor dw, dweight, dbias;
+  explicit StageGrads(const Stage& s) : w(grad_out(s.w())), norm(s.norm) {}
+  Tensor w;
+  NormGrads norm;
 };
 
-// Backward through the norm of one stage.
-kernels::NormalizedGrads through_norm(const Tensor& dy, const Tensor& more,
-                                      const Stage<Saved>& stage, const StageGrads& grads,
-                                      const Tensor& bits, bool residual) {
-  Slot unused;
-  return kernels::batch_norm_backward_in_steps(dy, more, stage.y(), norm(stage), bits, residual,
-                                               grads.dweight, grads.dbias, unused);
-}
 // Backward through a convolution whose input x was not normalized.
-Tensor through_conv(const Tensor& dy, Stage<Saved>& stage, const StageGrads& grads, const Tensor& x,
+Tensor through_conv(const Tensor& dy, Stage& stage, const Tensor& dw, const Tensor& x,
                     bool needs_dx) {
-  kernels::conv2d_backward_w(dy, x, grads.dw, {}, stage.conv, stage.slot);
+  kernels::conv2d_backward_w(dy, x, dw, {}, stage.conv, stage.slot);
   if (!needs_dx) return {};
   return kernels::conv2d_backward_x(dy, stage.w(), x.shape(), stage.conv, stage.slot);
 }
 
 struct Block {
   Saved x, around, bits;
-  std::vector<Stage<Saved>> layers, shortcut;
+  std::vector<Stage> layers, shortcut;
   bool needs_dx, needs_daround;
 
   Grads operator()(const Tensor& dy, const Tensor& more) {
     std::vector<StageGrads> grads(layers.begin(), layers.end());
     const size_t last = layers.size() - 1;
-    auto [d, daround] = through_norm(dy, more, layers[last], grads[last], bits(), true);
+    auto [d, daround] = layers[last].norm.backward(dy, more, bits(), true, grads[last].norm);
     for (size_t i = last; i > 0; --i) {
-      const kernels::Normalization n = norm(layers[i - 1]);
-      d = kernels::conv_norm_backward(d, layers[i - 1].y(), n.statistics, n.weight, n.bias, n.eps,
-                                      layers[i].w(), layers[i].conv, grads[i].dw,
-                                      grads[i - 1].dweight, grads[i - 1].dbias, layers[i].slot);
+      const SavedNorm& before = layers[i - 1].norm;
+      const kernels::Normalization n = before.norm();
+      d = kernels::conv_norm_backward(d, before.x(), n.statistics, n.weight, n.bias, n.eps,
+                                      layers[i].w(), layers[i].conv, grads[i].w,
+                                      grads[i - 1].norm.dw, grads[i - 1].norm.db, layers[i].slot);
     }
-    const Tensor dx = through_conv(d, layers[0], grads[0], x(), needs_dx);
-    for (Stage<Saved>& stage : shortcut) {
+    const Tensor dx = through_conv(d, layers[0], grads[0].w, x(), needs_dx);
+    for (Stage& stage : shortcut) {
       grads.emplace_back(stage);
-      const Tensor ds = through_norm(daround, {}, stage, grads.back(), {}, false).dx;
-      daround = through_conv(ds, stage, grads.back(), around(), needs_daround);
+      const Tensor ds = stage.norm.backward(daround, {}, {}, false, grads.back().norm).dx;
+      daround = through_conv(ds, stage, grads.back().w, around(), needs_daround);
     }
     Grads all{dx, daround};
     for (size_t i = 0; i < grads.size(); ++i) {
-      const Stage<Saved>& stage = i < layers.size() ? layers[i] : shortcut[0];
-      all.insert(all.end(), {grads[i].dw, cast(grads[i].dweight, stage.weight().dtype()),
-                             cast(grads[i].dbias, stage.bias().dtype())});
+      const auto& [w, norm] = grads[i];
+      const SavedNorm& of = (i < layers.size() ? layers[i] : shortcut[0]).norm;
+      all.insert(all.end(), {w, norm.of_weight(of), norm.of_bias(of)});
     }
     return all;
   }
@@ -136,8 +120,8 @@ static void check(const Tensor& x, const Tensor& around, std::span<const ConvNor
   Shape y = x.shape(), residual = around.shape();
   const auto step = [&](Shape& shape, const ConvNormLayer& l) {
     shape = conv2d_shape("conv_norm", shape, l.w.shape(), l.conv);
-    check_norm("conv_norm", shape, l.weight, l.bias, l.running, l.norm);
-    CHECK(l.norm.training == layers[0].norm.training,
+    check_norm("conv_norm", shape, l.norm);
+    CHECK(l.norm.options.training == layers[0].norm.options.training,
           "conv_norm: some of its norms train, and some evaluate");
   };
   for (const ConvNormLayer& l : layers) step(y, l);
@@ -148,30 +132,30 @@ static void check(const Tensor& x, const Tensor& around, std::span<const ConvNor
 Tensor conv_norm(const Tensor& x_, const Tensor& around_, std::span<const ConvNormLayer> layers,
                  std::span<const ConvNormLayer> shortcut, Impl impl) {
   check(x_, around_, layers, shortcut);
-  if (impl == Impl::composed || !layers.back().norm.training)
+  if (impl == Impl::composed || !layers.back().norm.options.training)
     return composed(x_, around_, layers, shortcut);
   trace::count<"fuse.conv_norm">();
 
   const auto [x, around] = amp::low(x_, around_);
   CHECK(x.dtype() == around.dtype(), "conv_norm: x is ", x.dtype(), " and around is ",
         around.dtype());
-  std::vector<Stage<Tensor>> stages, aside;
+  Tensors inputs{x, around};
+  std::vector<Run> runs, aside;
   for (const ConvNormLayer& l : layers)
-    stages.push_back(run(l, x, stages.empty() ? nullptr : &stages.back()));
+    runs.push_back(run(l, x, runs.empty() ? nullptr : &runs.back(), inputs));
   Tensor residual = around;
   for (const ConvNormLayer& l : shortcut) {
-    const Stage<Tensor>& s = aside.emplace_back(run(l, around, nullptr));
-    residual = kernels::batch_norm(s.y, norm(s), {}, NormAct::none).y;
+    const Run& r = aside.emplace_back(run(l, around, nullptr, inputs));
+    residual = kernels::batch_norm(r.y, r.norm(), {}, NormAct::none).y;
   }
-  const Stage<Tensor>& end = stages.back();
-  const auto [y, bits] = kernels::batch_norm(end.y, norm(end), residual, NormAct::relu);
-  Tensors inputs{x, around};
-  for (const auto* list : {&stages, &aside})
-    for (const Stage<Tensor>& s : *list) inputs.insert(inputs.end(), {s.w, s.weight, s.bias});
+  const Run& end = runs.back();
+  const auto [y, bits] = kernels::batch_norm(end.y, end.norm(), residual, NormAct::relu);
   if (!will_record(std::span<const Tensor>(inputs))) return y;
-  return record("conv_norm", y, std::span<const Tensor>(inputs),
-                Block{Saved(x), Saved(shortcut.empty() ? Tensor() : around), Saved(bits),
-                      saved(stages), saved(aside), needs_grad(x), needs_grad(around)});
+  return record(
+      "conv_norm", y, std::span<const Tensor>(inputs),
+      Block{Saved(x), Saved(shortcut.empty() ? Tensor() : around), Saved(bits),
+            std::vector<Stage>(runs.begin(), runs.end()),
+            std::vector<Stage>(aside.begin(), aside.end()), needs_grad(x), needs_grad(around)});
 }
 
 // The shapes of a block do not show which of its layers has the stride.
@@ -221,7 +205,7 @@ static OpFn run_with(const std::vector<Conv2dOptions>& convs, bool shortcut, Imp
       const auto running = [&](double value) {
         return full(weight.shape(), value, precise(in[0].dtype()), in[0].device());
       };
-      layers.push_back({in[3 * i + 1], convs[i], weight, bias, {running(0.25), running(2)}, {}});
+      layers.push_back({in[3 * i + 1], convs[i], {weight, bias, {running(0.25), running(2)}}});
     }
     const std::span all(layers);
     const size_t n = layers.size() - shortcut;

@@ -8,13 +8,11 @@
 
 namespace bellows {
 
-// A convolution without bias, w: (K, C, KH, KW), and the batch_norm after it, weight and bias: (K).
+// A convolution without bias, w: (K, C, KH, KW), and the batch_norm after it.
 struct ConvNormLayer {
   Tensor w;
   Conv2dOptions conv;
-  Tensor weight, bias;
-  RunningStatistics running;
-  BatchNormOptions norm;
+  NormLayer norm;
   Slot* slot = nullptr;  // the convolution's; may be null
 };
 

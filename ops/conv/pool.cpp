@@ -70,6 +70,7 @@ Tensor adaptive_avg_pool2d(const Tensor& x, int64_t height, int64_t width) {
                  even_windows(x.shape(), 3, width));
 }
 
+static constexpr Pool2dOptions kOverlap{.kernel = 3, .stride = 2, .padding = 1};
 static const AddOp max_spec({.name = "max_pool2d",
                              .math = "y = largest of each window",
                              .cases = {{{2, 3, 6, 5}}, {{2, 3, 2, 2}}},
@@ -80,22 +81,14 @@ static const AddOp max_spec({.name = "max_pool2d",
 static const AddOp max_overlap({.name = "max_pool2d",
                                 .math = "y = largest of each window",
                                 .cases = {{{2, 3, 7, 6}}},
-                                .run =
-                                    [](const Inputs& in) {
-                                      return max_pool2d(in[0],
-                                                        {.kernel = 3, .stride = 2, .padding = 1});
-                                    },
+                                .run = [](const Inputs& in) { return max_pool2d(in[0], kOverlap); },
                                 .rejects = {{{2, 3, 7, 0}}},
                                 .variant = "3x3 stride 2 padding 1",
                                 .distinct = true});
 static const AddOp avg_spec({.name = "avg_pool2d",
                              .math = "y = mean of each window, the padding included",
                              .cases = {{{2, 3, 7, 6}}},
-                             .run =
-                                 [](const Inputs& in) {
-                                   return avg_pool2d(in[0],
-                                                     {.kernel = 3, .stride = 2, .padding = 1});
-                                 },
+                             .run = [](const Inputs& in) { return avg_pool2d(in[0], kOverlap); },
                              .rejects = {{{2, 3, 0, 4}}},
                              .large = {{{17, 6, 28, 28}}}});
 static const AddOp adaptive_spec(
@@ -174,9 +167,7 @@ template <int L, class T, class W>
 static kernels::MaxPool max_forward(const Tensor& x_, const Windows& rows, const Windows& columns) {
   const MemoryFormat& format = format_of(x_);
   const Tensor x = contiguous(x_, format);
-  const kernels::MaxPool out{
-      kernels::pooled(x, x.dtype(), rows, columns),
-      kernels::pooled(x, kernels::winner_type(rows, columns), rows, columns)};
+  const kernels::MaxPool out = kernels::max_pooled(x, rows, columns);
   const RowsOf from(x, format), to(out.y, format);
   visit_stored(x.dtype(), [&]<class T>(T) {
     kernels::visit_winner(out.winner.dtype(), [&]<class W>(W) {

@@ -135,9 +135,7 @@ static void in_pieces_of(const Tensor& image, const MemoryFormat& format, const 
 static kernels::MaxPool max_forward(const Tensor& x_, const Windows& rows, const Windows& columns) {
   const MemoryFormat& format = format_of(x_);
   const Tensor x = contiguous(x_, format);
-  const kernels::MaxPool out{
-      kernels::pooled(x, x.dtype(), rows, columns),
-      kernels::pooled(x, kernels::winner_type(rows, columns), rows, columns)};
+  const kernels::MaxPool out = kernels::max_pooled(x, rows, columns);
   count(x);
   const int n = count(out.y);
   if (n == 0) return out;

@@ -80,12 +80,13 @@ namespace kernels {
 struct MaxPool {
   Tensor y, winner;
 };
-inline DType winner_type(const Windows& rows, const Windows& columns) {
-  return rows.kernel() * columns.kernel() <= 256 ? DType::u8 : DType::i32;
-}
-// Returns a tensor with the shape of y and the memory format of x, uninitialized.
+// Tensors with the shape of y and the memory format of x, uninitialized.
 inline Tensor pooled(const Tensor& x, DType dtype, const Windows& rows, const Windows& columns) {
   return {{x.dim(0), x.dim(1), rows.size(), columns.size()}, dtype, x.device(), format_of(x)};
+}
+inline MaxPool max_pooled(const Tensor& x, const Windows& rows, const Windows& columns) {
+  const DType winner = rows.kernel() * columns.kernel() <= 256 ? DType::u8 : DType::i32;
+  return {pooled(x, x.dtype(), rows, columns), pooled(x, winner, rows, columns)};
 }
 template <class Fn> void visit_winner(DType dtype, const Fn& fn) {
   dtype == DType::u8 ? fn(uint8_t()) : fn(int32_t());

@@ -26,54 +26,12 @@ static Shape linear_shape(const char* op, const Tensor& x_, const Tensor& w_, co
   return y;
 }
 
-namespace {
-// Computes the gradients of x, w and b from that of x w^T + b, or of relu(x w^T + b) = y.
-struct Backward {
-  Backward(const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y, const Slot& slot)
-      : x(x),
-        w(w),
-        b(b),
-        y(y),
-        slot(slot),
-        dx(needs_grad(x)),
-        dw(needs_grad(w)),
-        db(needs_grad(b)) {}
-
-  Grads operator()(const Tensor& dy) {
-    Grads grads(3);
-    if (dw) grads[1] = grad_out(w());
-    if (db) grads[2] = grad_out(b());
-    const auto rows = [](const Tensor& t) { return t.defined() ? kernels::flat_rows(t) : t; };
-    const auto write = [&](const Tensor& row_major) {
-      grads[0] = kernels::linear_backward(contiguous(rows(dy)), rows(y()), rows(x()), w(),
-                                          row_major, grads[2], dx, slot);
-    };
-    if (dw)
-      write_in(kNCHW, grads[1], write);
-    else
-      write({});
-    if (dx) grads[0] = grads[0].view_as(x().shape());
-    return grads;
-  }
-
-  Saved x, w, b, y;
-  Slot slot;
-  bool dx, dw, db;
-};
-}  // namespace
-
-static Tensor backward_x(const Tensor& dy, const Tensor& w, Slot& slot) {
-  if (!padded::pads(dy, w.shape())) return kernels::product(dy, w, &slot);
-  const Tensor wide = padded::weight(w, slot);
-  const Tensor dx = kernels::product(padded::with_channels(dy, wide.dim(0)), wide, &slot);
-  return padded::without(dx, w.dim(1));
-}
-
 Tensor kernels::linear_backward_in_steps(const Tensor& dy_, const Tensor& y, const Tensor& x,
                                          const Tensor& w, const Tensor& dw, const Tensor& db,
                                          bool needs_dx, Slot& slot) {
   const Tensor dy = y.defined() ? unary_backward<functors::Relu>(dy_, y) : dy_;
-  const Tensor dx = needs_dx ? backward_x(dy, w, slot) : Tensor();
+  const auto dy_by = [&](const Tensor& dy, const Tensor& w) { return product(dy, w, &slot); };
+  const Tensor dx = needs_dx ? padded::backward_x(dy_by, dy, w, slot) : Tensor();
   if (dw.defined() || db.defined()) padded::backward_w(linear_backward_w, dy, x, dw, db, slot);
   return dx;
 }
@@ -86,8 +44,23 @@ static Tensor layer(const char* op, const Tensor& x_, const Tensor& w_, const Te
   const Tensor y = padded::forward(kernels::linear, kernels::flat_rows(x), w, b, activation, cache)
                        .view_as(shape);
   if (!will_record(x, w, b)) return y;
-  const Tensor of_relu = activation == Activation::relu ? y : Tensor();
-  return record(op, y, {x, w, b}, Backward(x, w, b, of_relu, cache));
+  return record(
+      op, y, {x, w, b},
+      [x = Saved(x), w = Saved(w), b = Saved(b),
+       y = Saved(activation == Activation::relu ? y : Tensor()), cache, needs_dx = needs_grad(x),
+       needs_dw = needs_grad(w), needs_db = needs_grad(b)](const Tensor& dy) mutable {
+        Grads grads(3);
+        if (needs_dw) grads[1] = grad_out(w());
+        if (needs_db) grads[2] = grad_out(b());
+        const auto rows = [](const Tensor& t) { return t.defined() ? kernels::flat_rows(t) : t; };
+        const auto write = [&](const Tensor& dw) {
+          grads[0] = kernels::linear_backward(contiguous(rows(dy)), rows(y()), rows(x()), w(), dw,
+                                              grads[2], needs_dx, cache);
+        };
+        needs_dw ? write_in(kNCHW, grads[1], write) : write({});
+        if (needs_dx) grads[0] = grads[0].view_as(x().shape());
+        return grads;
+      });
 }
 
 Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b, Slot* slot) {

@@ -75,40 +75,31 @@ struct Loss {
 struct Backward {
   // y: outputs of the hidden layers, and the logits if there is a loss.
   Backward(const Operands& in, const Tensors& y, const Loss& loss = {})
-      : x(in.x),
-        w(in.w.begin(), in.w.end()),
-        b(in.b.begin(), in.b.end()),
-        y(y.begin(), y.end()),
-        loss(loss),
-        dx(needs_grad(in.x)) {
-    for (size_t i = 0; i < w.size(); ++i) {
-      dw.push_back(needs_grad(in.w[i]));
-      db.push_back(needs_grad(in.b[i]));
-    }
+      : inputs(in.all.begin(), in.all.end()), y(y.begin(), y.end()), loss(loss) {
+    for (const Tensor& t : in.all) wanted.push_back(needs_grad(t));
   }
 
   Grads operator()(const Tensor& dy) {
-    const Tensor rows = kernels::flat_rows(x()), &lse = loss.lse();
-    Tensors weights, outputs, dw_(w.size()), db_(w.size());
+    const Tensor &x = inputs[0](), &lse = loss.lse();
+    Tensors w, outputs, dw, db;
     for (const Saved& t : y) outputs.push_back(t());
-    for (size_t i = 0; i < w.size(); ++i) {
-      weights.push_back(w[i]());
-      if (dw[i]) dw_[i] = grad_out(w[i]());
-      if (db[i]) db_[i] = grad_out(b[i]());
+    const auto out = [&](size_t i) { return wanted[i] ? grad_out(inputs[i]()) : Tensor(); };
+    for (size_t i = 1; i < inputs.size(); i += 2) {
+      w.push_back(inputs[i]());
+      dw.push_back(out(i)), db.push_back(out(i + 1));
     }
     const Tensor d = lse.defined() ? cast(dy, lse.dtype()) : contiguous(kernels::flat_rows(dy));
-    Grads grads{kernels::linear_tail_backward(d, rows, weights, outputs, loss.target(), lse,
-                                              loss.smoothing, dw_, db_, dx)};
-    if (dx) grads[0] = grads[0].view_as(x().shape());
-    for (size_t i = 0; i < w.size(); ++i) grads.insert(grads.end(), {dw_[i], db_[i]});
+    const Tensor dx =
+        kernels::linear_tail_backward(d, kernels::flat_rows(x), w, outputs, loss.target(), lse,
+                                      loss.smoothing, dw, db, wanted[0]);
+    Grads grads{wanted[0] ? dx.view_as(x.shape()) : dx};
+    for (size_t i = 0; i < w.size(); ++i) grads.insert(grads.end(), {dw[i], db[i]});
     return grads;
   }
 
-  Saved x;
-  std::vector<Saved> w, b, y;
+  std::vector<Saved> inputs, y;
   Loss loss;
-  bool dx;
-  std::vector<bool> dw, db;
+  std::vector<bool> wanted;  // for each input
 };
 
 }  // namespace

@@ -80,8 +80,4 @@ Tensor weight(const Tensor& w, Slot& slot) {
   return kept.padded;
 }
 
-void count_channels(const Shape& w) {
-  trace::count<"pad.channels">(widened(w[0]) - w[0] + widened(w[1]) - w[1]);
-}
-
 }  // namespace bellows::padded

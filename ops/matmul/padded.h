@@ -24,7 +24,6 @@ Shape widened(Shape w);
 // Returns true if a product of `t` with a weight of shape `w`, or that weight's gradient, is
 // padded.
 bool pads(const Tensor& t, const Shape& w);
-void count_channels(const Shape& w);  // pad.channels
 
 Tensor room(const Shape& shape, const Tensor& like);      // uninitialized
 Tensor corner(const Tensor& t, const Shape& shape);       // view of the first elements of each axis
@@ -41,10 +40,18 @@ template <class K, class O>
 Tensor forward(const K& kernel, const Tensor& x, const Tensor& w, const Tensor& b, const O& o,
                Slot& slot) {
   if (!pads(x, w.shape())) return kernel(x, w, b, o, slot);
-  count_channels(w.shape());
   const Shape wide = widened(w.shape());
+  trace::count<"pad.channels">(wide[0] - w.dim(0) + wide[1] - w.dim(1));
   const Tensor y = kernel(with_channels(x, wide[1]), weight(w, slot), pad(b, {wide[0]}), o, slot);
   return without(y, w.dim(0));
+}
+
+// Returns product(dy, w), a dx with the inputs of w.
+template <class Product>
+Tensor backward_x(const Product& product, const Tensor& dy, const Tensor& w, Slot& slot) {
+  if (!pads(dy, w.shape())) return product(dy, w);
+  const Tensor wide = weight(w, slot);
+  return without(product(with_channels(dy, wide.dim(0)), wide), w.dim(1));
 }
 
 // dw or db may be undefined.

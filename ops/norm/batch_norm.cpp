@@ -12,14 +12,13 @@ namespace bellows {
 
 DType precise(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
 
-void check_norm(const char* op, const Shape& x, const Tensor& weight, const Tensor& bias,
-                const RunningStatistics& running, const BatchNormOptions& options) {
+void check_norm(const char* op, const Shape& x, const NormLayer& norm) {
   CHECK(x.rank() == 4 || x.rank() == 2, op, ": needs x (N, C) or (N, C, H, W), got ", x);
   const Shape channels{x[1]};
-  for (const Tensor& t : {weight, bias, running.mean, running.var})
+  for (const Tensor& t : {norm.weight, norm.bias, norm.running.mean, norm.running.var})
     CHECK(t.shape() == channels, op, ": x ", x, " needs weight, bias and running statistics of ",
           "shape ", channels, ", got ", t.shape());
-  CHECK(!options.training || x.numel() > x[1], op, ": x ", x,
+  CHECK(!norm.options.training || x.numel() > x[1], op, ": x ", x,
         " has one element a channel, which has no variance to train with; if it is the last batch "
         "of an epoch, write  data.drop_last=true, else raise data.batch_size or lower "
         "toggles.gradient_accumulation");
@@ -39,13 +38,32 @@ static Tensor running_statistics(const Tensor& x, const RunningStatistics& runni
   return statistics;
 }
 
-RunningUpdate update_of(const RunningStatistics& running, double momentum, double unbiased) {
+RunningUpdate update_of(const NormLayer& norm, double unbiased) {
   if (replaying()) return {};
   trace::count<"norm.batches">();
-  for (const Tensor& t : {running.mean, running.var, running.batches})
+  for (const Tensor& t : {norm.running.mean, norm.running.var, norm.running.batches})
     if (t.defined()) t.raise_version();
-  return {running, momentum, unbiased};
+  return {norm.running, norm.options.momentum, unbiased};
 }
+
+static Tensor exact(const Tensor& t, DType dtype) { return contiguous(cast(t, dtype)); }
+
+kernels::Normalization normalization(const Tensor& statistics, const NormLayer& norm) {
+  const DType dtype = statistics.dtype();
+  return {statistics, exact(norm.weight, dtype), exact(norm.bias, dtype), norm.options.eps};
+}
+
+kernels::NormalizedGrads SavedNorm::backward(const Tensor& dy, const Tensor& more,
+                                             const Tensor& bits, bool residual,
+                                             const NormGrads& grads) const {
+  Slot unused;
+  return kernels::batch_norm_backward_in_steps(dy, more, x(), norm(), bits, residual, grads.dw,
+                                               grads.db, unused);
+}
+
+NormGrads::NormGrads(const SavedNorm& norm)
+    : dw(cast(grad_out(norm.weight()), norm.statistics().dtype())),
+      db(cast(grad_out(norm.bias()), norm.statistics().dtype())) {}
 
 namespace kernels {
 
@@ -88,73 +106,61 @@ static const bool tried = batch_norm_training.tried_as(both_passes);
 
 }  // namespace kernels
 
-static Tensor normalize(const char* op, const Tensor& x, const Tensor& residual,
-                        const Tensor& weight_, const Tensor& bias_, NormAct act,
-                        const RunningStatistics& running, const BatchNormOptions& options,
-                        Slot* slot) {
-  check_norm(op, x.shape(), weight_, bias_, running, options);
+static Tensor normalize(const char* op, const Tensor& x, const Tensor& residual, NormAct act,
+                        const NormLayer& layer) {
+  check_norm(op, x.shape(), layer);
   count_layout(x);
   const DType dtype = precise(x.dtype());
-  const Tensor weight = contiguous(cast(weight_, dtype)), bias = contiguous(cast(bias_, dtype));
-  const bool gelu = act == NormAct::gelu;
-  const auto update = [&] { return update_of(running, options.momentum, unbiased(x)); };
-  Slot cache = slot ? *slot : Slot();
+  const Tensor weight = exact(layer.weight, dtype), bias = exact(layer.bias, dtype);
+  const bool gelu = act == NormAct::gelu, training = layer.options.training;
+  const double eps = layer.options.eps;
+  const auto update = [&] { return update_of(layer, unbiased(x)); };
+  Slot cache = layer.slot ? *layer.slot : Slot();
   const auto pass = [&]() -> kernels::BatchNormPass {
-    const double eps = options.eps;
-    if (options.training && !gelu)
+    if (training && !gelu)
       return kernels::batch_norm_training(x, weight, bias, residual, act == NormAct::relu, eps,
                                           update(), cache);
-    const Tensor statistics = options.training ? kernels::channel_statistics(x, update())
-                                               : running_statistics(x, running);
+    const Tensor statistics =
+        training ? kernels::channel_statistics(x, update()) : running_statistics(x, layer.running);
     const auto [y, bits] = kernels::batch_norm(x, {statistics, weight, bias, eps}, residual, act);
     return {y, bits, statistics,
-            options.training ? kernels::backward_in_steps<true, true>
-            : gelu           ? kernels::backward_in_steps<false, true>
-                             : kernels::backward_in_steps<false, false>};
+            training ? kernels::backward_in_steps<true, true>
+            : gelu   ? kernels::backward_in_steps<false, true>
+                     : kernels::backward_in_steps<false, false>};
   };
   const auto [y, bits, statistics, backward] = pass();
-  if (!will_record(x, residual, weight_, bias_)) return y;
-  return record(
-      op, y, {x, residual, weight_, bias_},
-      [x = Saved(x), statistics = Saved(statistics), weight = Saved(weight_), bits = Saved(bits),
-       bias = Saved(bias_), eps = options.eps, needs_residual = needs_grad(residual),
-       backward = backward, cache](const Tensor& dy, const Tensor& more) mutable {
-        const DType dtype = precise(x().dtype());
-        const Tensor dw = cast(grad_out(weight()), dtype), db = cast(grad_out(bias()), dtype);
-        const kernels::Normalization norm{statistics(), contiguous(cast(weight(), dtype)),
-                                          contiguous(cast(bias(), dtype)), eps};
-        const auto [dx, dresidual] =
-            backward(dy, more, x(), norm, bits(), needs_residual, dw, db, cache);
-        return Grads{dx, dresidual, cast(dw, weight().dtype()), cast(db, bias().dtype())};
-      });
+  if (!will_record(x, residual, layer.weight, layer.bias)) return y;
+  return record(op, y, {x, residual, layer.weight, layer.bias},
+                [saved = SavedNorm(x, statistics, layer), bits = Saved(bits),
+                 needs_residual = needs_grad(residual), backward = backward,
+                 cache](const Tensor& dy, const Tensor& more) mutable {
+                  const NormGrads grads(saved);
+                  const auto [dx, dresidual] = backward(dy, more, saved.x(), saved.norm(), bits(),
+                                                        needs_residual, grads.dw, grads.db, cache);
+                  return Grads{dx, dresidual, grads.of_weight(saved), grads.of_bias(saved)};
+                });
 }
 
-Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                  const RunningStatistics& running, const BatchNormOptions& options, Slot* slot) {
-  return normalize("batch_norm", x, {}, weight, bias, NormAct::none, running, options, slot);
+Tensor batch_norm(const Tensor& x, const NormLayer& norm) {
+  return normalize("batch_norm", x, {}, NormAct::none, norm);
 }
 
-Tensor batch_norm_relu(const Tensor& x, const Tensor& residual, const Tensor& weight,
-                       const Tensor& bias, const RunningStatistics& running,
-                       const BatchNormOptions& options, Impl impl, Slot* slot) {
+Tensor batch_norm_relu(const Tensor& x, const Tensor& residual, const NormLayer& norm, Impl impl) {
   CHECK(!residual.defined() || (residual.shape() == x.shape() && residual.dtype() == x.dtype()),
         "batch_norm_relu: x is ", x.dtype(), " ", x.shape(), ", the residual ", residual.dtype(),
         " ", residual.shape());
   if (impl == Impl::fused) {
     residual.defined() ? trace::count<"fuse.norm_add_act">() : trace::count<"fuse.norm_act">();
-    return normalize("batch_norm_relu", x, residual, weight, bias, NormAct::relu, running, options,
-                     slot);
+    return normalize("batch_norm_relu", x, residual, NormAct::relu, norm);
   }
-  const Tensor y = batch_norm(x, weight, bias, running, options, slot);
+  const Tensor y = batch_norm(x, norm);
   return relu(residual.defined() ? add(y, residual) : y);
 }
 
-Tensor batch_norm_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                       const RunningStatistics& running, const BatchNormOptions& options, Impl impl,
-                       Slot* slot) {
-  if (impl == Impl::composed) return gelu(batch_norm(x, weight, bias, running, options, slot));
+Tensor batch_norm_gelu(const Tensor& x, const NormLayer& norm, Impl impl) {
+  if (impl == Impl::composed) return gelu(batch_norm(x, norm));
   trace::count<"fuse.norm_act">();
-  return normalize("batch_norm_gelu", x, {}, weight, bias, NormAct::gelu, running, options, slot);
+  return normalize("batch_norm_gelu", x, {}, NormAct::gelu, norm);
 }
 
 // ---- specs
@@ -164,13 +170,11 @@ static OpFn run_with(NormAct act, Impl impl, bool training) {
   return [=](const Inputs& in) {
     const Tensor& x = in[0];
     const DType dtype = precise(x.dtype());
-    const RunningStatistics running{full({x.dim(1)}, 0.25, dtype, x.device()),
-                                    full({x.dim(1)}, 2, dtype, x.device())};
-    const BatchNormOptions options{.training = training};
-    if (act == NormAct::none) return batch_norm(x, in[1], in[2], running, options);
-    if (act == NormAct::gelu) return batch_norm_gelu(x, in[1], in[2], running, options, impl);
-    return batch_norm_relu(x, in.size() > 3 ? in[3] : Tensor(), in[1], in[2], running, options,
-                           impl);
+    const auto start = [&](double value) { return full({x.dim(1)}, value, dtype, x.device()); };
+    const NormLayer norm{in[1], in[2], {start(0.25), start(2)}, {.training = training}};
+    if (act == NormAct::none) return batch_norm(x, norm);
+    if (act == NormAct::gelu) return batch_norm_gelu(x, norm, impl);
+    return batch_norm_relu(x, in.size() > 3 ? in[3] : Tensor(), norm, impl);
   };
 }
 // Inputs x, residual, weight, bias. Forward reads x for the statistics, reads it again with the

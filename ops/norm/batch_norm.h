@@ -3,6 +3,7 @@
 // defaults are PyTorch's.
 #pragma once
 #include "autograd/record.h"
+#include "core/tensor/copy.h"
 #include "core/tensor/kernel.h"
 #include "ops/base/op.h"
 
@@ -20,46 +21,40 @@ struct RunningStatistics {
   Tensor mean, var, batches = {};
 };
 
-// x: (N, C) or (N, C, H, W), any float dtype. weight, bias: (C). y has the shape of x and
-// its memory format if that is NHWC, else NCHW. Statistics are computed in f32, or in f64 for f64.
-// Training updates `running` in place and throws (exit 2) if a channel has a single element. Also
-// throws if shapes do not fit.
-Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                  const RunningStatistics& running, const BatchNormOptions& options = {},
-                  Slot* slot = nullptr);
+// What a batch_norm applies to its input. weight, bias: (C). slot: as in conv2d(), may be null.
+struct NormLayer {
+  Tensor weight, bias;
+  RunningStatistics running;
+  BatchNormOptions options = {};
+  Slot* slot = nullptr;
+};
+
+// x: (N, C) or (N, C, H, W), any float dtype. y has the shape of x and its memory format if that is
+// NHWC, else NCHW. Statistics are computed in f32, or in f64 for f64. Training updates
+// `norm.running` in place and throws (exit 2) if a channel has a single element. Also throws if
+// shapes do not fit.
+Tensor batch_norm(const Tensor& x, const NormLayer& norm);
 
 // y = relu(batch_norm(x) + residual). `residual` has the shape and dtype of x, or is undefined.
 // Fused it is one pass, and backward reads one bit per element instead of y.
-Tensor batch_norm_relu(const Tensor& x, const Tensor& residual, const Tensor& weight,
-                       const Tensor& bias, const RunningStatistics& running,
-                       const BatchNormOptions& options, Impl impl = Impl::fused,
-                       Slot* slot = nullptr);
+Tensor batch_norm_relu(const Tensor& x, const Tensor& residual, const NormLayer& norm,
+                       Impl impl = Impl::fused);
 
 // y = gelu(batch_norm(x)). D. Hendrycks, K. Gimpel, "Gaussian Error Linear Units (GELUs)", 2016.
 // Fused, neither pass writes or saves the normalized tensor: backward computes it again. 16-bit
-// normalized values are not rounded before GELU. Other arguments, errors and effects are
-// batch_norm's.
-Tensor batch_norm_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                       const RunningStatistics& running, const BatchNormOptions& options,
-                       Impl impl = Impl::fused, Slot* slot = nullptr);
+// normalized values are not rounded before GELU. Errors and effects are batch_norm's.
+Tensor batch_norm_gelu(const Tensor& x, const NormLayer& norm, Impl impl = Impl::fused);
 
-// A batch_norm and its input.
-struct NormInput {
-  Tensor x, weight, bias;
-  RunningStatistics running;
-  BatchNormOptions options;
-  Slot* slot = nullptr;
-};
 // y = relu(batch_norm(a) + batch_norm(b)), for training. Fused, forward does not write what is
 // added.
-Tensor batch_norms_relu(const NormInput& a, const NormInput& b, Impl impl);
+Tensor batch_norms_relu(const Tensor& a, const NormLayer& norm_a, const Tensor& b,
+                        const NormLayer& norm_b, Impl impl);
 
 // ---- for ops with their own kernels for normalization
 
 DType precise(DType dtype);  // dtype of statistics and other (C) tensors: f64 for f64, else f32
-// Throws (exit 2), naming `op`, unless the tensors fit x and x can be normalized.
-void check_norm(const char* op, const Shape& x, const Tensor& weight, const Tensor& bias,
-                const RunningStatistics& running, const BatchNormOptions& options);
+// Throws (exit 2), naming `op`, unless the layer's tensors fit x and x can be normalized.
+void check_norm(const char* op, const Shape& x, const NormLayer& norm);
 // Returns the unbiased variance of x's channels over the biased one: n / (n - 1).
 double unbiased(const Tensor& x);
 
@@ -73,9 +68,9 @@ struct RunningUpdate : RunningStatistics {
   bool operator==(const RunningUpdate&) const { return true; }
 };
 inline std::ostream& operator<<(std::ostream& out, const RunningUpdate&) { return out; }
-// Returns the update of `running` by one batch; empty while a forward is recomputed, so that each
-// batch counts once.
-RunningUpdate update_of(const RunningStatistics& running, double momentum, double unbiased);
+// Returns the update of `norm.running` by one batch; empty while a forward is recomputed, so that
+// each batch counts once.
+RunningUpdate update_of(const NormLayer& norm, double unbiased);
 
 // The activation at the end of batch_norm.
 enum class NormAct { none, relu, gelu };
@@ -151,4 +146,31 @@ BatchNormPass batch_norm_in_steps(const Tensor& x, const Tensor& weight, const T
                                   const RunningUpdate& running, Slot& slot);
 extern const BatchNormBackward batch_norm_backward_in_steps;
 }  // namespace kernels
+
+// A norm by these statistics, with weight and bias in their precision.
+kernels::Normalization normalization(const Tensor& statistics, const NormLayer& norm);
+
+struct NormGrads;
+// A norm of x, for backward.
+struct SavedNorm {
+  SavedNorm(const Tensor& x, const Tensor& statistics, const NormLayer& norm)
+      : x(x), statistics(statistics), weight(norm.weight), bias(norm.bias), eps(norm.options.eps) {}
+  kernels::Normalization norm() const {
+    return normalization(statistics(), {weight(), bias(), {}, {.eps = eps}});
+  }
+  // kernels::batch_norm_backward_in_steps.
+  kernels::NormalizedGrads backward(const Tensor& dy, const Tensor& more, const Tensor& bits,
+                                    bool residual, const NormGrads& grads) const;
+
+  Saved x, statistics, weight, bias;
+  double eps;
+};
+// Gradients of its parameters: memory for kernels, which write them in the precision of the
+// statistics, and then the gradients in the dtypes of the parameters.
+struct NormGrads {
+  explicit NormGrads(const SavedNorm& norm);
+  Tensor of_weight(const SavedNorm& norm) const { return cast(dw, norm.weight().dtype()); }
+  Tensor of_bias(const SavedNorm& norm) const { return cast(db, norm.bias().dtype()); }
+  Tensor dw, db;
+};
 }  // namespace bellows

@@ -1,5 +1,4 @@
 // The sum of two batch norms, the end of a residual block whose shortcut is normalized.
-#include "autograd/backward.h"
 #include "core/base/trace.h"
 #include "core/tensor/copy.h"
 #include "ops/base/work.h"
@@ -7,63 +6,44 @@
 
 namespace bellows {
 
-namespace {
-
-struct SavedNorm {
-  Saved x, statistics, weight, bias;
-  double eps;
-
-  kernels::Normalization norm() const {
-    const auto exact = [&](const Tensor& t) { return contiguous(cast(t, statistics().dtype())); };
-    return {statistics(), exact(weight()), exact(bias()), eps};
-  }
-  // Backward of one norm; `residual`: of both. Appends dx, dw and db.
-  kernels::NormalizedGrads run(const Tensor& dy, const Tensor& more, const Tensor& bits,
-                               bool residual, Grads& grads) const {
-    const DType dtype = statistics().dtype();
-    const Tensor dw = cast(grad_out(weight()), dtype), db = cast(grad_out(bias()), dtype);
-    Slot unused;
-    const auto result = kernels::batch_norm_backward_in_steps(dy, more, x(), norm(), bits, residual,
-                                                              dw, db, unused);
-    grads.insert(grads.end(), {result.dx, cast(dw, weight().dtype()), cast(db, bias().dtype())});
-    return result;
-  }
-};
-
-kernels::Normalization normalization_of(const NormInput& n) {
-  const Tensor statistics =
-      kernels::channel_statistics(n.x, update_of(n.running, n.options.momentum, unbiased(n.x)));
-  const auto exact = [&](const Tensor& t) { return contiguous(cast(t, statistics.dtype())); };
-  return {statistics, exact(n.weight), exact(n.bias), n.options.eps};
-}
-SavedNorm saved(const NormInput& n, const Tensor& statistics) {
-  return {Saved(n.x), Saved(statistics), Saved(n.weight), Saved(n.bias), n.options.eps};
+// A norm of x by the batch's statistics, which also update the running ones.
+static kernels::Normalization by_batch(const Tensor& x, const NormLayer& norm) {
+  return normalization(kernels::channel_statistics(x, update_of(norm, unbiased(x))), norm);
 }
 
-}  // namespace
+// Backward of one norm; `residual`: of both. Appends dx, dw and db to `all`, and returns the
+// gradient of what was added.
+static Tensor backward(const SavedNorm& norm, const Tensor& dy, const Tensor& more,
+                       const Tensor& bits, bool residual, Grads& all) {
+  const NormGrads grads(norm);
+  const auto [dx, dresidual] = norm.backward(dy, more, bits, residual, grads);
+  all.insert(all.end(), {dx, grads.of_weight(norm), grads.of_bias(norm)});
+  return dresidual;
+}
 
-Tensor batch_norms_relu(const NormInput& a, const NormInput& b, Impl impl) {
-  CHECK(a.x.shape() == b.x.shape() && a.x.dtype() == b.x.dtype(), "batch_norms_relu: a is ",
-        a.x.dtype(), " ", a.x.shape(), ", b ", b.x.dtype(), " ", b.x.shape());
-  if (impl == Impl::composed || !a.options.training || !b.options.training)
-    return batch_norm_relu(a.x, batch_norm(b.x, b.weight, b.bias, b.running, b.options, b.slot),
-                           a.weight, a.bias, a.running, a.options, Impl::fused, a.slot);
-  for (const NormInput* n : {&a, &b}) {
-    check_norm("batch_norms_relu", n->x.shape(), n->weight, n->bias, n->running, n->options);
-    count_layout(n->x);
-  }
+Tensor batch_norms_relu(const Tensor& a, const NormLayer& norm_a, const Tensor& b,
+                        const NormLayer& norm_b, Impl impl) {
+  CHECK(a.shape() == b.shape() && a.dtype() == b.dtype(), "batch_norms_relu: a is ", a.dtype(), " ",
+        a.shape(), ", b ", b.dtype(), " ", b.shape());
+  if (impl == Impl::composed || !norm_a.options.training || !norm_b.options.training)
+    return batch_norm_relu(a, batch_norm(b, norm_b), norm_a);
+  check_norm("batch_norms_relu", a.shape(), norm_a);
+  check_norm("batch_norms_relu", b.shape(), norm_b);
+  count_layout(a);
+  count_layout(b);
   trace::count<"fuse.norm_add_act">();
-  const kernels::Normalization norm_a = normalization_of(a), norm_b = normalization_of(b);
-  const auto [y, bits] = kernels::batch_norms(a.x, norm_a, b.x, norm_b);
-  if (!will_record(a.x, a.weight, a.bias, b.x, b.weight, b.bias)) return y;
-  return record("batch_norms_relu", y, {a.x, a.weight, a.bias, b.x, b.weight, b.bias},
-                [a = saved(a, norm_a.statistics), b = saved(b, norm_b.statistics),
-                 bits = Saved(bits)](const Tensor& dy, const Tensor& more) {
-                  Grads grads;
-                  const Tensor g = a.run(dy, more, bits(), true, grads).dresidual;
-                  b.run(g, {}, {}, false, grads);
-                  return grads;
-                });
+  const kernels::Normalization of_a = by_batch(a, norm_a), of_b = by_batch(b, norm_b);
+  const auto [y, bits] = kernels::batch_norms(a, of_a, b, of_b);
+  if (!will_record(a, norm_a.weight, norm_a.bias, b, norm_b.weight, norm_b.bias)) return y;
+  return record(
+      "batch_norms_relu", y, {a, norm_a.weight, norm_a.bias, b, norm_b.weight, norm_b.bias},
+      [a = SavedNorm(a, of_a.statistics, norm_a), b = SavedNorm(b, of_b.statistics, norm_b),
+       bits = Saved(bits)](const Tensor& dy, const Tensor& more) {
+        Grads grads;
+        const Tensor g = backward(a, dy, more, bits(), true, grads);
+        backward(b, g, {}, {}, false, grads);
+        return grads;
+      });
 }
 
 // Forward reads both inputs for the statistics and again for y. Backward of the first norm reads x,
@@ -77,13 +57,12 @@ static const AddWork work("batch_norms_relu", [](const RecordedOp& op) {
 static OpFn run_with(Impl impl) {
   return [=](const Inputs& in) {
     const auto norm = [&](size_t i) {
-      const Tensor& x = in[i];
       const auto start = [&](double value) {
-        return full({x.dim(1)}, value, precise(x.dtype()), x.device());
+        return full({in[i].dim(1)}, value, precise(in[i].dtype()), in[i].device());
       };
-      return NormInput{x, in[i + 1], in[i + 2], {start(0.25), start(2)}, {}, nullptr};
+      return NormLayer{in[i + 1], in[i + 2], {start(0.25), start(2)}};
     };
-    return batch_norms_relu(norm(0), norm(3), impl);
+    return batch_norms_relu(in[0], norm(0), in[3], norm(3), impl);
   };
 }
 static const Shapes kSmall{{3, 5, 4, 3}, {5}, {5}, {3, 5, 4, 3}, {5}, {5}},

@@ -46,9 +46,9 @@ std::ostream& operator<<(std::ostream& out, const Problem& p) {
              << p.extra_alignment << " workspace " << p.workspace_bytes;
 }
 
-static bool multiply(const Tensor& y, const Tensor& base, const Tensor& a, const Tensor& b,
-                     const Scales& scales, Epilogue epilogue, const Tensor& extra, Slot& slot,
-                     const Plain& plain) {
+bool multiply(const Tensor& y, const Tensor& base, const Tensor& a, const Tensor& b,
+              const Scales& scales, Epilogue epilogue, const Tensor& extra, Slot& slot,
+              const Plain& plain) {
   if (y.numel() == 0 || a.dim(2) == 0) return false;
   if (!available()) return note_fallback("no cuBLASLt"), false;
   const Problem problem(y, base, a, b, scales, epilogue, extra.defined() ? extra.bytes() : nullptr);
@@ -68,12 +68,6 @@ static bool multiply(const Tensor& y, const Tensor& base, const Tensor& a, const
   });
 }
 
-bool multiply(const Tensor& y, const Tensor& a, const Tensor& b, Into into, Epilogue epilogue,
-              const Tensor& extra, Slot& slot, const Plain& plain) {
-  const bool add = into == Into::add;
-  return multiply(y, add ? y : Tensor(), a, b, {1, add ? 1. : 0.}, epilogue, extra, slot, plain);
-}
-
 }  // namespace cublas
 
 static void multiply(const Tensor& y, const Tensor& a, const Tensor& b, Into into, Slot& slot) {
@@ -82,7 +76,9 @@ static void multiply(const Tensor& y, const Tensor& a, const Tensor& b, Into int
     kernels::matmul.plain(product, a, b, into, slot);
     return PlannedCall::Tensors{product};
   };
-  if (!cublas::multiply(y, a, b, into, cublas::Epilogue::none, Tensor(), slot, plain))
+  const bool add = into == Into::add;
+  if (!cublas::multiply(y, add ? y : Tensor(), a, b, {1, add ? 1. : 0.}, cublas::Epilogue::none, {},
+                        slot, plain))
     kernels::matmul.plain(y, a, b, into, slot);
 }
 

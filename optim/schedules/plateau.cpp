@@ -23,15 +23,13 @@ void visit(Visitor& v, PlateauOptions& o) {
 }
 }  // namespace
 
-static bool improves(const PlateauOptions& o, const MetricValue& now, double best) {
-  return now.higher_is_better ? now.value > best * (1 + o.threshold)
-                              : now.value < best * (1 - o.threshold);
-}
-
 // As PyTorch's ReduceLROnPlateau in its relative mode, stepped once per evaluation; the metric
 // determines whether lower or higher is better. A value that is not finite is not an improvement.
 static void react(const PlateauOptions& o, RateState& state, const MetricValue& now) {
-  if (std::isfinite(now.value) && (!state.best || improves(o, now, *state.best))) {
+  const bool better =
+      !state.best || (now.higher_is_better ? now.value > *state.best * (1 + o.threshold)
+                                           : now.value < *state.best * (1 - o.threshold));
+  if (better && std::isfinite(now.value)) {
     state.best = now.value;
     state.bad_evaluations = 0;
   } else if (++state.bad_evaluations > o.patience) {

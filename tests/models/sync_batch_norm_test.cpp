@@ -46,9 +46,10 @@ void run(Pass& p, ProcessGroup* group) {
   const RunningStatistics running{full({C}, 0.25, dtype), full({C}, 2, dtype),
                                   zeros({}, DType::i64)};
   const bool relu = residual.defined();
-  const Tensor y = group  ? sync_batch_norm(x, residual, relu, w, b, running, {}, *group)
-                   : relu ? batch_norm_relu(x, residual, w, b, running, {})
-                          : batch_norm(x, w, b, running);
+  const NormLayer norm{w, b, running};
+  const Tensor y = group  ? sync_batch_norm(x, residual, relu, norm, *group)
+                   : relu ? batch_norm_relu(x, residual, norm)
+                          : batch_norm(x, norm);
   backward(sum(mul(y, p.dy)));
   p.y = y.detach(), p.dx = grad(x), p.dw = grad(w), p.db = grad(b);
   if (relu) p.dresidual = grad(residual);
@@ -111,7 +112,9 @@ TEST(SyncBatchNorm, CountsABatchOnceWhenItIsRecomputed) {
     const Tensor w = require_grad(full({3}, 1)), b = require_grad(zeros({3}));
     const RunningStatistics running{zeros({3}), full({3}, 1), zeros({}, DType::i64)};
     const Tensor y = recompute(
-        [&](const Tensor& in) { return sync_batch_norm(in, {}, false, w, b, running, {}, group); },
+        [&](const Tensor& in) {
+          return sync_batch_norm(in, {}, false, {w, b, running}, group);
+        },
         x, std::vector{w, b});
     backward(sum(square(y)));
     EXPECT_EQ(running.batches.ptr<int64_t>()[0], 1);
@@ -122,15 +125,13 @@ TEST(SyncBatchNorm, CountsABatchOnceWhenItIsRecomputed) {
 TEST(SyncBatchNorm, TakesOneSampleARankAndRefusesWhatDoesNotFit) {
   on_ranks(2, [](ThreadGroup& group) {
     const Tensor x = normal({1, 3}, DType::f32, uint64_t(group.rank()) + 1);
-    const Tensor w = full({3}, 1), b = zeros({3});
-    const RunningStatistics running{zeros({3}), full({3}, 1)};
-    const Tensor y = sync_batch_norm(x, {}, false, w, b, running, {}, group);
+    const NormLayer norm{full({3}, 1), zeros({3}), {zeros({3}), full({3}, 1)}};
+    const Tensor y = sync_batch_norm(x, {}, false, norm, group);
     EXPECT_NEAR(std::abs(y.ptr<float>()[0]), 1, 1e-3) << "one of two values";
-    EXPECT_THAT(
-        refusal([&] {
-          sync_batch_norm(normal({1, 4}, DType::f32, 1), {}, false, w, b, running, {}, group);
-        }),
-        testing::HasSubstr("sync_batch_norm: x [1,4] needs weight"));
+    EXPECT_THAT(refusal([&] {
+                  sync_batch_norm(normal({1, 4}, DType::f32, 1), {}, false, norm, group);
+                }),
+                testing::HasSubstr("sync_batch_norm: x [1,4] needs weight"));
   });
 }
 

@@ -169,7 +169,7 @@ TEST(Work, EachFurtherConsumerAddsAGradient) {
 TEST(Work, ANormAddsTheGradientsOfTwoConsumers) {
   const Tensor x = require_grad(full({4, 2}, 1)), one = full({2}, 1), zero = zeros({2});
   OpLog log;
-  const Tensor y = batch_norm(x, one, zero, {zeros({2}), full({2}, 1)});
+  const Tensor y = batch_norm(x, {one, zero, {zeros({2}), full({2}, 1)}});
   const Tensor twice = add(y, y);
   EXPECT_EQ(gradient_sum_bytes(log.ops), 2 * 8 * 4);
   const Tensor thrice = add(twice, y);

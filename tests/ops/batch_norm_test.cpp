@@ -46,14 +46,15 @@ TEST(BatchNorm, OfTwoConsumersTakesTheSumOfTheirGradients) {
     for (int64_t i = 0; i < t.numel(); ++i) t.ptr<float>()[i] = float(i * step % 97) / 32 - 1;
     return t;
   };
-  const auto expect_sum = [&](auto run) {
+  const Tensor weight = values(5, {5}), bias = values(3, {5});
+  const auto expect_sum = [&](Tensor (*run)(const Tensor& x, const NormLayer& norm)) {
     for (const DType dtype : {DType::f32, DType::bf16})
       for (const bool training : {true, false}) {
         const Tensor a = cast(values(11, shape), dtype), b = cast(values(23, shape), dtype);
         const auto gradient = [&](bool two) {
           const Tensor x = require_grad(cast(values(7, shape), dtype));
-          const RunningStatistics running{full({5}, 0.25), full({5}, 2)};
-          const Tensor y = run(x, running, BatchNormOptions{.training = training});
+          const Tensor y =
+              run(x, {weight, bias, {full({5}, 0.25), full({5}, 2)}, {.training = training}});
           backward(sum(two ? add(mul(y, a), mul(y, b)) : mul(y, add(a, b))));
           return cast(grad(x), DType::f32);
         };
@@ -62,16 +63,9 @@ TEST(BatchNorm, OfTwoConsumersTakesTheSumOfTheirGradients) {
           ASSERT_EQ(two.ptr<float>()[i], one.ptr<float>()[i]) << dtype << " element " << i;
       }
   };
-  const Tensor weight = values(5, {5}), bias = values(3, {5});
-  expect_sum([&](const Tensor& x, const auto& running, const auto& options) {
-    return batch_norm(x, weight, bias, running, options);
-  });
-  expect_sum([&](const Tensor& x, const auto& running, const auto& options) {
-    return batch_norm_relu(x, {}, weight, bias, running, options);
-  });
-  expect_sum([&](const Tensor& x, const auto& running, const auto& options) {
-    return batch_norm_gelu(x, weight, bias, running, options);
-  });
+  expect_sum(batch_norm);
+  expect_sum([](const Tensor& x, const NormLayer& norm) { return batch_norm_relu(x, {}, norm); });
+  expect_sum([](const Tensor& x, const NormLayer& norm) { return batch_norm_gelu(x, norm); });
 }
 
 }  // namespace bellows

@@ -12,12 +12,10 @@ using namespace bellows;
 namespace {
 
 ConvNormLayer layer(bool training, DType dtype = DType::f32) {
-  return {.w = full({2, 2, 1, 1}, 0.5, dtype),
-          .conv = {},
-          .weight = full({2}, 1),
-          .bias = full({2}, 0),
-          .running = {full({2}, 0), full({2}, 1)},
-          .norm = {.training = training}};
+  return {
+      .w = full({2, 2, 1, 1}, 0.5, dtype),
+      .conv = {},
+      .norm = {full({2}, 1), full({2}, 0), {full({2}, 0), full({2}, 1)}, {.training = training}}};
 }
 Tensor images(DType dtype = DType::f32) {
   const Tensor x({2, 2, 3, 3}, DType::f32);

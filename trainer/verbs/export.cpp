@@ -8,7 +8,7 @@
 #include "core/base/output.h"
 #include "core/base/words.h"
 #include "core/tensor/copy.h"
-#include "models/rewrites/conv_bn.h"
+#include "models/rewrites/normed_conv.h"
 #include "plan/plan.h"
 #include "trainer/session/data_card.h"
 #include "trainer/session/session.h"
