@@ -232,9 +232,9 @@ template <class T> class Source {
   const T* x_;
 };
 
-// Computes elements [begin, end), at most kBlock, of the outputs in memory order. written: per
-// step, the output it writes, or null. results: receives where each step's are. room: scratch
-// memory.
+// Computes elements [begin, end), at most kBlock, of the outputs in memory order. written: the
+// output of each step, or null. results: filled with the address of each step's values, in the
+// output or in room, which is scratch memory.
 template <class T>
 void run_block(const StepProgram& program, const std::vector<Source<T>>& sources,
                const std::vector<T*>& written, int64_t begin, int64_t end, T* room,
