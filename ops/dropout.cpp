@@ -1,5 +1,4 @@
 #include "ops/dropout.h"
-#include <map>
 #include "autograd/recompute.h"
 #include "core/tensor/copy.h"
 #include "ops/base/map.h"
@@ -26,11 +25,15 @@ Tensor dropout(const Tensor& x, double p, uint64_t seed, const DeviceStepState& 
                 });
 }
 
+// One per device, never destroyed: a device may be gone before static objects are.
+static const DeviceStepState& state_on(Device device) {
+  static std::array<const DeviceStepState*, kDevices> states{};
+  const DeviceStepState*& state = states[static_cast<int>(device)];
+  if (!state) state = new DeviceStepState(device);
+  return *state;
+}
 static Tensor run_dropout(const Inputs& in) {
-  // Never destroyed: a device may be gone before static objects are.
-  static auto& states = *new std::map<Device, DeviceStepState>;
-  const Device device = in[0].device();
-  return dropout(in[0], 0.3, 1, states.try_emplace(device, device).first->second);
+  return dropout(in[0], 0.3, 1, state_on(in[0].device()));
 }
 static const AddOp spec({.name = "dropout",
                          .math = "0 with probability p, else x / (1 - p)",
