@@ -39,7 +39,7 @@ std::vector<Path> list_checkpoints(const Path& folder) {
 
 Loaded load_newest(const Path& folder, std::vector<std::string>& messages) {
   const std::vector<Path> all = list_checkpoints(folder);
-  if (all.empty()) fail(Exit::checkpoint, folder.string(), ": there is no checkpoint");
+  if (all.empty()) fail(Exit::checkpoint, folder.string(), ": no checkpoint");
   std::string newest;  // error of the newest file
   for (const Path& path : all) {
     try {
