@@ -80,10 +80,7 @@ class Loop {
     consensus_.settle_now();
     const bool due = plan_.eval.every && at_.evaluated != at_.step && !consensus_.stop();
     if (due) evaluate_now(at_);
-    save();
-    on_rank0([&] { checkpoints_->wait(); });
-    consensus_.settle_now();
-    log_checkpoint_messages();
+    save_and_wait();
     meter_.lap(Phase::save);
     note_times();  // with the last save
     return {at_, known_losses_, metrics_, meter_, consensus_.stop(), cpu_.use()};
@@ -367,7 +364,7 @@ class Loop {
       metrics = evaluate(session_, [this] { return stops_alone(); });
     } catch (const Error&) {
       at_ = before;
-      if (consensus_.alone()) save();
+      if (consensus_.alone()) save_and_wait();
       throw;
     }
     meter_.lap(Phase::eval);
@@ -422,6 +419,13 @@ class Loop {
     if (again) return;
     write([&] { checkpoints_->save(at_.step, state_tensors(session_), metadata()); });
     saved_ = at_;
+    log_checkpoint_messages();
+  }
+
+  void save_and_wait() {
+    save();
+    on_rank0([&] { checkpoints_->wait(); });
+    consensus_.settle_now();
     log_checkpoint_messages();
   }
 
