@@ -26,6 +26,7 @@ struct Limits {
   int multiprocessors;
   int threads;        // resident at once on one multiprocessor
   int shared_bytes;   // shared memory of a block whose kernel opts in
+  int l2_bytes;       // L2 cache, shared by the multiprocessors
   int arch;           // compute capability: 90 for 9.0
   bool early_launch;  // can launch a kernel while its predecessor runs
 };

@@ -50,7 +50,8 @@ const Limits& limits() {
     // PTX for older GPUs lacks the instruction that waits for the predecessor.
     return Limits{attribute(cudaDevAttrMultiProcessorCount),
                   attribute(cudaDevAttrMaxThreadsPerMultiProcessor),
-                  attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin), arch,
+                  attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin),
+                  attribute(cudaDevAttrL2CacheSize), arch,
                   arch >= 90 && runs_on(cuda_code.architectures, arch, 90)};
   }();
   return read;
@@ -208,6 +209,7 @@ static const Provide gpu(
      .allocate = allocate,
      .release = release,
      .available = available,
+     .l2_bytes = [] { return size_t(cuda::limits().l2_bytes); },
      .allocate_pinned = allocate_pinned,
      .release_pinned = release_pinned,
      .copy = copy,

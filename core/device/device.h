@@ -31,6 +31,7 @@ struct DeviceApi {
   void* (*allocate)(size_t bytes) = nullptr;
   void (*release)(void* memory, size_t bytes) = nullptr;
   size_t (*available)() = nullptr;  // bytes that a process can still get
+  size_t (*l2_bytes)() = nullptr;   // L2 cache that all multiprocessors share; null on the CPU
   // Page-locked host memory, which the device copies without the CPU. Null: out of memory.
   void* (*allocate_pinned)(size_t bytes) = nullptr;
   void (*release_pinned)(void* memory, size_t bytes) = nullptr;

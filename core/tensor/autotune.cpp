@@ -27,10 +27,11 @@ static trace::Counter& count(const char* name) { return trace::counter(cat("auto
 // ---- timing
 
 // Memory written before each run, so that no candidate finds its input in a cache: larger than the
-// L2 cache of an H200; on the CPU, twice a core's own caches.
+// GPU's L2 cache; on the CPU, twice a core's own caches.
 static Tensor flush_buffer(Device device) {
-  const int64_t mb = device == Device::cpu ? 4 * omp_get_max_threads() : 64;
-  return Tensor(Shape{mb << 18}, DType::f32, device);
+  const auto l2_bytes = api_of(device).l2_bytes;
+  const size_t bytes = l2_bytes ? l2_bytes() / 4 * 5 : size_t(omp_get_max_threads()) << 22;
+  return Tensor(Shape{int64_t(bytes / sizeof(float))}, DType::f32, device);
 }
 
 // Written by all threads, because each core has its own caches, or by a memset on the device.

@@ -17,6 +17,7 @@ constexpr size_t kDeviceBytes = size_t{1} << 30;
 // Those of an H200.
 constexpr size_t kShared = 48 << 10, kSharedOptIn = 227 << 10;
 constexpr int kMajor = 9, kResidentThreads = 2048;
+constexpr int kL2 = 1 << 20;  // small, because searches write more than that before each run
 
 std::map<const void*, size_t> shared_limit;
 
@@ -182,6 +183,8 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
         return void(*value = kResidentThreads);
       case cudaDevAttrMaxSharedMemoryPerBlockOptin:
         return void(*value = kSharedOptIn);
+      case cudaDevAttrL2CacheSize:
+        return void(*value = kL2);
       case cudaDevAttrComputeCapabilityMajor:
         return void(*value = kMajor);
       case cudaDevAttrComputeCapabilityMinor:
