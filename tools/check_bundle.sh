@@ -19,7 +19,7 @@ fault() {
 
 moved=$(mktemp -d)
 trap 'rm -rf -- "$moved"' EXIT
-cp -r -- "$folder" "$moved/elsewhere"
+cp -rl -- "$folder" "$moved/elsewhere" 2>/dev/null || cp -r -- "$folder" "$moved/elsewhere"
 here=$moved/elsewhere
 
 for file in "$here"/bin/* "$here"/lib/*; do

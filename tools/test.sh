@@ -15,9 +15,10 @@ export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
 under=() # command prefix of the tests
 run_tests() { # <build folder> [ctest arguments]
   echo "== testing: $1, $SECONDS s after the start"
-  # One more than there are cores: tests of ranks and signals wait for half of their time.
-  "${under[@]}" ctest --test-dir "$1" --output-on-failure --no-tests=error -j "$(($(nproc) + 1))" \
-    "${@:2}" && return
+  # Two slots per core, which tests that compute take, and one more (tests/CMakeLists.txt).
+  local slots=$((2 * $(nproc) + 1))
+  "${under[@]}" ctest --test-dir "$1" --output-on-failure --no-tests=error -j "$slots" "${@:2}" &&
+    return
   echo "== what failed, once more:"
   grep -C 10 -E ': Failure$|^Test (Failed|timeout)|Sanitizer:' \
     "$1/Testing/Temporary/LastTest.log" | tail -n 150

@@ -137,6 +137,9 @@ static Planned planned_arms(std::string command, Strings words) {
   for (const auto& [option, value] :
        {std::pair{"--processes", "1"}, {"--blocks", "1"}, {"--steps", "2"}, {"--warmup", "2"}})
     set_option(words, command, option, value);
+  // Two of the toggles; LadderVerb.ChoosesByItselfWhatCanRunHere measures all of them.
+  if (words[0] == "ladder" && value_of(words, "--toggles").empty())
+    set_option(words, command, "--toggles", "fused_optimizer,num_workers");
   for (const std::string& word : words)  // a size that the command gives becomes small too
     if (word.starts_with("data.train_size="))
       command.erase(command.find(" " + word), word.size() + 1);

@@ -188,7 +188,8 @@ def imports_of(path):
 def examine(tool, file, path):
     """Faults, inner loops (file, kernel, instructions, bytes) and Kernels of an object."""
     faults, loops = [], []
-    code = code_of(tool, path)
+    kernels = resources(tool, file, path)
+    code = code_of(tool, path) if kernels else {}  # a start of nvdisasm takes a quarter of a second
     short = readable(list(code))
     for name, instructions in code.items():
         faults += [f'{file}: {short[name]}: {f}' for f in faults_of(file, short[name], instructions)]
@@ -197,7 +198,7 @@ def examine(tool, file, path):
     if not file.startswith(WRAPPERS):
         extra = sorted(s for s in imports_of(path) - ALLOWED if not REGISTRATION.match(s))
         faults += [f'{file}: calls {s}; only {", ".join(WRAPPERS)} may' for s in extra]
-    return faults, loops, resources(tool, file, path)
+    return faults, loops, kernels
 
 
 def report_of(loops):
