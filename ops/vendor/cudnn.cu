@@ -1,6 +1,7 @@
 // The only file that includes cuDNN's headers, because they take half a minute to compile. Built
 // with the host compiler.
 #include <cudnn_frontend.h>
+#include <dlfcn.h>
 #include "core/base/library.h"
 #include "ops/vendor/cuda_call.h"
 #include "ops/vendor/cudnn.h"
@@ -17,6 +18,10 @@ using TensorRef = std::shared_ptr<fe::graph::Tensor_attributes>;
 
 bool available() {
   static const Library library("libcudnn.so.9", "convolutions run on plain kernels");
+  // cuDNN loads NVRTC for every engine that it examines, and unloads it: over a thousand times for
+  // the layers of the ResNets. While it is open here, that takes no time.
+  [[maybe_unused]] static void* const nvrtc =
+      library ? dlopen("libnvrtc.so.13", RTLD_LAZY) : nullptr;
   fe::cudnn_dlhandle = library.handle();
   return bool(library);
 }
