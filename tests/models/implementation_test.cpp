@@ -22,15 +22,19 @@ struct Way {
 };
 static const Way kWays[] = {{kNHWC, "true"}, {kNCHW, "false"}};
 
-// Implementations of the primitives in a training step, such as "onednn.brgconv:avx512_core".
-static std::vector<std::string> implementations(const std::string& model, int64_t side, DType low,
-                                                const Way& way) {
-  const ModulePtr net = build({{"name", model},
+static ModulePtr training_net(const std::string& model, int64_t side, const Way& way) {
+  ModulePtr net = build({{"name", model},
                                {"channels_last", way.fast},
                                {"fuse.bn_act", way.fast},
                                {"fuse.bn_add_act", way.fast}},
                               {.sample = {3, side, side}});
   net->train(true);
+  return net;
+}
+
+// Implementations of the primitives in a training step, such as "onednn.brgconv:avx512_core".
+static std::vector<std::string> implementations(Module& net, int64_t side, DType low,
+                                                const Way& way) {
   const Tensor pixels({2, 3, side, side}, DType::f32), labels({2}, DType::i64);
   fill_normal(pixels, 0, 1, {.seed = 1});
   const Tensor x = contiguous(pixels, way.format);
@@ -39,7 +43,7 @@ static std::vector<std::string> implementations(const std::string& model, int64_
   const Kernels use({.vendor = true});
   const Tensor loss = [&] {
     const Autocast cast(low);
-    return criterion((*net)(x), labels, {});
+    return criterion(net(x), labels, {});
   }();
   backward(loss);
   std::vector<std::string> names;
@@ -52,11 +56,12 @@ static std::vector<std::string> implementations(const std::string& model, int64_
 static void expect_fast(const std::string& model, int64_t side) {
   if (!kernels::conv2d.has_vendor(Device::cpu)) GTEST_SKIP() << "built without oneDNN";
   const std::string flags = cpu_info("flags");
-  for (const DType low : {DType::f32, DType::bf16, DType::f16}) {
-    const char* const needed = low == DType::bf16 ? "avx512_bf16" : "avx512_fp16";
-    if (is_low(low) && flags.find(needed) == std::string::npos) continue;
-    for (const Way& way : kWays) {
-      const std::vector<std::string> names = implementations(model, side, low, way);
+  for (const Way& way : kWays) {
+    const ModulePtr net = training_net(model, side, way);
+    for (const DType low : {DType::f32, DType::bf16, DType::f16}) {
+      const char* const needed = low == DType::bf16 ? "avx512_bf16" : "avx512_fp16";
+      if (is_low(low) && flags.find(needed) == std::string::npos) continue;
+      const std::vector<std::string> names = implementations(*net, side, low, way);
       EXPECT_THAT(names, testing::Contains(testing::HasSubstr("conv"))) << low;
       for (const char* slow : {"ref", "ncsp"})
         EXPECT_THAT(names, testing::Each(testing::Not(testing::HasSubstr(slow)))) << low;
