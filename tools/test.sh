@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds everything, and runs the CPU suite (ten to fifteen minutes on two
-# cores). --sanitizers also runs the suites of the engine, the data and the ranks with ASan and
+# Installs what is missing, builds everything, and runs the CPU suite: about ten and five minutes on
+# two cores. --sanitizers also runs the suites of the engine, the data and the ranks with ASan and
 # UBSan, and those that start threads with TSan. --all runs every suite with sanitizers: two hours.
 # TSan uses clang and its OpenMP, whose barriers it understands, so it builds without oneDNN.
 source "$(dirname "$0")/setup.sh"
