@@ -51,7 +51,8 @@ const Limits& limits() {
     return Limits{attribute(cudaDevAttrMultiProcessorCount),
                   attribute(cudaDevAttrMaxThreadsPerMultiProcessor),
                   attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin),
-                  attribute(cudaDevAttrL2CacheSize), arch,
+                  attribute(cudaDevAttrL2CacheSize),
+                  arch,
                   arch >= 90 && runs_on(cuda_code.architectures, arch, 90)};
   }();
   return read;

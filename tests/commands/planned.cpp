@@ -134,9 +134,9 @@ static Planned planned_arms(std::string command, Strings words) {
   // A budget would give each arm three processes at least.
   if (const std::string budget = value_of(words, "--budget"); !budget.empty())
     command.erase(command.find(" --budget "), std::string(" --budget ").size() + budget.size());
-  for (const auto& [option, value] :
-       {std::pair{"--processes", "1"}, {"--blocks", "1"}, {"--steps", "2"}, {"--warmup", "2"}})
-    set_option(words, command, option, value);
+  for (const char* option : {"--processes", "--blocks"}) set_option(words, command, option, "1");
+  if (value_of(words, "--measure") != "epoch")
+    for (const char* option : {"--steps", "--warmup"}) set_option(words, command, option, "2");
   // Two of the toggles; LadderVerb.ChoosesByItselfWhatCanRunHere measures all of them.
   if (words[0] == "ladder" && value_of(words, "--toggles").empty())
     set_option(words, command, "--toggles", "fused_optimizer,num_workers");

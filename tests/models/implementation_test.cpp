@@ -24,10 +24,10 @@ static const Way kWays[] = {{kNHWC, "true"}, {kNCHW, "false"}};
 
 static ModulePtr training_net(const std::string& model, int64_t side, const Way& way) {
   ModulePtr net = build({{"name", model},
-                               {"channels_last", way.fast},
-                               {"fuse.bn_act", way.fast},
-                               {"fuse.bn_add_act", way.fast}},
-                              {.sample = {3, side, side}});
+                         {"channels_last", way.fast},
+                         {"fuse.bn_act", way.fast},
+                         {"fuse.bn_add_act", way.fast}},
+                        {.sample = {3, side, side}});
   net->train(true);
   return net;
 }

@@ -929,6 +929,10 @@ TEST_F(AbVerb, RefusesWhatMakesNoComparison) {
   refused_for("--toggle fused_optimizer --report no/such/r.md", "no folder");
   refused_for("--toggle fused_optimizer --value on --arm-folder x",
               "processes that ab starts itself");
+  refused_for("--toggle num_workers --measure epoch --steps 5",
+              "--steps has no effect with --measure epoch, whose blocks are epochs");
+  refused_for("--toggle num_workers --time-to accuracy=0.5 --blocks 2",
+              "--blocks has no effect with --time-to, whose blocks are runs");
   refused_for("--toggle num_workers --time-to accuracy", "such as accuracy=0.98");
   refused_for("--toggle num_workers --time-to accuracy=nan", "such as accuracy=0.98");
   refused_for("", "either --toggle or --against");

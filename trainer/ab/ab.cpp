@@ -67,6 +67,16 @@ static void time_to(AbOptions& options, const std::string& target) {
   options.blocks = 1;
 }
 
+// Refuses numbers that the measure itself decides.
+static void refuse_counts(const CommandLine& line, AbMeasure measure) {
+  if (measure == AbMeasure::step) return;
+  const bool epochs = measure == AbMeasure::epoch;
+  for (const std::string option : {"--steps", "--warmup", "--blocks"})
+    CHECK(!line.given(option) || (epochs && option == "--blocks"), "ab: ", option,
+          " has no effect with ",
+          epochs ? "--measure epoch, whose blocks are epochs" : "--time-to, whose blocks are runs");
+}
+
 // Returns a result without processes.
 static AbResult arms_of(const AbOptions& options, const Toggle* toggle) {
   AbResult result;
@@ -136,6 +146,7 @@ static int run_ab(CommandLine& line, const Arguments& args) {
   if (!given.process.folder.empty())
     return run_arm(config_of({.config = options.config, .set = given.set}, options.overrides).plan,
                    options, given.process);
+  refuse_counts(line, options.measure);
   if (toggle) {
     options.toggle = toggle->name;  // not an alias
     if (options.values.empty()) options.values = {suggested(*toggle)};
