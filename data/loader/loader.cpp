@@ -51,7 +51,9 @@ Recipe Loader::recipe(int64_t epoch) const {
   return recipe;
 }
 
-Loader::~Loader() { end_epoch(timeout()); }
+// A worker whose batch takes longer, from a slow disk, is left to itself: after a stop signal, a
+// supervisor may not wait for it.
+Loader::~Loader() { end_epoch(std::min(timeout(), Seconds(1))); }
 
 void Loader::start(int64_t epoch, int64_t first_batch) {
   CHECK(first_batch >= 0 && first_batch <= batches(), "batch ", first_batch,

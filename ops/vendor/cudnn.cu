@@ -1,7 +1,6 @@
 // The only file that includes cuDNN's headers, because they take half a minute to compile. Built
 // with the host compiler.
 #include <cudnn_frontend.h>
-#include <dlfcn.h>
 #include "core/base/library.h"
 #include "ops/vendor/cuda_call.h"
 #include "ops/vendor/cudnn.h"
@@ -20,8 +19,7 @@ bool available() {
   static const Library library("libcudnn.so.9", "convolutions run on plain kernels");
   // cuDNN loads NVRTC for every engine that it examines, and unloads it: over a thousand times for
   // the layers of the ResNets. While it is open here, that takes no time.
-  [[maybe_unused]] static void* const nvrtc =
-      library ? dlopen("libnvrtc.so.13", RTLD_LAZY) : nullptr;
+  if (library) static const Library nvrtc("libnvrtc.so.13");
   fe::cudnn_dlhandle = library.handle();
   return bool(library);
 }

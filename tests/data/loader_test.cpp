@@ -283,6 +283,17 @@ TEST(Loader, NamesNoSampleOfAStuckWorkerThatHasBegunNone) {
               HasSubstr("worker 0 has not begun a sample"));
 }
 
+TEST(Loader, EndsWithoutABatchThatTakesLong) {
+  const auto begin = std::chrono::steady_clock::now();
+  {
+    Loader loader = make({.sampler = {.batch_size = 8},
+                          .batch = {.sim_latency_us = 5'000'000},
+                          .workers = {.num_workers = 1}});
+    loader.start(1, 0);
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(3));
+}
+
 TEST(Loader, CanBeLeftAtAnyPoint) {
   const Philox random({.seed = 11});
   uint64_t drawn = 0;
