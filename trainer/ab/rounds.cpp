@@ -314,7 +314,7 @@ std::string Pilot::text(const ArmOptions& options, size_t arms) const {
                              : options.processes;
   const double total_s = round * double(rounds);
   std::string text =
-      fmt::format("{} arms in {} rounds of {} steps, about {}", arms, rounds,
+      fmt::format("{} arms in {} of {} steps, about {}", arms, count_of(rounds, "round"),
                   options.warmup + options.blocks * options.steps, clock_text(total_s));
   if (options.budget_s > 0 && total_s > 1.1 * options.budget_s)
     text += fmt::format(", more than the budget of {:g} s: {} rounds are the fewest",

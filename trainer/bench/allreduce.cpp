@@ -129,8 +129,8 @@ static void print(const std::vector<Measured>& all, int world, int64_t rounds, d
                     rate(m, m.gloos, 1), rate(m, m.gloos, bus_share(world)),
                     fmt::format("{:.2f}", median(ratios))});
   }
-  say(cat("allreduce of f32 over ", world, " ranks: medians of ", rounds,
-          " rounds in turns; ratio: Gloo's time / ours"));
+  say(cat("allreduce of f32 over ", world, " ranks: medians of ", count_of(rounds, "round"),
+          " in turns; ratio: Gloo's time / ours"));
   say_part(aligned(rows, "rrrrrrrr"));
   say(cat("a small one that is read later, as the vote of each update, takes ", time_text(later_s),
           " of the caller"));
