@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <optional>
+#include "core/base/output.h"
 #include "core/config/hint.h"
 #include "dist/rendezvous/rendezvous.h"
 #include "trainer/launch/supervise.h"
