@@ -3,7 +3,6 @@
 #pragma once
 #include "models/module/module.h"
 #include "ops/matmul/linear.h"
-#include "ops/matmul/linear_tail.h"
 
 namespace bellows {
 
@@ -19,7 +18,6 @@ class LinearLayer : public Module {
   const char* kind() const override { return "linear"; }
   // Returns relu(x w^T + b) from the fused op.
   Tensor with_relu(const Tensor& x) { return linear_relu(x, weight_, bias_, Impl::fused, &slot_); }
-  LinearTailLayer in_tail() { return {weight_, bias_, &slot_}; }
 
  protected:
   Tensor forward(const Tensor& x) override { return linear(x, weight_, bias_, &slot_); }

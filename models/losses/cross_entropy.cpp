@@ -12,11 +12,6 @@ static void visit(Visitor& v, CrossEntropyOptions& o) {
 
 static Tensor loss(const CrossEntropyOptions& o, const LossInput& in) {
   const CrossEntropyOptions options = in.training ? o : CrossEntropyOptions{};
-  const auto& [x, tail, site] = in.output;
-  if (in.fused && !tail.empty()) {
-    const ModuleScope at(*site);
-    return linear_tail_loss(x, tail, in.labels, options, Impl::fused);
-  }
   return cross_entropy(in.output, in.labels, options, in.fused ? Impl::fused : Impl::composed);
 }
 static const AddEntry<LossFunction> cross_entropy_entry("cross_entropy",

@@ -4,13 +4,12 @@
 #include "autograd/amp.h"
 #include "core/config/choice.h"
 #include "core/tensor/tensor.h"
-#include "models/module/output.h"
 
 namespace bellows {
 
 struct LossInput {
-  ModelOutput output;  // (N, C), floating-point, with history
-  Tensor labels;       // (N), i64: class indices
+  Tensor output;  // (N, C), floating-point, with history
+  Tensor labels;  // (N), i64: class indices
   bool fused = false;
   bool training = true;           // false: evaluation, which never smooths labels
   NamedTensors* terms = nullptr;  // receives the terms of a sum, without history, for the log
@@ -28,8 +27,7 @@ void visit(Visitor& v, LossOptions& o);
 
 // The loss of the options. `in.fused` is set from them.
 Tensor criterion(LossInput in, const LossOptions& options);
-inline Tensor criterion(const ModelOutput& output, const Tensor& labels,
-                        const LossOptions& options) {
+inline Tensor criterion(const Tensor& output, const Tensor& labels, const LossOptions& options) {
   return criterion({.output = output, .labels = labels}, options);
 }
 

@@ -35,7 +35,6 @@ static std::string name_of(const std::vector<Term>& terms, size_t i) {
 static Tensor sum_of_losses(const SumOptions& o, const LossInput& in) {
   LossInput inner = in;
   inner.terms = nullptr;
-  inner.output = Tensor(in.output);  // computed once for all terms
   Tensor sum;
   for (size_t i = 0; i < o.terms.size(); ++i) {
     const Tensor term = o.terms[i].loss.make(inner);

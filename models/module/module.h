@@ -13,7 +13,6 @@ namespace bellows {
 
 class DeviceStepState;
 class Module;
-struct ModelOutput;
 class ProcessGroup;
 using ModulePtr = std::unique_ptr<Module>;
 
@@ -38,8 +37,6 @@ class Module {
  public:
   virtual ~Module() = default;
   Tensor operator()(const Tensor& x);
-  // operator() for a loss, to which the last linear layers may be left (models/module/output.h).
-  ModelOutput for_loss(const Tensor& x);
 
   virtual const char* kind() const = 0;  // type of the module: "conv2d"
   // True if the input feeds only a conv2d, so the feed may cast and pad it in advance.
@@ -65,7 +62,6 @@ class Module {
 
  protected:
   virtual Tensor forward(const Tensor& x) = 0;
-  virtual ModelOutput forward_for_loss(const Tensor& x);
   // Adds a trainable f32 leaf; initialize() fills it. `format` applies to 4-D shapes.
   Tensor add_parameter(const char* name, const Shape& shape, Init init, Device device,
                        const MemoryFormat& format = kNCHW);

@@ -20,7 +20,6 @@ class Sequential : public Module {
     for (const Child& child : children()) y = (*child.module)(y);
     return y;
   }
-  ModelOutput forward_for_loss(const Tensor& x) override;
 };
 
 }  // namespace bellows

@@ -31,7 +31,7 @@ Trained train(Texts texts, DType low = DType::f32) {
   const int64_t before = saved.value();
   const Tensor loss = [&] {
     const Autocast precision(low);
-    return criterion(model->for_loss(x), tensor_of<int64_t>({1, 2, 3, 4}, {4}), {.fused = true});
+    return criterion((*model)(x), tensor_of<int64_t>({1, 2, 3, 4}, {4}), {.fused = true});
   }();
   Trained result{{}, saved.value() - before, loss.item()};
   backward(loss);

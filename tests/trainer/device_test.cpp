@@ -269,38 +269,6 @@ TEST_F(TrainingOnDevice, CapturedResidualBlocksEqualEagerBitForBit) {
   }
 }
 
-TEST_F(TrainingOnDevice, CapturedLinearTailWithItsLossEqualsEagerBitForBit) {
-  const trace::Counter& fused = trace::counter("fuse.linear_tail");
-  for (const char* const precision : {"off", "bf16", "fp16"}) {
-    const Plan eager = with(fast(small_lenet({{"amp.dtype", {precision}}})), "fused_linear_tail");
-    const int64_t before = fused.value();
-    const Ran want = run(eager), got = run(with(eager, "cuda_graph"));
-    EXPECT_EQ(want.losses, got.losses) << precision;
-    EXPECT_EQ(want.hash, got.hash) << precision;
-    EXPECT_GT(fused.value(), before);
-  }
-}
-
-// With another loss, or without fused_loss, the tail computes the output alone, once for all terms.
-TEST_F(TrainingOnDevice, LinearTailServesEveryLoss) {
-  const trace::Counter& fused = trace::counter("fuse.linear_tail");
-  const std::pair<Values, const char*> cases[] = {
-      {{}, "on"},
-      {{}, "off"},
-      {{{"loss", {"l1"}}}, "on"},
-      {{{"loss", {"sum"}}, {"loss.terms.0", {"cross_entropy"}}, {"loss.terms.1", {"l1"}}}, "on"}};
-  for (const auto& [values, fused_loss] : cases) {
-    const Plan plain = with_toggles(fast(small_lenet(values)), {{"fused_loss", fused_loss}});
-    const Ran want = run(plain);
-    const int64_t before = fused.value();
-    const Ran got = run(with(plain, "fused_linear_tail"));
-    EXPECT_EQ(fused.value() - before, int64_t(got.losses.size()));
-    ASSERT_EQ(want.losses.size(), got.losses.size());
-    for (size_t i = 0; i < want.losses.size(); ++i)
-      EXPECT_NEAR(want.losses[i], got.losses[i], 1e-3) << "update " << i + 1;
-  }
-}
-
 TEST_F(TrainingOnDevice, CapturedUpdateOfMicroBatchesEqualsEagerBitForBit) {
   Plan eager = fast(small_lenet({{"optimizer.clip_norm", {"0.5"}}}));
   eager.train.accumulate = 2;

@@ -573,7 +573,7 @@ Tensor Session::loss_of(const Batch& batch) {
   if (draws_) state->begin_forward();
   NamedTensors terms;
   const Tensor loss = criterion(
-      {.output = model->for_loss(batch.x), .labels = batch.y, .terms = &terms}, plan.loss);
+      {.output = (*model)(batch.x), .labels = batch.y, .terms = &terms}, plan.loss);
   loss_terms.add(terms, batch.share);
   return loss;
 }

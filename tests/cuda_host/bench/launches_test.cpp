@@ -51,11 +51,6 @@ void expect_listed(const char* name, const Plan& plan) {
 TEST(LaunchesOnDevice, OfLeNetAreListed) {
   expect_listed("lenet_f32", cuda_host::plan_of("lenet", 64, 28, {"toggles.amp=off"}));
 }
-TEST(LaunchesOnDevice, OfLeNetWithAFusedTailAreListed) {
-  expect_listed(
-      "lenet_f32_tail",
-      cuda_host::plan_of("lenet", 64, 28, {"toggles.amp=off", "toggles.fused_linear_tail=on"}));
-}
 TEST(LaunchesOnDevice, OfResNet18AreListed) {
   Plan plan = cuda_host::plan_of("resnet18", 2, 16, {"model.width=8", "toggles.amp=bf16"});
   plan.kernels.algorithm = "streaming";  // as with a large batch: norms do not fit on chip
