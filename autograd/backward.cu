@@ -9,7 +9,6 @@ namespace bellows {
 // Grid-stride loop, one element per thread and round, blocks of 256 threads; reads each element
 // once.
 template <class T> static __global__ void find_nonfinite(const T* t, int64_t n, int32_t* found) {
-  await_predecessor();
   for (int64_t i = thread_index(); i < n; i += thread_count())
     if (!std::isfinite(Acc<T>(t[i]))) atomicExch(found, 1);
 }

@@ -5,7 +5,6 @@ namespace bellows {
 
 // One thread, because all state is scalar.
 static __global__ void move(StepState* state, GradScalerOptions options) {
-  await_predecessor();
   move_scale(*state, options);
 }
 

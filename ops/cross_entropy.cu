@@ -25,7 +25,6 @@ __device__ void reduce_loss(double mine, double* parts, T* loss, int64_t N, doub
 template <class T>
 __global__ void __launch_bounds__(1024) forward(const T* x, Targets targets, int64_t N, Acc<T>* lse,
                                                 double* parts, T* loss, Team team) {
-  await_predecessor();
   auto* const scratch = dynamic_shared<Exps<double>>();  // large enough for every fold below
   double mine = 0;
   for (int64_t n = team.line(); n < N; n += gridDim.x * team.lines())
@@ -34,7 +33,6 @@ __global__ void __launch_bounds__(1024) forward(const T* x, Targets targets, int
 }
 
 template <class T> __global__ void mean_of(const double* parts, int n_parts, int64_t N, T* loss) {
-  await_predecessor();
   double mine = 0;
   for (int part = threadIdx.x; part < n_parts; part += blockDim.x) mine += parts[part];
   reduce_loss<T>(mine, nullptr, loss, N, dynamic_shared<double>());
@@ -44,7 +42,6 @@ template <class T> __global__ void mean_of(const double* parts, int n_parts, int
 template <class T>
 __global__ void backward(const T* dy, const T* x, Targets targets, int64_t N, const Acc<T>* lse,
                          T* dx, Team team) {
-  await_predecessor();
   const int64_t n = team.line(), C = targets.classes;
   if (n >= N) return;
   const auto slope = slope_of_row(Acc<T>(*dy), n, N, lse, targets);

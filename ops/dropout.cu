@@ -11,7 +11,6 @@ namespace {
 template <class T>
 __global__ void mask(const T* x, T* y, int64_t n, double p, RngKey key, const int64_t* step,
                      int64_t* kept_step) {
-  await_predecessor();
   key.step = *step;
   const Philox rng(key);
   using Four = AlignedVector<T, 4>;

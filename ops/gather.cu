@@ -21,7 +21,6 @@ template <class T> __device__ T nowhere() {
 template <class T>
 __global__ void pick(T* y, const T* x, const int64_t* index, Walk<3> walk, int64_t n, int64_t size,
                      int64_t step) {
-  await_predecessor();
   for (int64_t i = thread_index(); i < n; i += thread_count()) {
     const auto at = walk.at(i);  // offsets in y, in index, and in x at index 0
     const int64_t k = index[at[1]];
@@ -53,7 +52,6 @@ struct Axis {
 template <class T>
 __global__ void put_back(Acc<T>* dx, const T* dy, const int64_t* index, Walk<3> lines,
                          int64_t n_lines, Axis axis) {
-  await_predecessor();
   const int64_t n = n_lines * ceil_div(axis.size, axis.part);
   for (int64_t i = thread_index(); i < n; i += thread_count()) {
     const auto at = lines.at(i % n_lines);  // offsets in dy, index and dx

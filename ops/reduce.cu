@@ -72,7 +72,6 @@ __device__ void finish(const Job& job, int64_t out, int64_t y_at, typename R::Pa
 // One team per element of y. Blocks of kThreads threads; shared memory: kWarp partial results.
 template <class R, class T>
 __global__ void fold_rows(const T* x, Job job, Team team, R r, typename R::Part* parts) {
-  await_predecessor();
   const int64_t out = team.line(), begin = blockIdx.y * job.length;
   if (out >= job.n_outs) return;
   const int64_t n = std::min(job.length, job.n_ins - begin);
@@ -97,7 +96,6 @@ __global__ void fold_rows(const T* x, Job job, Team team, R r, typename R::Part*
 // One column of threads (threadIdx.x) per element of y; shared memory: one result per thread.
 template <class R, class T>
 __global__ void fold_columns(const T* x, Job job, R r, typename R::Part* parts) {
-  await_predecessor();
   auto* const column = dynamic_shared<typename R::Part>() + threadIdx.x;  // blockDim.x apart
   const int64_t out = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   const int64_t begin = blockIdx.y * job.length, end = std::min(begin + job.length, job.n_ins);
@@ -117,7 +115,6 @@ __global__ void fold_columns(const T* x, Job job, R r, typename R::Part* parts) 
 // One block per element of y.
 template <class R>
 __global__ void fold_parts(const typename R::Part* parts, int n_parts, Job job, R r) {
-  await_predecessor();
   const int64_t out = blockIdx.x;
   auto mine = R::nothing();
   for (int part = threadIdx.x; part < n_parts; part += blockDim.x)
@@ -217,7 +214,6 @@ Tensor argmax_cuda(const Tensor& x, int axis) {
 }
 
 template <class T> __global__ void scatter(T* dx, const T* dy, const int64_t* index, int64_t n) {
-  await_predecessor();
   for (int64_t i = thread_index(); i < n; i += thread_count()) dx[index[i]] = dy[i];
 }
 

@@ -35,7 +35,6 @@ struct LogSoftmax {
 };
 
 template <class F, class T> __global__ void forward(const T* x, T* y, Lines lines, Team team) {
-  await_predecessor();
   using A = Acc<T>;
   const int64_t line = team.line();
   if (line >= lines.count) return;
@@ -51,7 +50,6 @@ template <class F, class T> __global__ void forward(const T* x, T* y, Lines line
 
 template <class F, class T>
 __global__ void backward(const T* dy, const T* y, T* dx, Lines lines, Team team) {
-  await_predecessor();
   using A = Acc<T>;
   const int64_t line = team.line();
   if (line >= lines.count) return;

@@ -43,7 +43,6 @@ constexpr int kFew = 24, kMany = 256;
 template <class T, int kMost>
 __global__ void momentum(const __grid_constant__ Table<T, kMost> table, T* u, double* of_u,
                          double* of_w, MuonOptions o, StepSource now) {
-  await_predecessor();
   if (now.state->found_inf) return;
   const MuonMomentum<T> rule(o, now.values());
   const int i = table.matrix();
@@ -66,7 +65,6 @@ __global__ void momentum(const __grid_constant__ Table<T, kMost> table, T* u, do
 template <class T, int kMost, class X>
 __global__ void normalize(const __grid_constant__ Table<T, kMost> table, const T* u, X* x,
                           const double* of_u) {
-  await_predecessor();
   const int i = table.matrix(), out = table.out[i];
   const Divisor& rest = table.rest[i];
   const T scale = T(muon_scale(table.norm(i, of_u)));
@@ -81,7 +79,6 @@ __device__ unsigned step_ticket;
 template <class T, int kMost, class X>
 __global__ void step(const __grid_constant__ Table<T, kMost> table, const X* x, const double* of_w,
                      MuonOptions o, StepSource now, bool last) {
-  await_predecessor();
   if (!now.state->found_inf) {
     const int i = table.matrix(), out = table.out[i];
     const Divisor& rest = table.rest[i];

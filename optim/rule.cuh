@@ -28,7 +28,6 @@ static __device__ unsigned update_ticket;
 template <unsigned passes, class Rule, class T, int kMost>
 __global__ void update_chunks(const __grid_constant__ Rows<T, kMost> table,
                               typename Rule::Options options, StepSource step, bool last) {
-  await_predecessor();
   auto* const rule = dynamic_shared<Rule>();
   const bool skip = step.state->found_inf;
   if (threadIdx.x == 0) *rule = Rule(options, step.values());

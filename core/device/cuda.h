@@ -24,11 +24,10 @@ inline cudaStream_t stream() { return native(current_stream(Device::cuda)); }
 // Limits of the GPU, which grids follow: 132, 2048 and 227 KiB on an H200, and what code it runs.
 struct Limits {
   int multiprocessors;
-  int threads;        // resident at once on one multiprocessor
-  int shared_bytes;   // shared memory of a block whose kernel opts in
-  int l2_bytes;       // L2 cache, shared by the multiprocessors
-  int arch;           // compute capability: 90 for 9.0
-  bool early_launch;  // can launch a kernel while its predecessor runs
+  int threads;       // resident at once on one multiprocessor
+  int shared_bytes;  // shared memory of a block whose kernel opts in
+  int l2_bytes;      // L2 cache, shared by the multiprocessors
+  int arch;          // compute capability: 90 for 9.0
 };
 const Limits& limits();  // read once
 

@@ -45,15 +45,12 @@ const Limits& limits() {
       CUDA_CHECK(cudaDeviceGetAttribute(&value, which, device));
       return value;
     };
-    const int arch = 10 * attribute(cudaDevAttrComputeCapabilityMajor) +
-                     attribute(cudaDevAttrComputeCapabilityMinor);
-    // PTX for older GPUs lacks the instruction that waits for the predecessor.
     return Limits{attribute(cudaDevAttrMultiProcessorCount),
                   attribute(cudaDevAttrMaxThreadsPerMultiProcessor),
                   attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin),
                   attribute(cudaDevAttrL2CacheSize),
-                  arch,
-                  arch >= 90 && runs_on(cuda_code.architectures, arch, 90)};
+                  10 * attribute(cudaDevAttrComputeCapabilityMajor) +
+                      attribute(cudaDevAttrComputeCapabilityMinor)};
   }();
   return read;
 }

@@ -68,9 +68,8 @@ std::string why_no_device(Device device);  // reason, as "no CUDA driver"; "" if
 void choose_gpu(int number);
 int chosen_gpu();  // 0 if none was selected
 
-// Streams of a device: for ops, for copies of batches, for communication of gradients, and for work
-// beside the ops (core/device/side_stream.h).
-enum class StreamUse : uint8_t { compute, copy, communicate, side };
+// Streams of a device: for ops, for copies of batches, and for communication of gradients.
+enum class StreamUse : uint8_t { compute, copy, communicate };
 Stream stream_of(Device device, StreamUse use = StreamUse::compute);
 Stream current_stream(Device device);  // this thread's; compute outside StreamGuards
 // Makes the host wait for the stream. Increments sync.count and informs the SyncGuard

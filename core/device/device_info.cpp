@@ -42,9 +42,9 @@ static bool runs_on(const Architecture& code, int arch) {
   return later && (code.ptx || same_major);
 }
 
-bool runs_on(const std::string& list, int arch, int oldest) {
+bool runs_on(const std::string& list, int arch) {
   for (const Architecture& code : parse_architectures(list))
-    if (code.number >= oldest && runs_on(code, arch)) return true;
+    if (runs_on(code, arch)) return true;
   return false;
 }
 

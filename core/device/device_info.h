@@ -48,8 +48,7 @@ std::string cuda_version(int version);
 // Formats a list of architectures for users: "sm_80, sm_90, PTX 90".
 std::string architectures_text(const std::string& list);
 
-// Returns whether machine code or PTX of that list, for architecture `oldest` or a later one, runs
-// on architecture `arch` (90: sm_90).
-bool runs_on(const std::string& list, int arch, int oldest = 0);
+// Returns whether machine code or PTX of that list runs on architecture `arch` (90: sm_90).
+bool runs_on(const std::string& list, int arch);
 
 }  // namespace bellows

@@ -8,17 +8,11 @@ void visit(Visitor& v, KernelOptions& o) {
   v("tf32", o.tf32, "f32 matmul and conv with a 10-bit mantissa, where the device can");
   v("pad_channels", o.pad_channels,
     "channels and features of products in 16 bits or TF32 are padded to multiples of 8");
-  v("early_launch", o.early_launch,
-    "a kernel is launched while the kernel before it runs, on GPUs from compute capability 9.0");
-  v("overlap_wgrad", o.overlap_wgrad,
-    "the weight gradient of a convolution runs beside the gradient of its input, on a GPU");
   v("autotune", o.autotune, {"heuristic", "benchmark", "found"},
     "how an algorithm is chosen: by rule, the fastest by trying, or what that found earlier");
   v("search_seconds", o.search_seconds,
     "time that one search for the fastest algorithm may take, its runs and builds included",
     {.min = 0});
-  v("search_compiled", o.search_compiled,
-    "a search also tries engines that compile at run time, about 0.5 s each");
   v("workspace_mb", o.workspace_mb, "MiB of scratch memory that one vendor's kernel may take",
     {.min = 0, .max = 1 << 24});
 }

@@ -18,11 +18,8 @@ struct KernelOptions {
   bool tf32 = false;    // f32 matmul and conv with a 10-bit mantissa, if the device can
   // Pads channels to multiples of 8 in 16-bit or TF32 products: ops/matmul/padded.h.
   bool pad_channels = false;
-  bool early_launch = false;   // starts kernels before their predecessor ends: launch.cuh
-  bool overlap_wgrad = false;  // both gradients of a convolution at once, on a GPU
   Autotune autotune = Autotune::heuristic;
   double search_seconds = 10;       // limit of one benchmark among algorithms or plans
-  bool search_compiled = false;     // also among engines of cuDNN that compile at run time
   int64_t workspace_mb = 1024;      // limit of scratch memory per call of a vendor kernel
   bool deterministic = false;       // only kernels with equal bits for any number of threads
   const char* algorithm = nullptr;  // for tests: forces this algorithm in every kernel that has it

@@ -1,7 +1,5 @@
 // launch(): starts a kernel; used for all of them. Arguments convert as in a call of the kernel,
 // and a refused launch throws immediately. <<<>>> does neither, and only nvcc can compile it.
-//
-// The first statement of every kernel is await_predecessor(), so that each may be launched early.
 #pragma once
 #include <cuda_runtime.h>
 #include <algorithm>
@@ -10,7 +8,6 @@
 #include "core/base/round.h"
 #include "core/base/trace.h"
 #include "core/device/cuda.h"
-#include "core/device/kernel_options.h"
 
 namespace bellows {
 
@@ -19,17 +16,6 @@ struct Grid {
   size_t shared_bytes = 0;
   cudaStream_t stream = cuda::stream();
 };
-
-// Waits until the kernels before this one in the stream have ended and their writes are visible,
-// then lets the next kernel of the stream be launched. Under `early_launch` the blocks of a kernel
-// are distributed while its predecessor runs, and wait here; otherwise this does nothing. Source:
-// CUDA Programming Guide, programmatic dependent launch.
-__device__ inline void await_predecessor() {
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-  cudaGridDependencySynchronize();
-  cudaTriggerProgrammaticLaunchCompletion();
-#endif
-}
 
 namespace detail {
 // Counts a launch (cuda.launches), records it for messages, and returns its configuration.
@@ -47,20 +33,11 @@ inline cudaLaunchConfig_t begin_launch(const Grid& grid) {
 
 template <class... Params>
 void launch(void (*kernel)(Params...), const Grid& grid, std::type_identity_t<Params>... args) {
-  cudaLaunchConfig_t config = detail::begin_launch(grid);
-  cudaLaunchAttribute early{};
-  if (kernel_options().early_launch && cuda::limits().early_launch) {
-    trace::count<"cuda.early_launches">();
-    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    early.val.programmaticStreamSerializationAllowed = 1;
-    config.attrs = &early;
-    config.numAttrs = 1;
-  }
+  const cudaLaunchConfig_t config = detail::begin_launch(grid);
   CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, args...));
 }
 
-// Launches a kernel compiled at run time, whose parameters must have exactly these types. It is
-// never early: its text has no await_predecessor().
+// Launches a kernel compiled at run time, whose parameters must have exactly these types.
 template <class... Args> void launch(cudaKernel_t kernel, const Grid& grid, const Args&... args) {
   const cudaLaunchConfig_t config = detail::begin_launch(grid);
   void* addresses[] = {const_cast<Args*>(&args)...};

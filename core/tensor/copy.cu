@@ -7,13 +7,11 @@ namespace bellows {
 // bytes per element.
 template <class To, class From>
 static __global__ void copy_dense(To* to, const From* from, int64_t n) {
-  await_predecessor();
   for (int64_t i = thread_index(); i < n; i += thread_count()) to[i] = convert<To>(from[i]);
 }
 
 template <class To, class From>
 static __global__ void copy_strided(To* to, const From* from, Walk<2> walk, int64_t n) {
-  await_predecessor();
   for (int64_t i = thread_index(); i < n; i += thread_count()) {
     const auto [to_at, from_at] = walk.at(i);
     to[to_at] = convert<To>(from[from_at]);

@@ -6,7 +6,6 @@ namespace bellows {
 
 // One element per thread and grid stride, in blocks of kThreads.
 template <class T> static __global__ void fill_with(T* t, int64_t n, T value) {
-  await_predecessor();
   for (int64_t i = thread_index(); i < n; i += thread_count()) t[i] = value;
 }
 
@@ -33,7 +32,6 @@ static void add_into_cuda(const Tensor& sum, const Tensor& t, double factor) {
 static __global__ void lerp_chunks(const __grid_constant__ Chunks list,
                                    const __grid_constant__ Chunks to, double share,
                                    const StepState* state) {
-  await_predecessor();
   if (state && state->found_inf) return;
   visit_pair(list, to, blockIdx.x, [&]<class T>(T* t, const T* other, int64_t n) {
     using A = Acc<T>;
@@ -51,7 +49,6 @@ static void lerp_each_cuda(TensorSpan list, TensorSpan to, double share, const S
 
 static __global__ void swap_chunks(const __grid_constant__ Chunks a,
                                    const __grid_constant__ Chunks b) {
-  await_predecessor();
   visit_pair(a, b, blockIdx.x, [&]<class T>(T* x, T* y, int64_t n) {
     for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
       const T value = x[i];

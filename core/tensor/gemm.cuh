@@ -152,7 +152,6 @@ __device__ void multiply_tile(int tile, A a, B b, Out out, int M, int N, int dep
 
 template <class Tile, class A, class B, class Out>
 __global__ void multiply(A a, B b, Out out, int M, int N, int depth) {
-  await_predecessor();
   multiply_tile<Tile>(blockIdx.x, a, b, out, M, N, depth);
 }
 

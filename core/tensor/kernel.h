@@ -7,7 +7,6 @@
 #pragma once
 #include <atomic>
 #include <optional>
-#include <set>
 #include <string_view>
 #include <tuple>
 #include "core/base/module_path.h"
@@ -134,15 +133,6 @@ template <class R, class... Args> class Kernel<R(Args...)> {
     return true;
   }
 
-  // Registers how autotuning runs an implementation, where that is more than one call: a choice
-  // that also decides the backward is timed with it. Returns all results, which must equal the
-  // plain implementation's.
-  using Trial = std::vector<Tensor> (*)(Fn, Args...);
-  bool tried_as(Trial trial) {
-    trial_ = trial;
-    return true;
-  }
-
   // Runs on the device of its arguments. Throws Error, exit 2, if they are on different devices, or
   // if this build has no implementation for the device.
   R operator()(Args... args) const {
@@ -232,14 +222,11 @@ template <class R, class... Args> class Kernel<R(Args...)> {
 
   template <class Key> Fn tune(Tuning& tuning, int device, const Key& key, Args... args) const {
     std::vector<Algorithm> found;
-    std::set<std::string_view> compared;
-    std::vector<Tensor> plain;
     const auto find = [&](const std::string& name) {
       found = ways(device, name, args...);
       Candidates candidates;
       for (const Algorithm& way : found)
-        candidates.push_back(
-            {way.name, 0, [&, way] { try_out(way, device, compared, plain, args...); }});
+        candidates.push_back({way.name, 0, [&, way] { way.fn(args...); }});
       return candidates;
     };
     std::string problem =
@@ -248,20 +235,6 @@ template <class R, class... Args> class Kernel<R(Args...)> {
       problem += cat(" ", way.name, way.version ? " " + way.version() : "");
     const auto best = tuning.make(static_cast<Device>(device), problem, find);
     return best ? found[*best].fn : nullptr;
-  }
-
-  // Compares the results with the plain implementation's on the first run, if there is a Trial.
-  void try_out(const Algorithm& way, int device, std::set<std::string_view>& compared,
-               std::vector<Tensor>& plain, Args... args) const {
-    if (!trial_) return void(way.fn(args...));
-    const std::vector<Tensor> got = trial_(way.fn, args...);
-    if (compared.contains(way.name)) return;
-    if (plain.empty()) plain = trial_(plain_[device], args...);
-    compared.insert(way.name);
-    if (const auto why = difference(got, plain); why && !why->empty()) {
-      warn(cat(name(), ": algorithm ", way.name, " is dropped: ", *why));
-      fail(Exit::internal, *why);
-    }
   }
 
   static Slot& slot_among(Args... args) {
@@ -278,7 +251,6 @@ template <class R, class... Args> class Kernel<R(Args...)> {
   Fn vendor_[kDevices] = {};
   Vendor traits_[kDevices] = {};
   Algorithm algorithms_[kDevices][kMostAlgorithms] = {};
-  Trial trial_ = nullptr;
 };
 
 }  // namespace bellows

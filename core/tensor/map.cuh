@@ -16,7 +16,6 @@ namespace detail {
 // One pack per thread and grid stride, in blocks of kThreads.
 template <class T, class Fn, class... X>
 __global__ void map_packs(AlignedVector<T>* y, int64_t packs, int64_t n, Fn fn, const X*... x) {
-  await_predecessor();
   constexpr int kSize = AlignedVector<T>::kSize;
   for (int64_t i = thread_index(); i < packs; i += thread_count()) {
     const auto apply = [&](const auto... in) {  // by value: one load each
@@ -35,7 +34,6 @@ __global__ void map_packs(AlignedVector<T>* y, int64_t packs, int64_t n, Fn fn, 
 // One element per thread and grid stride.
 template <class T, int N, class Fn, class... X>
 __global__ void map_strided(Walk<N> walk, int64_t n, Fn fn, T* y, const X*... x) {
-  await_predecessor();
   for (int64_t i = thread_index(); i < n; i += thread_count()) {
     const auto at = walk.at(i);
     int operand = 0;

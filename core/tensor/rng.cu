@@ -6,7 +6,6 @@ namespace bellows {
 
 // One element per thread and grid stride, in blocks of kThreads.
 static __global__ void permute(int64_t* order, int64_t n, Permutation permutation) {
-  await_predecessor();
   for (int64_t i = thread_index(); i < n; i += thread_count()) order[i] = permutation(i);
 }
 static void randperm_cuda(const Tensor& order, const RngKey& key) {
@@ -17,7 +16,6 @@ static void randperm_cuda(const Tensor& order, const RngKey& key) {
 // Computes in double, as on the CPU, and rounds at the end, so both agree.
 template <class T, bool normal>
 static __global__ void draw(T* t, int64_t n, double offset, double scale, Philox rng) {
-  await_predecessor();
   for (int64_t i = thread_index(); i < n; i += thread_count())
     t[i] = T(Acc<T>(offset + scale * (normal ? rng.normal(i) : rng.uniform(i))));
 }

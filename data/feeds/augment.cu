@@ -28,7 +28,6 @@ template <class T> struct Target {
 // above 2^26 pixels), each with all its channels. Thread 0 computes the Frame of the sample into
 // shared memory, sizeof(Frame) bytes. Per element of x: reads 1 byte, writes sizeof(T) bytes.
 template <class T> static __global__ void augment(Target<T> to, Source from, Augment a) {
-  await_predecessor();
   Frame& frame = *dynamic_shared<Frame>();
   Planes in = from.planes;
   const int64_t b = blockIdx.x;

@@ -24,7 +24,7 @@ class BatchNormLayer : public Module {
   // Returns relu(batch_norm(x) + residual) from the fused op. `residual` may be undefined.
   Tensor with_relu(const Tensor& x, const Tensor& residual);
   Tensor with_gelu(const Tensor& x);  // gelu(batch_norm(x)), from the fused op
-  NormLayer norm() { return {weight_, bias_, running_, options(), &slot_}; }  // for a fused op
+  NormLayer norm() { return {weight_, bias_, running_, options()}; }
 
  protected:
   Tensor forward(const Tensor& x) override;
@@ -33,7 +33,6 @@ class BatchNormLayer : public Module {
   BatchNormLayerOptions options_;
   Tensor weight_, bias_;
   RunningStatistics running_;
-  Slot slot_;
   ProcessGroup* group_;  // ranks that share statistics; null: each rank has its own
 };
 

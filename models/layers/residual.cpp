@@ -5,17 +5,9 @@
 
 namespace bellows {
 
-static Tensor in_precision_of(const Tensor& y, const Tensor& x) {
-  return is_low(y.dtype()) ? amp::to_low(x) : amp::full(x);
-}
-Tensor Shortcut::value(const Tensor& y) { return in_precision_of(y, Sequential::forward(leave())); }
-Tensor Shortcut::before_last() {
-  Tensor x = leave();
-  for (size_t i = 0; i + 1 < children().size(); ++i) x = (*children()[i].module)(x);
-  return x;
-}
-Tensor Shortcut::last(const Tensor& x, const Tensor& y) {
-  return in_precision_of(y, (*children().back().module)(x));
+Tensor Shortcut::value(const Tensor& y) {
+  const Tensor added = Sequential::forward(leave());
+  return is_low(y.dtype()) ? amp::to_low(added) : amp::full(added);
 }
 Tensor Shortcut::forward(const Tensor& y) { return bellows::add(y, value(y)); }
 

@@ -15,9 +15,6 @@ class Shortcut : public Sequential {
   Tensor leave() { return std::exchange(x_, {}); }
   // Returns layers(x) in y's precision, for adding to y. Calls leave().
   Tensor value(const Tensor& y);
-  // value() in two steps: before_last() returns the input of the last layer, and calls leave().
-  Tensor before_last();
-  Tensor last(const Tensor& x, const Tensor& y);
 
  protected:
   Tensor forward(const Tensor& y) override;

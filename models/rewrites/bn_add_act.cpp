@@ -13,22 +13,9 @@ class BatchNormAddRelu : public Fused {
   const char* kind() const override { return "bn_add_act"; }
 
  protected:
-  Tensor forward(const Tensor& x) override {
-    BatchNormLayer* const last = last_norm();
-    if (!last || !training() || !kernels::streams_norms(x))
-      return norm_.with_relu(x, shortcut_.value(x));
-    const Tensor other = shortcut_.before_last();
-    if (other.dtype() != x.dtype()) return norm_.with_relu(x, shortcut_.last(other, x));
-    return batch_norms_relu(x, norm_.norm(), other, last->norm(), Impl::fused);
-  }
+  Tensor forward(const Tensor& x) override { return norm_.with_relu(x, shortcut_.value(x)); }
 
  private:
-  // Norm at the end of the shortcut; null if there is none, or if ranks share statistics.
-  BatchNormLayer* last_norm() const {
-    if (shortcut_.children().empty() || norm_.synchronized()) return nullptr;
-    return dynamic_cast<BatchNormLayer*>(shortcut_.children().back().module.get());
-  }
-
   BatchNormLayer& norm_;
   Shortcut& shortcut_;
 };

@@ -64,7 +64,6 @@ template <class T> struct Interpreter {
 template <class T>
 __global__ void interpret(const __grid_constant__ PointwiseGrid grid,
                           const __grid_constant__ Code code) {
-  await_predecessor();
   run_all_elements<T, kMostTensors, kMostTensors>(grid, Interpreter<T>{code});
 }
 

@@ -3,9 +3,7 @@
 #include "autograd/amp.h"
 #include "autograd/backward.h"
 #include "core/base/round.h"
-#include "core/device/kernel_options.h"
 #include "core/device/parallel.h"
-#include "core/device/side_stream.h"
 #include "core/tensor/foreach.h"
 #include "core/tensor/in_f32.h"
 #include "ops/base/op.h"
@@ -32,13 +30,6 @@ const MemoryFormat& conv2d_format(const Tensor& a, const Tensor& b) {
   return format_of(a) == kNHWC || format_of(b) == kNHWC ? kNHWC : kNCHW;
 }
 
-// Not while algorithms are timed, each of which needs the GPU alone.
-static bool overlaps_wgrad(const Tensor& dy) {
-  const KernelOptions& options = kernel_options();
-  return dy.device() == Device::cuda && options.overlap_wgrad &&
-         options.autotune != Autotune::benchmark;
-}
-
 Tensor conv2d(const Tensor& x_, const Tensor& w_, const Tensor& b_, const Conv2dOptions& options,
               Slot* slot) {
   const auto [x, w, b] = amp::low(x_, w_, b_);
@@ -56,17 +47,14 @@ Tensor conv2d(const Tensor& x_, const Tensor& w_, const Tensor& b_, const Conv2d
                   Grads grads(3);
                   if (needs_dw) grads[1] = grad_out(w());
                   if (needs_dw && needs_db) grads[2] = grad_out(b());
-                  const SideStream side(needs_dx && needs_dw && overlaps_wgrad(dy));
                   const auto dx_of = [&](const Tensor& dy, const Tensor& w) {
                     const Shape shape{x().dim(0), w.dim(1), x().dim(2), x().dim(3)};
                     return kernels::conv2d_backward_x(dy, w, shape, options, cache);
                   };
                   if (needs_dx) grads[0] = padded::backward_x(dx_of, dy, w(), cache);
                   if (needs_dw)
-                    side.run([&] {
-                      padded::backward_w(kernels::conv2d_backward_w, dy, x(), grads[1], grads[2],
-                                         options, cache);
-                    });
+                    padded::backward_w(kernels::conv2d_backward_w, dy, x(), grads[1], grads[2],
+                                       options, cache);
                   else if (needs_db)
                     grads[2] = kernels::sum(dy, {1, dy.dim(1), 1, 1}, 1).view_as({dy.dim(1)});
                   return grads;

@@ -62,7 +62,6 @@ template <class T, int S>
 __global__ void __launch_bounds__(kBlock, sizeof(Acc<T>) == 4 ? 3 : 2)
     forward_windows(Sizes z, Divisor parts, Image<const T> x, const T* w, const T* b, T* y,
                     uint8_t* winner) {
-  await_predecessor();
   const int KH = S ? S : z.KH, KW = S ? S : z.KW, groups = ceil_div(z.K, kChannels);
   const int n = int(blockIdx.x) / parts, i = int(blockIdx.x) % parts * kBlock + int(threadIdx.x);
   if (i >= groups * z.windows.size) return;
@@ -279,7 +278,6 @@ template <class T, int S>
 __global__ void backward_both(Sizes z, Shares shares, Quads quads, const T* dy,
                               const uint8_t* winner, Image<const T> x, const T* w,
                               WeightGrads<T> grads, T* dx) {
-  await_predecessor();
   const int block = int(blockIdx.x), blocks_of_w = shares.count * z.K;
   if (block < blocks_of_w)
     backward_w<T, S ? S : 1>(z, shares, block, dy, winner, x, grads);

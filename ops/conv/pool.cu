@@ -40,7 +40,6 @@ struct Layout {
 template <int K, class T, class W>
 __global__ void take_largest(const T* x, T* y, W* winner, int pieces, Layout from, Layout to,
                              Windows rows, Windows columns) {
-  await_predecessor();
   for (int64_t i = thread_index(); i < pieces; i += thread_count()) {
     const auto place = to.place(int(i));
     const Window h = rows[place.h], w = columns[place.w];
@@ -67,7 +66,6 @@ __global__ void take_largest(const T* x, T* y, W* winner, int pieces, Layout fro
 template <class T>
 __global__ void take_mean(const T* x, T* y, int n, Layout from, Layout to, Windows rows,
                           Windows columns) {
-  await_predecessor();
   for (int64_t i = thread_index(); i < n; i += thread_count()) {
     const auto place = to.place(int(i));
     const Window h = rows[place.h], w = columns[place.w];
@@ -83,7 +81,6 @@ __global__ void take_mean(const T* x, T* y, int n, Layout from, Layout to, Windo
 template <int K, class T, class W>
 __global__ void give_to_winner(const T* dy, const W* winner, T* dx, int pieces, Layout from,
                                Layout to, Windows rows, Windows columns) {
-  await_predecessor();
   for (int64_t i = thread_index(); i < pieces; i += thread_count()) {
     const auto place = to.place(int(i));
     const auto h = rows.containing(place.h), w = columns.containing(place.w);
@@ -104,7 +101,6 @@ __global__ void give_to_winner(const T* dy, const W* winner, T* dx, int pieces, 
 template <class T>
 __global__ void share_out(const T* dy, T* dx, int n, Layout from, Layout to, Windows rows,
                           Windows columns) {
-  await_predecessor();
   for (int64_t i = thread_index(); i < n; i += thread_count()) {
     const auto place = to.place(int(i));
     const auto h = rows.containing(place.h), w = columns.containing(place.w);

@@ -40,7 +40,6 @@ template <class T> struct Masked : gemm::Matrix<T> {
 template <class T>
 __global__ void backward_both(int blocks_of_w, Masked<T> dy_of_out, WithOnes<T> x, WriteDw<T> dw,
                               Masked<T> dy_of_rows, gemm::Matrix<T> w, WriteDx<T> dx) {
-  await_predecessor();
   const int block = int(blockIdx.x), rows = dy_of_rows.lanes, out = dy_of_out.lanes, in = dx.in;
   if (block < blocks_of_w)
     gemm::multiply_tile<gemm::Narrow>(block, dy_of_out, x, dw, out, in + 1, rows);

@@ -53,91 +53,35 @@ kernels::Normalization normalization(const Tensor& statistics, const NormLayer& 
   return {statistics, exact(norm.weight, dtype), exact(norm.bias, dtype), norm.options.eps};
 }
 
-kernels::NormalizedGrads SavedNorm::backward(const Tensor& dy, const Tensor& more,
-                                             const Tensor& bits, bool residual,
-                                             const NormGrads& grads) const {
-  Slot unused;
-  return kernels::batch_norm_backward_in_steps(dy, more, x(), norm(), bits, residual, grads.dw,
-                                               grads.db, unused);
-}
-
 NormGrads::NormGrads(const SavedNorm& norm)
     : dw(cast(grad_out(norm.weight()), norm.statistics().dtype())),
       db(cast(grad_out(norm.bias()), norm.statistics().dtype())) {}
-
-namespace kernels {
-
-// In evaluation the statistics do not depend on x, and pass on no gradient.
-template <bool training, bool gelu>
-static NormalizedGrads backward_in_steps(const Tensor& dy, const Tensor& more, const Tensor& x,
-                                         const Normalization& norm, const Tensor& bits,
-                                         bool residual, const Tensor& dw, const Tensor& db, Slot&) {
-  const Tensor none;
-  const bool sums = gelu && more.defined();
-  const auto [g, mask] = batch_norm_backward_w(sums ? add(dy, more) : dy, sums ? none : more, x,
-                                               norm, bits, gelu, residual, dw, db);
-  return {batch_norm_backward_x(g, x, norm, training ? dw : none, training ? db : none, mask),
-          residual ? g : none};
-}
-constinit const BatchNormBackward batch_norm_backward_in_steps = backward_in_steps<true, false>;
-
-BatchNormPass batch_norm_in_steps(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                                  const Tensor& residual, bool relu, double eps,
-                                  const RunningUpdate& running, Slot&) {
-  const Tensor statistics = channel_statistics(x, running);
-  const auto [y, bits] = batch_norm(x, {statistics, weight, bias, eps}, residual,
-                                    relu ? NormAct::relu : NormAct::none);
-  return {y, bits, statistics, batch_norm_backward_in_steps};
-}
-
-// The choice of a pass also decides its backward, so autotuning runs both. It leaves the running
-// statistics alone.
-static std::vector<Tensor> both_passes(decltype(batch_norm_training)::Fn forward, const Tensor& x,
-                                       const Tensor& weight, const Tensor& bias,
-                                       const Tensor& residual, bool relu, double eps,
-                                       const RunningUpdate&, Slot& slot) {
-  const BatchNormPass pass = forward(x, weight, bias, residual, relu, eps, {}, slot);
-  const Tensor dw = empty_like(weight), db = empty_like(bias);
-  const auto [dx, dresidual] = pass.backward(pass.y, {}, x, {pass.statistics, weight, bias, eps},
-                                             pass.bits, residual.defined(), dw, db, slot);
-  return {pass.y, pass.statistics, dx, dresidual, dw, db};
-}
-static const bool tried = batch_norm_training.tried_as(both_passes);
-
-}  // namespace kernels
 
 static Tensor normalize(const char* op, const Tensor& x, const Tensor& residual, NormAct act,
                         const NormLayer& layer) {
   check_norm(op, x.shape(), layer);
   count_layout(x);
-  const DType dtype = precise(x.dtype());
-  const Tensor weight = exact(layer.weight, dtype), bias = exact(layer.bias, dtype);
   const bool gelu = act == NormAct::gelu, training = layer.options.training;
-  const double eps = layer.options.eps;
-  const auto update = [&] { return update_of(layer, unbiased(x)); };
-  Slot cache = layer.slot ? *layer.slot : Slot();
-  const auto pass = [&]() -> kernels::BatchNormPass {
-    if (training && !gelu)
-      return kernels::batch_norm_training(x, weight, bias, residual, act == NormAct::relu, eps,
-                                          update(), cache);
-    const Tensor statistics =
-        training ? kernels::channel_statistics(x, update()) : running_statistics(x, layer.running);
-    const auto [y, bits] = kernels::batch_norm(x, {statistics, weight, bias, eps}, residual, act);
-    return {y, bits, statistics,
-            training ? kernels::backward_in_steps<true, true>
-            : gelu   ? kernels::backward_in_steps<false, true>
-                     : kernels::backward_in_steps<false, false>};
-  };
-  const auto [y, bits, statistics, backward] = pass();
+  const Tensor statistics =
+      training ? kernels::channel_statistics(x, update_of(layer, unbiased(x)))
+               : running_statistics(x, layer.running);
+  const auto [y, bits] = kernels::batch_norm(x, normalization(statistics, layer), residual, act);
   if (!will_record(x, residual, layer.weight, layer.bias)) return y;
   return record(op, y, {x, residual, layer.weight, layer.bias},
-                [saved = SavedNorm(x, statistics, layer), bits = Saved(bits),
-                 needs_residual = needs_grad(residual), backward = backward,
-                 cache](const Tensor& dy, const Tensor& more) mutable {
+                [saved = SavedNorm(x, statistics, layer), bits = Saved(bits), gelu, training,
+                 needs_residual = needs_grad(residual)](const Tensor& dy, const Tensor& more) {
                   const NormGrads grads(saved);
-                  const auto [dx, dresidual] = backward(dy, more, saved.x(), saved.norm(), bits(),
-                                                        needs_residual, grads.dw, grads.db, cache);
-                  return Grads{dx, dresidual, grads.of_weight(saved), grads.of_bias(saved)};
+                  const kernels::Normalization norm = saved.norm();
+                  const bool sums = gelu && more.defined();  // with gelu the kernel takes one dy
+                  const auto [g, mask] = kernels::batch_norm_backward_w(
+                      sums ? add(dy, more) : dy, sums ? Tensor() : more, saved.x(), norm, bits(),
+                      gelu, needs_residual, grads.dw, grads.db);
+                  // In evaluation the statistics do not depend on x, and pass on no gradient.
+                  const Tensor dx = kernels::batch_norm_backward_x(
+                      g, saved.x(), norm, training ? grads.dw : Tensor(),
+                      training ? grads.db : Tensor(), mask);
+                  return Grads{dx, needs_residual ? g : Tensor(), grads.of_weight(saved),
+                               grads.of_bias(saved)};
                 });
 }
 

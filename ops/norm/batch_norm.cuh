@@ -181,11 +181,6 @@ template <int K, class A> struct Forward {
   template <class T> __device__ A normalized(T x, int k) const {
     return (A(x) - mean[k]) * scale[k] + shift[k];
   }
-  template <class T> __device__ AlignedVector<T, K> of(const AlignedVector<T, K>& x) const {
-    A out[K];
-    for (int k = 0; k < K; ++k) out[k] = normalized(x.at[k], k);
-    return packed<T>(out);
-  }
   template <bool gelu = false, bool adds, class T>
   __device__ void put(T* y, uint8_t* bits, int64_t i, const Read<adds, K, T>& in) const {
     A out[K];

@@ -21,12 +21,11 @@ struct RunningStatistics {
   Tensor mean, var, batches = {};
 };
 
-// What a batch_norm applies to its input. weight, bias: (C). slot: as in conv2d(), may be null.
+// What a batch_norm applies to its input. weight, bias: (C).
 struct NormLayer {
   Tensor weight, bias;
   RunningStatistics running;
   BatchNormOptions options = {};
-  Slot* slot = nullptr;
 };
 
 // x: (N, C) or (N, C, H, W), any float dtype. y has the shape of x and its memory format if that is
@@ -45,11 +44,6 @@ Tensor batch_norm_relu(const Tensor& x, const Tensor& residual, const NormLayer&
 // normalized values are not rounded before GELU. Errors and effects are batch_norm's.
 Tensor batch_norm_gelu(const Tensor& x, const NormLayer& norm, Impl impl = Impl::fused);
 
-// y = relu(batch_norm(a) + batch_norm(b)), for training. Fused, forward does not write what is
-// added.
-Tensor batch_norms_relu(const Tensor& a, const NormLayer& norm_a, const Tensor& b,
-                        const NormLayer& norm_b, Impl impl);
-
 // ---- for ops with their own kernels for normalization
 
 DType precise(DType dtype);  // dtype of statistics and other (C) tensors: f64 for f64, else f32
@@ -64,10 +58,7 @@ double unbiased(const Tensor& x);
 // nothing is updated.
 struct RunningUpdate : RunningStatistics {
   double momentum = 0, unbiased = 1;
-  // The choice of an algorithm does not depend on it.
-  bool operator==(const RunningUpdate&) const { return true; }
 };
-inline std::ostream& operator<<(std::ostream& out, const RunningUpdate&) { return out; }
 // Returns the update of `norm.running` by one batch; empty while a forward is recomputed, so that
 // each batch counts once.
 RunningUpdate update_of(const NormLayer& norm, double unbiased);
@@ -88,9 +79,6 @@ struct Normalized {
 struct Incoming {
   Tensor dy, bits;
 };
-struct NormalizedGrads {
-  Tensor dx, dresidual;
-};
 inline constinit Kernel<Tensor(const Tensor& x, const RunningUpdate& running)> channel_statistics{
     "batch_norm"};
 // Applies `running`, for statistics that another kernel or library has computed.
@@ -104,12 +92,6 @@ HD inline double moved(double running, double batch, double momentum, double unb
 inline constinit Kernel<Normalized(const Tensor& x, const Normalization& norm,
                                    const Tensor& residual, NormAct act)>
     batch_norm{"batch_norm"};
-// y = relu(norm(a) + norm(b)), each rounded to its dtype as batch_norm does.
-inline constinit Kernel<Normalized(const Tensor& a, const Normalization& norm_a, const Tensor& b,
-                                   const Normalization& norm_b)>
-    batch_norms{"batch_norm"};
-// True if batch norms of x run as kernels that read x twice, so that batch_norms_relu gains.
-inline constinit Kernel<bool(const Tensor& x)> streams_norms{"batch_norm"};
 // db = sum of g, dw = sum of g * normalized x, where g is dy + more, rounded to their dtype, and 0
 // where its bit is 0. `more` may be undefined. Returns what backward_x reads: g without bits if
 // `keep` or `more`, which is also the gradient of a residual; else dy and the bits. With gelu, g is
@@ -124,33 +106,11 @@ inline constinit Kernel<Incoming(const Tensor& dy, const Tensor& more, const Ten
 inline constinit Kernel<Tensor(const Tensor& dy, const Tensor& x, const Normalization& norm,
                                const Tensor& dw, const Tensor& db, const Tensor& bits)>
     batch_norm_backward_x{"batch_norm_backward_x"};
-
-// A whole training pass, which some libraries compute in one call. Only its own `backward` can read
-// its bits; it also writes dw and db. dresidual, if `residual`, is the masked dy + more.
-using BatchNormBackward = NormalizedGrads (*)(const Tensor& dy, const Tensor& more, const Tensor& x,
-                                              const Normalization& norm, const Tensor& bits,
-                                              bool residual, const Tensor& dw, const Tensor& db,
-                                              Slot& slot);
-struct BatchNormPass {
-  Tensor y, bits, statistics;
-  BatchNormBackward backward;
-};
-// Normalizes by the statistics of x, and updates the running ones with them.
-inline constinit Kernel<BatchNormPass(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                                      const Tensor& residual, bool relu, double eps,
-                                      const RunningUpdate& running, Slot& slot)>
-    batch_norm_training{"batch_norm_training"};
-// The plain implementation on every device: the kernels above, one after the other.
-BatchNormPass batch_norm_in_steps(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                                  const Tensor& residual, bool relu, double eps,
-                                  const RunningUpdate& running, Slot& slot);
-extern const BatchNormBackward batch_norm_backward_in_steps;
 }  // namespace kernels
 
 // A norm by these statistics, with weight and bias in their precision.
 kernels::Normalization normalization(const Tensor& statistics, const NormLayer& norm);
 
-struct NormGrads;
 // A norm of x, for backward.
 struct SavedNorm {
   SavedNorm(const Tensor& x, const Tensor& statistics, const NormLayer& norm)
@@ -158,9 +118,6 @@ struct SavedNorm {
   kernels::Normalization norm() const {
     return normalization(statistics(), {weight(), bias(), {}, {.eps = eps}});
   }
-  // kernels::batch_norm_backward_in_steps.
-  kernels::NormalizedGrads backward(const Tensor& dy, const Tensor& more, const Tensor& bits,
-                                    bool residual, const NormGrads& grads) const;
 
   Saved x, statistics, weight, bias;
   double eps;

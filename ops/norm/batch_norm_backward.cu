@@ -57,7 +57,6 @@ template <int K, class T, class A = Acc<T>>
 __global__ void __launch_bounds__(kThreads, 3)
     backward_x(Incoming<T> incoming, T* __restrict__ dx, Batch<A> batch, const A* weight,
                const A* dw, const A* db, A share, Groups groups) {
-  await_predecessor();
   const int column = own_column<K>();
   if (column >= groups.rows.length) return;
   Backward<K, A> backward;

@@ -394,7 +394,6 @@ static const bool cpu =
     kernels::channel_statistics.on(Device::cpu, statistics_cpu) &&
     kernels::update_running.on(Device::cpu, update_running_cpu) &&
     kernels::batch_norm.on(Device::cpu, forward_cpu) &&
-    kernels::batch_norm_training.on(Device::cpu, kernels::batch_norm_in_steps) &&
     kernels::batch_norm_backward_w.on(Device::cpu, backward_w_cpu) &&
     kernels::batch_norm_backward_x.on(Device::cpu, backward_x_cpu);
 

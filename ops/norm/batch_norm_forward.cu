@@ -46,38 +46,24 @@ template <class T> struct Statistics {
   }
 };
 
-template <class A> struct Norm {
-  explicit Norm(const kernels::Normalization& n)
-      : batch(n.statistics, n.eps), weight(n.weight.ptr<A>()), bias(n.bias.ptr<A>()) {}
-  Batch<A> batch;
-  const A *weight, *bias;
-};
-
-// Blocks of kThreads threads, 16 bytes per thread and row. Moves x, what is added and y once. adds:
-// 0 for nothing, 1 for a tensor, 2 for one that is normalized by `other`.
-template <int K, int adds, bool gelu, class T, class A = Acc<T>>
-__global__ void forward_rows(const T* __restrict__ x, const T* __restrict__ added,
-                             T* __restrict__ y, uint8_t* __restrict__ bits, Norm<A> norm,
-                             Norm<A> other, Groups groups) {
-  await_predecessor();
+// Blocks of kThreads threads, 16 bytes per thread and row. Moves x, the residual and y once.
+template <int K, bool adds, bool gelu, class T, class A = Acc<T>>
+__global__ void forward_rows(const T* __restrict__ x, const T* __restrict__ residual,
+                             T* __restrict__ y, uint8_t* __restrict__ bits, Batch<A> batch,
+                             const A* weight, const A* bias, Groups groups) {
   const int column = own_column<K>();
   if (column >= groups.rows.length) return;
-  Forward<K, A> forward, of_added;
-  for (int k = 0; k < K; ++k) {
-    const int c = (column + k) / groups.rows.inner;
-    forward.of(k, norm.batch, norm.weight, norm.bias, c);
-    if constexpr (adds == 2) of_added.of(k, other.batch, other.weight, other.bias, c);
-  }
-  const auto read = [&](int64_t i) { return read_forward<adds != 0, K>(x, added, i); };
-  back_up_the_rows(groups, column, read, [&](int64_t i, auto in) {
-    if constexpr (adds == 2) in.residual = of_added.of(in.residual);
+  Forward<K, A> forward;
+  for (int k = 0; k < K; ++k)
+    forward.of(k, batch, weight, bias, (column + k) / groups.rows.inner);
+  const auto read = [&](int64_t i) { return read_forward<adds, K>(x, residual, i); };
+  back_up_the_rows(groups, column, read, [&](int64_t i, const auto& in) {
     forward.template put<gelu>(y, gelu ? nullptr : bits, i, in);
   });
 }
 
 template <class A>
 __global__ void update_channels(Running running, const A* statistics, int channels) {
-  await_predecessor();
   for (int64_t c = thread_index(); c < channels; c += thread_count())
     running.update(int(c), statistics[c], statistics[channels + c]);
 }
@@ -102,48 +88,34 @@ static void update_running_cuda(const Tensor& statistics, const RunningUpdate& r
   });
 }
 
-// other: what normalizes `added`; null if nothing does.
-static kernels::Normalized normalize(const Tensor& x_, const kernels::Normalization& norm,
-                                     const Tensor& added_, const kernels::Normalization* other,
-                                     NormAct act) {
+static kernels::Normalized forward_cuda(const Tensor& x_, const kernels::Normalization& norm,
+                                        const Tensor& residual_, NormAct act) {
   const Rows rows(x_);
   const Tensor x = rows.ordered(x_), y = rows.like(x_);
-  const Tensor added = added_.defined() ? rows.ordered(added_) : added_;
+  const Tensor residual = residual_.defined() ? rows.ordered(residual_) : residual_;
   Tensor bits;
   visit_stored(x.dtype(), [&]<class T>(T) {
     using A = Acc<T>;
     in_pieces<T>(rows.length, [&]<int K>() {
       if (act == NormAct::relu) bits = Tensor({x.numel() / K}, DType::u8, x.device());
       if (x.numel() == 0) return;
-      const auto start = [&]<int adds, bool gelu>() {
+      const auto start = [&]<bool adds, bool gelu>() {
         launch_on_rows<forward_rows<K, adds, gelu, T>, K>(
-            rows, x.ptr<T>(), pointer<T>(added), y.ptr<T>(), pointer<uint8_t>(bits), Norm<A>(norm),
-            Norm<A>(other ? *other : norm));
+            rows, x.ptr<T>(), pointer<T>(residual), y.ptr<T>(), pointer<uint8_t>(bits),
+            Batch<A>(norm.statistics, norm.eps), norm.weight.ptr<A>(), norm.bias.ptr<A>());
       };
       if (act == NormAct::gelu)
-        start.template operator()<0, true>();
-      else if (other)
-        start.template operator()<2, false>();
-      else if (added.defined())
-        start.template operator()<1, false>();
+        start.template operator()<false, true>();
+      else if (residual.defined())
+        start.template operator()<true, false>();
       else
-        start.template operator()<0, false>();
+        start.template operator()<false, false>();
     });
   });
   return {y, bits};
 }
-static kernels::Normalized forward_cuda(const Tensor& x, const kernels::Normalization& norm,
-                                        const Tensor& residual, NormAct act) {
-  return normalize(x, norm, residual, nullptr, act);
-}
-static kernels::Normalized forward_both_cuda(const Tensor& a, const kernels::Normalization& norm_a,
-                                             const Tensor& b,
-                                             const kernels::Normalization& norm_b) {
-  return normalize(a, norm_a, b, &norm_b, NormAct::relu);
-}
 
-static const bool gpu = kernels::batch_norms.on(Device::cuda, forward_both_cuda) &&
-                        kernels::channel_statistics.on(Device::cuda, statistics_cuda) &&
+static const bool gpu = kernels::channel_statistics.on(Device::cuda, statistics_cuda) &&
                         kernels::update_running.on(Device::cuda, update_running_cuda) &&
                         kernels::batch_norm.on(Device::cuda, forward_cuda);
 

@@ -50,7 +50,6 @@ template <class A> struct GradientSums {
 // Blocks as in Tiles; shared memory: K sums per thread.
 template <int K, class Job, class A = typename Job::A>
 __global__ void sum_columns(Job job, Groups groups, Sums<A>* parts) {
-  await_predecessor();
   auto* const shared = dynamic_shared<Sums<A>>();  // (blockDim.y, width)
   const int width = blockDim.x * K, begin = blockIdx.x * width, thread = threadIdx.x * K;
   const int c = begin + thread, channels = groups.rows.channels;
@@ -79,7 +78,6 @@ __global__ void sum_columns(Job job, Groups groups, Sums<A>* parts) {
 // Sums for inner > 1: one block of kThreads threads per channel and group of images.
 template <int K, class Job, class A = typename Job::A>
 __global__ void sum_planes(Job job, Groups groups, Divisor pieces, Sums<A>* parts) {
-  await_predecessor();
   const int c = blockIdx.x, g = blockIdx.y;
   const int64_t first = groups.rows.first(groups.first(g), c);
   const double elements = groups.elements(g);
@@ -101,7 +99,6 @@ __global__ void sum_planes(Job job, Groups groups, Divisor pieces, Sums<A>* part
 // Adds up the groups: one warp per channel.
 template <class Job, class A = typename Job::A>
 __global__ void fold_groups(Job job, Groups groups, const Sums<A>* parts) {
-  await_predecessor();
   const Team team{kWarp};
   const int c = int(team.line());
   if (c >= groups.rows.channels) return;

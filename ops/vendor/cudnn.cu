@@ -66,8 +66,6 @@ static fe::DataType_t type_of(DType dtype) {
       return fe::DataType_t::BFLOAT16;
     case DType::f16:
       return fe::DataType_t::HALF;
-    case DType::u8:
-      return fe::DataType_t::BOOLEAN;
     default:
       return fe::DataType_t::FLOAT;
   }
@@ -97,11 +95,6 @@ struct Graph::Description {
     return tensors.back()->get_uid();
   }
   const TensorRef& at(Id id) const { return tensors.at(id - 1); }
-  template <class... Ids> Id pointwise(fe::PointwiseMode_t mode, Ids... inputs) {
-    return keep(
-        engines->pointwise(at(inputs)..., fe::graph::Pointwise_attributes().set_mode(mode)));
-  }
-
   template <class Attributes> Attributes window(const Conv2dOptions& o) {
     multiplies = true;
     return Attributes()
@@ -111,13 +104,11 @@ struct Graph::Description {
   }
 };
 
-static DType computed(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
-
-Graph::Graph(DType dtype) : Graph(dtype, computed(dtype)) {}
-Graph::Graph(DType dtype, DType inside) : description_(new Description{dtype}) {
+Graph::Graph(DType dtype) : description_(new Description{dtype}) {
+  const fe::DataType_t computed = type_of(dtype == DType::f64 ? DType::f64 : DType::f32);
   description_->engines->set_io_data_type(type_of(dtype))
-      .set_intermediate_data_type(type_of(inside))
-      .set_compute_data_type(type_of(computed(dtype)));
+      .set_intermediate_data_type(computed)
+      .set_compute_data_type(computed);
 }
 Graph::Graph(Graph&&) noexcept = default;
 Graph::~Graph() = default;
@@ -131,14 +122,11 @@ Id Graph::input(const Layout& layout) {
 }
 
 void Graph::output(Id tensor, const Layout& layout) {
-  inside(tensor, layout);
-  description_->at(tensor)->set_output(true);
-}
-void Graph::inside(Id tensor, const Layout& layout) {
   description_->at(tensor)
       ->set_dim(numbers(layout.shape))
       .set_stride(numbers(layout.strides))
-      .set_data_type(type_of(layout.dtype));
+      .set_data_type(type_of(layout.dtype))
+      .set_output(true);
 }
 
 Id Graph::conv2d(Id x, Id w, const Conv2dOptions& options) {
@@ -157,50 +145,11 @@ Id Graph::conv2d_backward_w(Id dy, Id x, const Conv2dOptions& options) {
                                       d.window<fe::graph::Conv_wgrad_attributes>(options)));
 }
 
-Id Graph::add(Id a, Id b) { return description_->pointwise(fe::PointwiseMode_t::ADD, a, b); }
-Id Graph::subtract(Id a, Id b) { return description_->pointwise(fe::PointwiseMode_t::SUB, a, b); }
-Id Graph::multiply(Id a, Id b) { return description_->pointwise(fe::PointwiseMode_t::MUL, a, b); }
-Id Graph::relu(Id x) { return description_->pointwise(fe::PointwiseMode_t::RELU_FWD, x); }
-Id Graph::positive(Id x) {
+Id Graph::add(Id a, Id b) {
   Description& d = *description_;
   return d.keep(d.engines->pointwise(
-      d.at(x), d.engines->tensor(0.0f),
-      fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::CMP_GT)));
-}
-Id Graph::where(Id bits, Id dy) {
-  const Id masked = multiply(dy, bits);
-  description_->at(masked)->set_data_type(type_of(description_->dtype));
-  return masked;
-}
-Id Graph::relu_backward(Id dy, Id x) {
-  return description_->pointwise(fe::PointwiseMode_t::RELU_BWD, dy, x);
-}
-
-Graph::Normalized Graph::batch_norm(Id x, Id weight, Id bias, double eps) {
-  Description& d = *description_;
-  TensorRef epsilon = d.engines->tensor(float(eps));
-  const auto made = d.engines->batchnorm(d.at(x), d.at(weight), d.at(bias),
-                                         fe::graph::Batchnorm_attributes().set_epsilon(epsilon));
-  return {d.keep(made[0]), d.keep(made[1]), d.keep(made[2])};
-}
-Graph::NormalizedGrads Graph::batch_norm_backward(Id dy, Id x, Id weight, Id mean, Id inverse) {
-  Description& d = *description_;
-  const auto attributes =
-      fe::graph::Batchnorm_backward_attributes().set_saved_mean_and_inv_variance(d.at(mean),
-                                                                                 d.at(inverse));
-  const auto made = d.engines->batchnorm_backward(d.at(dy), d.at(x), d.at(weight), attributes);
-  return {d.keep(made[0]), d.keep(made[1]), d.keep(made[2])};
-}
-Graph::NormalizedSums Graph::batch_norm_backward_w(Id dy, Id x, Id weight, Id mean, Id inverse) {
-  Description& d = *description_;
-  const auto made =
-      d.engines->dbn_weight(d.at(dy), d.at(x), d.at(mean), d.at(inverse), d.at(weight), {});
-  return {d.keep(made[0]), d.keep(made[1]), d.keep(made[2]), d.keep(made[3]), d.keep(made[4])};
-}
-Graph::ChannelSums Graph::channel_sums(Id x) {
-  Description& d = *description_;
-  const auto made = d.engines->genstats(d.at(x), {});
-  return {d.keep(made[0]), d.keep(made[1])};
+      d.at(a), d.at(b),
+      fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::ADD)));
 }
 
 // ---- engines
@@ -216,7 +165,7 @@ fe::error_t Engines::propose(DType dtype, const Filter& filter, Search search) {
   if (filter.deterministic) without.push_back(Note::NONDETERMINISTIC);
   if (dtype == DType::f32 && !filter.tf32) without.push_back(Note::TENSOR_CORE);
   deselect_numeric_notes(without);
-  if (search == Search::thorough && !filter.compiled)
+  if (search == Search::thorough)
     deselect_behavior_notes({fe::BehaviorNote_t::RUNTIME_COMPILATION});
   deselect_workspace_greater_than(filter.workspace_bytes);
   return {};

@@ -22,7 +22,7 @@ std::string loaded();   // "cuDNN 9.19.0" or "no cuDNN"
 // With `deterministic` on, a Filter admits only engines that give the same bits every time.
 inline constexpr Vendor kVendor{.thread_invariant = true, .version = loaded};
 
-// Shape, strides and dtype of a tensor in a graph. u8 means one bit per element.
+// Shape, strides and dtype of a tensor in a graph.
 struct Layout {
   Layout(const Shape& shape, const MemoryFormat& format, DType dtype)
       : shape(shape), strides(strides_of(shape, format)), dtype(dtype) {}
@@ -35,7 +35,6 @@ struct Layout {
 struct Filter {
   bool tf32 = false;           // allow f32 products with a 10-bit mantissa
   bool deterministic = false;  // only engines that give the same bits every time
-  bool compiled = false;       // a thorough search takes engines that compile at run time, too
   int64_t workspace_bytes = int64_t{1} << 30;
   bool operator==(const Filter&) const = default;
 };
@@ -55,10 +54,8 @@ struct Support {
 // Description of a graph. Methods return the Ids of the tensors they add.
 class Graph {
  public:
-  // Inputs and outputs are of `dtype`, intermediate tensors of `inside`, by default f32 (f64 for
-  // f64). Computes in f32, for f64 in f64.
+  // Inputs and outputs are of `dtype`. Computes in f32, for f64 in f64.
   explicit Graph(DType dtype);
-  Graph(DType dtype, DType inside);
   Graph(Graph&&) noexcept;
   ~Graph();
 
@@ -68,38 +65,12 @@ class Graph {
   Id conv2d_backward_x(Id dy, Id w, const Conv2dOptions& options);
   Id conv2d_backward_w(Id dy, Id x, const Conv2dOptions& options);
   Id add(Id a, Id b);  // b may be broadcast
-  Id subtract(Id a, Id b);
-  Id multiply(Id a, Id b);
-  Id relu(Id x);
-  Id positive(Id x);              // mask x > 0
-  Id where(Id bits, Id dy);       // bits ? dy : 0, in the graph's dtype
-  Id relu_backward(Id dy, Id x);  // x > 0 ? dy : 0
-  // Training batch normalization. Per-channel tensors are (1, C, 1, 1) in f32.
-  // inverse = 1 / sqrt(var + eps).
-  struct Normalized {
-    Id y, mean, inverse;
-  };
-  Normalized batch_norm(Id x, Id weight, Id bias, double eps);
-  struct NormalizedGrads {
-    Id dx, dw, db;
-  };
-  NormalizedGrads batch_norm_backward(Id dy, Id x, Id weight, Id mean, Id inverse);
-  // The same without dx, which is scale_dy * dy + scale_x * x + shift.
-  struct NormalizedSums {
-    Id dw, db, scale_dy, scale_x, shift;
-  };
-  NormalizedSums batch_norm_backward_w(Id dy, Id x, Id weight, Id mean, Id inverse);
-  struct ChannelSums {
-    Id sum, squares;
-  };
-  ChannelSums channel_sums(Id x);                // sum and sum of squares per channel
   void output(Id tensor, const Layout& layout);  // makes a node's result an output
-  void inside(Id tensor, const Layout& layout);  // for intermediates whose shape is not inferred
 
   // The functions below consume the description.
   // Returns the engines that pass the filter, in cuDNN's order, as "eng62_k2=4_k13=0". A thorough
-  // search takes engines of all heuristics; of those that compile at run time, only if the filter
-  // says so. Addresses in a plan's Bindings are a multiple of 16 bytes; those of tensor 0 are
+  // search takes engines of all heuristics, except those that compile at run time, which take
+  // 0.5 s each. Addresses in a plan's Bindings are a multiple of 16 bytes; those of tensor 0 are
   // ignored.
   Proposals propose(const Filter& filter, Search search) &&;
   // Reports support without building a plan or using a device. `device_properties` is JSON as cuDNN

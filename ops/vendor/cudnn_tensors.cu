@@ -29,11 +29,11 @@ void Output::done() const {
 
 Filter filter() {
   const KernelOptions& options = kernel_options();
-  return {options.tf32, options.deterministic, options.search_compiled, options.workspace_mb << 20};
+  return {options.tf32, options.deterministic, options.workspace_mb << 20};
 }
 std::ostream& operator<<(std::ostream& out, const Filter& filter) {
   return out << (filter.tf32 ? "tf32 " : "") << (filter.deterministic ? "deterministic " : "")
-             << (filter.compiled ? "compiled " : "") << "workspace " << filter.workspace_bytes;
+             << "workspace " << filter.workspace_bytes;
 }
 
 }  // namespace bellows::cudnn

@@ -40,8 +40,7 @@ ALLOWED = {'cudaLaunchKernelExC', 'cudaFuncSetAttribute', 'cudaGetErrorString', 
            'cudaOccupancyMaxActiveBlocksPerMultiprocessor', 'cudaProfilerStart', 'cudaProfilerStop'}
 # Kernels that divide 64-bit integers per element so far: they locate it by strides or windows.
 DIVIDE = re.compile(r'(copy_strided|detail:map_strided|interpret|share_out)<')
-DIVIDING_FILES = {'ops/gather.cu', 'ops/reduce.cu', 'ops/vendor/cudnn_batch_norm.cu',
-                  'ops/vendor/cudnn_conv_norm.cu'}
+DIVIDING_FILES = {'ops/gather.cu', 'ops/reduce.cu'}
 # Kernels that may use local memory, with the reason.
 LOCAL_MEMORY = {
     'ops/chain/pointwise.cu: interpret<': 'the program chooses the registers of its steps',

@@ -38,7 +38,6 @@ struct Noted {
 };
 
 template <int K> __global__ void note_rows(Turns turns, Groups groups) {
-  await_predecessor();
   const int column = own_column<K>();
   if (column >= groups.rows.length) return;
   back_up_the_rows(

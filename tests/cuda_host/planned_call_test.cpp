@@ -159,16 +159,6 @@ TEST_F(Searches, ChooseTheFastestPlanAndBuildItOnce) {
   EXPECT_EQ(vendor_library.built["second"], 1);
 }
 
-TEST_F(Searches, LeaveOutEnginesThatCompileUnlessRequested) {
-  expect_right(convolve());
-  EXPECT_EQ(vendor_library.built[kCompiled], 0);
-  const Kernels compiled(
-      {.vendor = true, .autotune = Autotune::benchmark, .search_compiled = true});
-  Slot other;
-  expect_right(kernels::conv2d(x_, w_, {}, {}, other));
-  EXPECT_EQ(vendor_library.built[kCompiled], 1);
-}
-
 TEST_F(Searches, EndAfterTheirTimeAndReportIt) {
   for (const std::string& name : kPlans) vendor_library.faults[name].slow_ms = 20;
   const Kernels hasty({.vendor = true, .autotune = Autotune::benchmark, .search_seconds = 0.01});
@@ -201,28 +191,6 @@ TEST_F(Searches, CompareAgainWhereTheValuesWereNotFinite) {
   };
   EXPECT_THAT(log_of(call_often), HasSubstr("conv2d: plan first is dropped"));
   expect_right(convolve());
-}
-
-TEST_F(Searches, TimeBothPassesOfBatchNormTogether) {
-  const Tensor image = contiguous(on_device(normal({2, 8, size, size}, 1), DType::f32), kNHWC);
-  const Tensor one = full({8}, 1, DType::f32, Device::cuda);
-  kernels::batch_norm_training(image, one, one, {}, true, 1e-5, {}, slot);
-  EXPECT_GE(vendor_library.runs["cuDNN batch_norm"], 3);
-  EXPECT_GE(vendor_library.runs["cuDNN batch_norm_backward"], 3);
-}
-
-TEST_F(Searches, DropABatchNormWhoseValuesAreWrong) {
-  for (const std::string& name : kPlans) vendor_library.faults[name].wrong = -1;
-  const Tensor image = contiguous(on_device(normal({2, 8, size, size}, 1), DType::f32), kNHWC);
-  const Tensor one = full({8}, 1, DType::f32, Device::cuda);
-  const std::string log = log_of([&] {
-    const auto pass = kernels::batch_norm_training(image, one, one, {}, true, 1e-5, {}, slot);
-    const Kernels plain({});
-    Slot fresh;
-    const auto want = kernels::batch_norm_training(image, one, one, {}, true, 1e-5, {}, fresh);
-    EXPECT_LE(difference(to(Device::cpu, want.y), pass.y), 1e-5);
-  });
-  EXPECT_THAT(log, HasSubstr("batch_norm_training: algorithm cudnn is dropped"));
 }
 
 // ---- 4: fallbacks

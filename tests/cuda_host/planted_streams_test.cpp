@@ -1,15 +1,10 @@
-// Faults between streams, planted in the product's own allocator, feed and convolution: an event
+// Faults between streams, planted in the product's own allocator and feed: an event
 // without a wait, a block that is reused while another stream still uses it.
 #include <gtest/gtest.h>
-#include "autograd/backward.h"
-#include "core/base/trace.h"
 #include "core/device/allocator.h"
-#include "core/device/kernel_options.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
 #include "data/feeds/device_feed.h"
-#include "ops/conv/conv2d.h"
-#include "ops/reduce.h"
 #include "tests/cuda_host/cuda_host.h"
 #include "tests/data/numbers.h"
 
@@ -20,15 +15,13 @@ namespace {
 DeviceApi& gpu() { return device_apis[static_cast<int>(Device::cuda)]; }
 Stream computes() { return stream_of(Device::cuda, StreamUse::compute); }
 Stream copies() { return stream_of(Device::cuda, StreamUse::copy); }
-Stream side() { return stream_of(Device::cuda, StreamUse::side); }
 
 // Planted faults: the device reports every event as ready, or skips the waits of one stream.
 enum class Fault {
   none,
   every_event_is_ready,
   compute_waits_for_nobody,
-  copies_wait_for_nobody,
-  side_waits_for_nobody
+  copies_wait_for_nobody
 };
 Stream deaf;  // skips its waits
 void (*real_wait)(Stream, void*);
@@ -39,7 +32,6 @@ class Plant {
     real_wait = right_.wait;
     deaf = fault == Fault::compute_waits_for_nobody ? computes()
            : fault == Fault::copies_wait_for_nobody ? copies()
-           : fault == Fault::side_waits_for_nobody  ? side()
                                                     : Stream{};
     if (fault == Fault::every_event_is_ready) gpu().ready = [](void*) { return true; };
     gpu().wait = [](Stream stream, void* event) {
@@ -57,7 +49,7 @@ class OwnCache {
  public:
   OwnCache() { configure_allocator(Device::cuda, {.caching = true}); }
   ~OwnCache() {
-    for (const Stream stream : {computes(), copies(), side()}) gpu().synchronize(stream);
+    for (const Stream stream : {computes(), copies()}) gpu().synchronize(stream);
     configure_allocator(Device::cuda, {.caching = false});
   }
 };
@@ -109,30 +101,11 @@ std::vector<float> train(Fault fault) {
   return read(seen);
 }
 
-// Gradients of two convolutions, each with its weight's beside its input's.
-std::vector<float> convolve(Fault fault) {
-  const OwnCache cache;
-  const Plant plant(fault);
-  const Kernels use({.overlap_wgrad = true});
-  const auto leaf = [](const Shape& shape) {
-    return require_grad(full(shape, 0.5, DType::f32, Device::cuda));
-  };
-  const Tensor x = leaf({2, 3, 6, 6}), w1 = leaf({4, 3, 3, 3}), w2 = leaf({5, 4, 3, 3});
-  backward(sum(conv2d(conv2d(x, w1, {}, {.padding = 1}), w2, {}, {.padding = 1})));
-  std::vector<float> all;
-  for (const Tensor& t : {x, w1, w2}) {
-    const std::vector<float> g = read(grad(t));
-    all.insert(all.end(), g.begin(), g.end());
-  }
-  return all;
-}
-
 struct StreamsOfTheProduct : testing::Test {
   void SetUp() override { cuda_host::reset(); }
 };
 struct PlantedRaceInAllocator : StreamsOfTheProduct {};  // under TSan the process ends at each,
 struct PlantedRaceInFeed : StreamsOfTheProduct {};       // see CMakeLists.txt
-struct PlantedRaceBeside : StreamsOfTheProduct {};
 
 void expect_found(const std::string& complaint) {
   EXPECT_NE(complaint.find("in order it is"), std::string::npos) << "'" << complaint << "'";
@@ -141,14 +114,6 @@ void expect_found(const std::string& complaint) {
 TEST_F(StreamsOfTheProduct, AreRightInEveryOrder) {
   EXPECT_EQ(cuda_host::order_dependence([] { return reuse(true, Fault::none); }), "");
   EXPECT_EQ(cuda_host::order_dependence([] { return train(Fault::none); }), "");
-  EXPECT_EQ(cuda_host::order_dependence([] { return convolve(Fault::none); }), "");
-}
-
-TEST_F(StreamsOfTheProduct, ForkOncePerConvolution) {
-  const trace::Counter& forks = trace::counter("cuda.forks");
-  const int64_t before = forks.value();
-  convolve(Fault::none);
-  EXPECT_EQ(forks.value() - before, 2);
 }
 
 TEST_F(StreamsOfTheProduct, TheFeedNeverMakesTheHostWaitForTheDevice) {
@@ -182,13 +147,6 @@ TEST_F(PlantedRaceInFeed, AStepThatDoesNotWaitForItsBatch) {
 }
 TEST_F(PlantedRaceInFeed, ACopyThatDoesNotWaitForTheStepBefore) {
   expect_found(cuda_host::order_dependence([] { return train(Fault::copies_wait_for_nobody); }));
-}
-TEST_F(PlantedRaceBeside, AReaderThatDoesNotWaitForTheWeightGradient) {
-  expect_found(
-      cuda_host::order_dependence([] { return convolve(Fault::compute_waits_for_nobody); }));
-}
-TEST_F(PlantedRaceBeside, AWeightGradientThatDoesNotWaitForDy) {
-  expect_found(cuda_host::order_dependence([] { return convolve(Fault::side_waits_for_nobody); }));
 }
 // Wrong under every schedule, since the host runs ahead in all of them.
 TEST_F(PlantedRaceInFeed, AHostBufferThatIsFilledBeforeItsCopy) {

@@ -52,12 +52,10 @@ void upload(const Floats& to, const Pinned& from, const OwnStream& stream) {
 }
 
 __global__ void fill(float* y, int n, float value) {
-  await_predecessor();
   for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
     y[i] = value;
 }
 __global__ void add(const float* x, float* y, int n, float value) {
-  await_predecessor();
   for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
     y[i] = x[i] + value;
 }
@@ -132,7 +130,6 @@ TEST_F(Planted, ReadOfAFreedPage) {
 }
 
 template <bool with_barrier> __global__ void reverse(float* y) {
-  await_predecessor();
   float* const shared = dynamic_shared<float>();
   shared[threadIdx.x] = threadIdx.x;
   if constexpr (with_barrier) __syncthreads();
@@ -150,7 +147,6 @@ TEST_F(PlantedRace, MissingBarrier) {
 }
 
 template <bool atomic> __global__ void count_threads(float* total) {
-  await_predecessor();
   if constexpr (atomic) {
     atomicAdd(total, 1.0f);
   } else if (threadIdx.x == 0) {
@@ -169,16 +165,7 @@ TEST_F(PlantedRace, BlocksThatRace) {
             "blocks reversed: element 0 is 0, in order it is 3");
 }
 
-__global__ void no_wait() {}
-TEST_F(Planted, KernelThatDoesNotAwaitItsPredecessor) {
-  launch(no_wait, {1, 1, 0, compute()});
-  const std::string text = error_of([] { compute().synchronize(); });
-  expect_in("thread 0 returned without await_predecessor()", text);
-  expect_in("no_wait() at ", text);
-}
-
 __global__ void divergent_barrier() {
-  await_predecessor();
   if (threadIdx.x < 40) __syncthreads();
 }
 TEST_F(Planted, DivergentBarrier) {
@@ -190,7 +177,6 @@ TEST_F(Planted, DivergentBarrier) {
 }
 
 __global__ void partial_sum(float* y) {
-  await_predecessor();
   if (threadIdx.x < 31) y[threadIdx.x] = warp_sum(1.0f);
 }
 TEST_F(Planted, ShuffleWithoutAllLanes) {

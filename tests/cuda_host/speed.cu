@@ -9,13 +9,11 @@
 using namespace bellows;
 using namespace cuda_host;
 
-static __global__ void nothing(int) { await_predecessor(); }
+static __global__ void nothing(int) {}
 static __global__ void barriers(int times) {
-  await_predecessor();
   for (int i = 0; i < times; ++i) __syncthreads();
 }
 static __global__ void shuffles(int times) {
-  await_predecessor();
   for (int i = 0; i < times; ++i) __shfl_xor_sync(~0u, i, 1);
 }
 

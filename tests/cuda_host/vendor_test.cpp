@@ -9,7 +9,6 @@
 #include "core/device/graph.h"
 #include "core/tensor/copy.h"
 #include "ops/conv/conv2d.h"
-#include "ops/conv/conv_norm.h"
 #include "ops/matmul/linear.h"
 #include "ops/matmul/matmul.h"
 #include "tests/cuda_host/cuda_host.h"
@@ -141,32 +140,6 @@ TEST_F(VendorCalls, DoLinearLayersAsTheCpuDoes) { expect_same(4, linears); }
 TEST_F(VendorCalls, ConvolveAsTheCpuDoes) {
   for (const MemoryFormat& format : {kNCHW, kNHWC})
     expect_same(3, [&](const Where& where) { return convolutions(where, format); });
-}
-
-// In f16 with a multiple of 8 channels, the convolution also returns its sums. Otherwise it runs
-// alone. Either way, forward, dx and dw are three calls.
-TEST_F(VendorCalls, NormalizeOnTheWayIntoAConvolutionInF16) {
-  const trace::Counter& counted = trace::counter("kernel.vendor_calls");
-  int& with_sums = cuda_host::vendor_library.runs["cuDNN channel_sums"];
-  const auto calls = [&](DType dtype, int64_t channels) {
-    Slot slot;
-    const Tensor x = normal({2, channels, 5, 6}, 1, dtype, Device::cuda, kNHWC);
-    const Tensor w = normal({8, channels, 3, 3}, 2, dtype, Device::cuda), dw = empty_like(w);
-    const Tensor one = full({channels}, 1, DType::f32, Device::cuda), dweight = empty_like(one),
-                 dbias = empty_like(one);
-    const Tensor statistics = kernels::channel_statistics(x, {});
-    const int64_t before = counted.value();
-    with_sums = 0;
-    const Tensor y = kernels::conv_norm(x, statistics, one, one, 1e-5, w, {.padding = 1}, slot).y;
-    kernels::conv_norm_backward(y, x, statistics, one, one, 1e-5, w, {.padding = 1}, dw, dweight,
-                                dbias, slot);
-    EXPECT_EQ(counted.value() - before, 3);
-    return with_sums;
-  };
-  EXPECT_EQ(calls(DType::f16, 8), 1);
-  EXPECT_EQ(calls(DType::f16, 12), 0);
-  EXPECT_EQ(calls(DType::bf16, 8), 0);
-  EXPECT_EQ(calls(DType::f32, 8), 0);
 }
 
 // As in PyTorch: NHWC where the images or the weights are.

@@ -345,23 +345,6 @@ TEST(Whitening, NeedsTheTrainingImages) {
               HasSubstr("layer '2': whitening: only a model's first layer can be one"));
 }
 
-TEST(Fuse, FindsTheResidualBlocksOfResNets) {
-  std::vector<std::string> report;
-  const auto net = [](const char* name, const char* asked) {
-    return std::map<std::string, std::string>{
-        {"name", name}, {"width", "8"}, {"stem", "cifar"}, {"fuse.conv_norm", asked}};
-  };
-  const BuildContext context{.sample = {3, 32, 32}, .fused = &report};
-  const ModulePtr model = build(net("resnet18", "true"), context);
-  EXPECT_THAT(report,
-              testing::Each("conv_norm: conv1 + bn1 + relu1 + conv2 + bn2 + downsample + relu"));
-  EXPECT_EQ(report.size(), 8u);
-  EXPECT_EQ(shapes(*model), shapes(*build(net("resnet18", "false"), context)));
-  build(net("resnet50", "true"), context);
-  EXPECT_THAT(report, testing::Each(testing::EndsWith("conv3 + bn3 + downsample + relu")));
-  EXPECT_EQ(report.size(), 16u);
-}
-
 // Evaluation is equal up to rounding, also after the statistics have changed. Training is bitwise
 // equal to that with fused norms.
 TEST(Fuse, FoldsNormsIntoConvolutionsForEvaluation) {

@@ -131,8 +131,7 @@ INSTANTIATE_TEST_SUITE_P(
         testing::Values(Way{"plain"}, Way{"vendor_kernels", {.vendor = true}},
                         Way{"deterministic", {.vendor = true, .deterministic = true}},
                         Way{"fused", {}, {{"fuse.bn_act", "true"}, {"fuse.bn_add_act", "true"}}},
-                        Way{"fused_add", {}, {{"fuse.add_act", "true"}}},
-                        Way{"fused_blocks", {.vendor = true}, {{"fuse.conv_norm", "true"}}})),
+                        Way{"fused_add", {}, {{"fuse.add_act", "true"}}})),
     [](const auto& info) {
       return cat(std::get<Net>(info.param).name, "_", std::get<Way>(info.param).name);
     });

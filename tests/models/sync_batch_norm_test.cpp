@@ -164,14 +164,3 @@ TEST(SyncBatchNorm, RunsInEachBatchNormOfAModelInTrainingOnly) {
       EXPECT_EQ(group.started.size(), started) << "statistics are constants in evaluation";
     });
 }
-
-TEST(SyncBatchNorm, KeepsResidualBlocksOutOfConvNorm) {
-  std::vector<std::string> fused;
-  const std::map<std::string, std::string> on = {{"fuse.conv_norm", "true"},
-                                                 {"fuse.bn_act", "true"}};
-  resnet(nullptr, on, &fused);
-  EXPECT_THAT(fused, testing::Contains(testing::HasSubstr("conv_norm: ")));
-  on_ranks(1, [&](ThreadGroup& group) { resnet(&group, on, &fused); });
-  EXPECT_THAT(fused, testing::Each(testing::StartsWith("bn_act: ")));
-  EXPECT_EQ(fused.size(), 9u);
-}

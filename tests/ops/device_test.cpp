@@ -180,8 +180,6 @@ TEST(KernelsOnDevice, OfOpsAllRunAgainstTheirCpuTwins) {
       compare(op, op.run, shapes, DType::f32);
       if (op.composed) compare(op, op.composed, shapes, DType::f32);
     }
-  for (const Device device : {Device::cpu, Device::cuda})  // a rewrite asks this, no op does
-    kernels::streams_norms(Tensor({2, 3, 4, 5}, DType::f32, device));
   EXPECT_EQ(without_twin(runs, "ops"), "");
 }
 

@@ -245,8 +245,6 @@ TEST_F(Program, BenchOpRepeatsAModuleOfAModel) {
   EXPECT_GT(std::stod(row(repeat("fc1", plain), "of them by the system")), 0);
   // A module that holds a shortcut runs only inside its block.
   const std::string resnet = "model={name: resnet18, width: 4}";
-  EXPECT_THAT(repeat("layer1.0.conv1", {resnet, "toggles.fused_conv_norm=on"}),
-              HasSubstr(": layer1.0.conv1 (residual) of [16,4,"));
   EXPECT_THAT(repeat("layer1.0.bn2", {resnet}), HasSubstr(" (residual) of "));
   EXPECT_THAT(repeat("layer1.0.bn2", {resnet, "toggles=none"}), HasSubstr(" (batch_norm) of "));
   expect_refusal({"bench", "op", "--repeat", "conv3", "device=cpu"}, 2, "the nearest is 'conv");

@@ -56,55 +56,33 @@ struct Layer {
 };
 using Layers = std::vector<Layer>;
 
-struct Norm {
-  Shape x;
-  bool relu, residual;  // operations that follow it
-  bool operator==(const Norm&) const = default;
-};
-
-template <class T> void add_new(std::vector<T>& to, const T& one) {
-  if (!std::ranges::count(to, one)) to.push_back(one);
-}
-
 // Collects the layers of a network.
 struct Network {
   int64_t batch, channels, size;  // of the next layer's input
   Layers layers = {};
-  Layers behind_norm = {};  // x is relu(batch_norm(..)) of a convolution's output
-  std::vector<Norm> norms = {};
 
-  Layer conv(int64_t out, int64_t kernel, int64_t stride, int64_t padding) {
+  void conv(int64_t out, int64_t kernel, int64_t stride, int64_t padding) {
     const Layer layer{{batch, channels, size, size},
                       {out, channels, kernel, kernel},
                       {.stride = stride, .padding = padding}};
-    add_new(layers, layer);
+    if (!std::ranges::count(layers, layer)) layers.push_back(layer);
     channels = out;
     size = (size + 2 * padding - kernel) / stride + 1;
-    return layer;
-  }
-  void norm(bool relu, bool residual) {
-    add_new(norms, Norm{{batch, channels, size, size}, relu, residual});
   }
   // A residual block: its body, and its shortcut if that is a convolution.
   void block(int64_t width, int64_t stride, bool bottleneck) {
     const int64_t in = channels, side = size, out = bottleneck ? 4 * width : width;
-    const auto inner = [&](int64_t channels_, int64_t kernel, int64_t stride_) {
-      norm(true, false);
-      add_new(behind_norm, conv(channels_, kernel, stride_, kernel / 2));
-    };
     if (bottleneck) {
       conv(width, 1, 1, 0);
-      inner(width, 3, stride);
-      inner(out, 1, 1);
+      conv(width, 3, stride, 1);
+      conv(out, 1, 1, 0);
     } else {
       conv(width, 3, stride, 1);
-      inner(width, 3, 1);
+      conv(width, 3, 1, 1);
     }
-    norm(true, true);
     if (stride == 1 && in == out) return;
     channels = in, size = side;
     conv(out, 1, stride, 0);
-    norm(false, false);
   }
 };
 
@@ -119,7 +97,6 @@ inline Network lenet() {
 inline Network resnet(const std::vector<int>& blocks, bool bottleneck) {
   Network net{256, 3, 224};
   net.conv(64, 7, 2, 3);
-  net.norm(true, false);
   net.size /= 2;
   for (size_t stage = 0; stage < blocks.size(); ++stage)
     for (int block = 0; block < blocks[stage]; ++block)

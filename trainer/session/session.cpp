@@ -382,14 +382,10 @@ void Session::check(bool tests) const {
   check_sync_bn(*this);
 }
 
-// Returns a note if model.sync_bn has no effect or turns off a fusion, else "".
+// Returns a note if model.sync_bn has no effect, else "".
 static std::string about_sync_bn(const Session& session) {
-  const ModelOptions& model = session.plan.model;
-  if (!model.sync_bn) return "";
-  if (session.ranks.world == 1) return "model.sync_bn: no effect with a single rank";
-  return model.rewrites.on("fuse.conv_norm")
-             ? "model.sync_bn: fused_conv_norm, which takes the statistics of one rank, is not used"
-             : "";
+  const bool alone = session.plan.model.sync_bn && session.ranks.world == 1;
+  return alone ? "model.sync_bn: no effect with a single rank" : "";
 }
 
 // Notes on the data and the schedule, and on options without effect.

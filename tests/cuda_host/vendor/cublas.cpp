@@ -23,7 +23,7 @@ static View view_of(const Problem& problem, const Operand& t, const void* addres
 }
 
 Proposals propose(const Problem& p) {
-  return cuda_host::propose_plans("cublasLtMatmul", false, p.tf32, [p](Bindings bindings) {
+  return cuda_host::propose_plans("cublasLtMatmul", p.tf32, [p](Bindings bindings) {
     const void* at[5] = {};
     for (const auto& [tensor, address] : bindings) at[tensor] = address;
     const View y = view_of(p, p.y, at[kY]), a = view_of(p, p.a, at[kA]),

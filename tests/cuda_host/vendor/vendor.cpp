@@ -115,11 +115,9 @@ class StandInPlan : public VendorPlan {
 };
 }  // namespace
 
-Proposals propose_plans(const char* call, bool compiled, bool tf32, const Work& work) {
-  std::vector<std::string> names = kPlans;
-  if (compiled) names.push_back(kCompiled);
+Proposals propose_plans(const char* call, bool tf32, const Work& work) {
   Proposals all;
-  for (const std::string& name : names)
+  for (const std::string& name : kPlans)
     all.push_back({name, [=]() -> std::shared_ptr<const VendorPlan> {
                      ++vendor_library.built[name];
                      if (happens(vendor_library.faults[name].build)) return nullptr;

@@ -34,7 +34,6 @@ class View {
 // Plans that the stand-ins of cuDNN and cuBLASLt propose, in this order. "compiled" is an engine
 // that compiles at run time.
 inline const std::vector<std::string> kPlans = {"first", "second", "third"};
-inline const std::string kCompiled = "compiled";
 
 // Faults of a plan: how often each happens, -1: always.
 struct PlanFaults {
@@ -53,6 +52,6 @@ inline VendorLibrary vendor_library;
 // Returns the plans as proposals. `work(bindings)` returns what a run computes later, on the
 // stream, given whether its values must be wrong.
 using Work = std::function<std::function<void(bool wrong)>(bellows::Bindings)>;
-bellows::Proposals propose_plans(const char* call, bool compiled, bool tf32, const Work& work);
+bellows::Proposals propose_plans(const char* call, bool tf32, const Work& work);
 
 }  // namespace cuda_host
