@@ -8,39 +8,19 @@
 
 namespace bellows {
 
-static Tensor record_gather(const char* op, const Tensor& x, int axis, const Tensor& index) {
-  const Tensor y = kernels::gather(x, axis, index);
-  if (!will_record(x)) return y;
-  return record(op, y, {x}, [axis, index = Saved(index), shape = x.shape()](const Tensor& dy) {
-    return Grads{kernels::gather_backward(dy, axis, index(), shape)};
-  });
-}
-
-static void check_dtype(const char* op, const Tensor& index) {
-  CHECK(index.dtype() == DType::i64, op, ": the index is ", index.dtype(), ", not i64");
-}
-
 Tensor gather(const Tensor& x, int axis_, const Tensor& index) {
   const int axis = axis_of(axis_, x.shape(), "gather");
-  check_dtype("gather", index);
+  CHECK(index.dtype() == DType::i64, "gather: the index is ", index.dtype(), ", not i64");
   bool fits = index.rank() == x.rank();
   for (int i = 0; fits && i < x.rank(); ++i) fits = i == axis || index.dim(i) <= x.dim(i);
   CHECK(fits, "gather: index ", index.shape(), " does not fit into x ", x.shape(),
         " outside of axis ", axis);
-  return record_gather("gather", x, axis, index);
-}
-
-Tensor index_select(const Tensor& x, int axis_, const Tensor& index) {
-  const int axis = axis_of(axis_, x.shape(), "index_select");
-  check_dtype("index_select", index);
-  CHECK(index.rank() == 1, "index_select: index ", index.shape(), " is not a list");
-  // The same index for every line: a view with stride 0.
-  Shape shape = x.shape();
-  Strides strides(x.shape());
-  for (int64_t& stride : std::span(&strides[0], x.rank())) stride = 0;
-  shape[axis] = index.dim(0);
-  strides[axis] = index.strides()[0];
-  return record_gather("index_select", x, axis, index.view(shape, strides, index.offset()));
+  const Tensor y = kernels::gather(x, axis, index);
+  if (!will_record(x)) return y;
+  return record("gather", y, {x},
+                [axis, index = Saved(index), shape = x.shape()](const Tensor& dy) {
+                  return Grads{kernels::gather_backward(dy, axis, index(), shape)};
+                });
 }
 
 std::vector<Tensor> meshgrid(std::span<const Tensor> axes) {
@@ -71,21 +51,11 @@ static Tensor run_gather(const Inputs& in) {
   shape[-1] = 5;
   return gather(in[0], 1, some_index(shape, in[0].dim(-1), in[0].device()));
 }
-static Tensor run_index_select(const Inputs& in) {
-  return index_select(in[0], 1, some_index({5}, in[0].dim(-1), in[0].device()));
-}
-
 static const AddOp gather_spec({.name = "gather",
                                 .math = "elements of x picked along an axis, by line",
                                 .cases = {{{2, 3}}, {{4, 7}}},
                                 .run = run_gather,
                                 .rejects = {{{4}}, {{2, 2, 3}}},
-                                .large = {{{20000, 3}}, {{60, 1001}}}});
-static const AddOp select_spec({.name = "index_select",
-                                .math = "slices of x picked along an axis",
-                                .cases = {{{2, 3}}, {{4, 7, 7}}, {{2, 3, 4, 3}}},
-                                .run = run_index_select,
-                                .rejects = {{{4}}},
                                 .large = {{{20000, 3}}, {{60, 1001}}}});
 static const AddOp meshgrid_spec({.name = "meshgrid",
                                   .math = "coordinates of the points of a grid",

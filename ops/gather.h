@@ -10,8 +10,6 @@ namespace bellows {
 // y[i][j][k] = x[i][index[i][j][k]][k] for axis 1. index: i64, with the rank of x and no longer
 // than x along other axes; else throws (exit 2). y: shape of index, dtype of x.
 Tensor gather(const Tensor& x, int axis, const Tensor& index);
-// Picks whole slices: y[i][j][k] = x[i][index[j]][k] for axis 1. index: (J), i64.
-Tensor index_select(const Tensor& x, int axis, const Tensor& index);
 // Coordinate grids, as in torch.meshgrid with indexing="ij". Result k is a view with shape
 // (len(x0), len(x1), ...) that equals x_k along axis k and is constant along the others.
 std::vector<Tensor> meshgrid(std::span<const Tensor> axes);

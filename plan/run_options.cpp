@@ -17,10 +17,6 @@ void visit(Visitor& v, TrainOptions& o) {
     "a .safetensors file to start from (torchvision's names, as export writes), or a run folder");
   v("weights_strict", o.weights_strict,
     "refuse weights that do not fit; false: parameters that lack some keep their initial values");
-  v("dry_updates", o.dry_updates,
-    "updates on random images before the clock starts: libraries, kernels and the captured update "
-    "are ready then, and parameters and states are as before; 3 with cuda_graph; 0: none",
-    {.min = 0});
   v("dry_run", o.dry_run, "a pass over the largest batch before the first step");
   v("on_nonfinite", o.on_nonfinite, {"stop", "skip", "continue"}, "reaction to a NaN or Inf loss");
   v("max_nonfinite", o.max_nonfinite, "non-finite losses in a row before it stops", {.min = 1});

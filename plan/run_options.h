@@ -19,8 +19,7 @@ struct TrainOptions {
   std::vector<int64_t> tuning_window = {1, 10};  // first and last update that may autotune
   std::string weights = {};                      // safetensors file or run folder to start from
   bool weights_strict = true;                    // the file must hold exactly the model's tensors
-  int64_t dry_updates = 0;  // on random images, before the clock of the run starts
-  bool dry_run = false;     // one forward and backward on the largest batch before the first step
+  bool dry_run = false;  // one forward and backward on the largest batch before the first step
   OnNonfinite on_nonfinite = OnNonfinite::stop;
   int64_t max_nonfinite = 1;  // consecutive non-finite losses before the run stops with exit 5
   int64_t patience = 0;       // early stopping after n evaluations without improvement; 0: off

@@ -69,8 +69,6 @@ static constexpr Resource kResources[] = {
        return gpu || __builtin_cpu_supports("avx512bf16");
      },
      "this CPU has no bf16 arithmetic (AVX512-BF16, AMX); fp16 is emulated anywhere"},
-    {"pages of 2 MiB", [](DeviceChoice) { return has_huge_pages(); },
-     "no effect where huge pages are switched off"},
     {"numa", [](DeviceChoice) { return read_topology().nodes.size() > 1; },
      "no effect with a single NUMA node"},
     {"ranks", [](DeviceChoice) { return ranks_from(std::getenv, {}).world > 1; },

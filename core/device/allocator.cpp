@@ -23,21 +23,6 @@ void visit(Visitor& v, AllocatorOptions& o) {
   v("caching", o.caching, "keep freed blocks and reuse them");
   v("reserve_mb", o.reserve_mb, "MiB taken from the system at the start",
     {.min = 0, .max = kMostReservedMb});
-  v("huge_pages", o.huge_pages, "large host tensors ask for pages of 2 MiB");
-}
-
-static constexpr size_t kHugePage = size_t{2} << 20;
-
-// Returns memory aligned to a huge page, or null if out of memory; the CPU's release() takes it
-// back. Requests a huge page for each whole one in it, which the system may decline. The rest stays
-// in small pages: rounding up would waste up to 2 MiB per tensor.
-static void* allocate_huge(size_t bytes) {
-  void* memory = nullptr;
-  if (posix_memalign(&memory, kHugePage, bytes) != 0) return nullptr;
-  const size_t whole = bytes / kHugePage * kHugePage;
-  if (madvise(memory, whole, MADV_HUGEPAGE) == 0 && has_huge_pages())
-    trace::count<"alloc.huge_bytes">(static_cast<int64_t>(whole));
-  return memory;
 }
 
 namespace {
@@ -138,14 +123,10 @@ class HostPool final : public TensorPool {
   void* from_system(size_t size) {
     ++stats_.system_calls;
     trace::count<"alloc.system_calls">();
-    const auto ask = [&] {
-      const bool huge = options_.huge_pages && size >= kHugePage;
-      return huge ? allocate_huge(size) : api_of(Device::cpu).allocate(size);
-    };
-    void* block = ask();
+    void* block = api_of(Device::cpu).allocate(size);
     if (!block) {  // free blocks of other sizes may hold the memory
       give_back();
-      block = ask();
+      block = api_of(Device::cpu).allocate(size);
     }
     if (!block) {
       const bool in_a_module = !current_site()->path.empty();  // parameters are made outside

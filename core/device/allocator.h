@@ -14,8 +14,7 @@ class Visitor;
 
 struct AllocatorOptions {
   bool caching = false;
-  int64_t reserve_mb = 0;   // MiB taken from the system at the start, with caching; 0: none
-  bool huge_pages = false;  // 2 MiB pages for host tensors of at least that size
+  int64_t reserve_mb = 0;  // MiB taken from the system at the start, with caching; 0: none
 };
 void visit(Visitor& v, AllocatorOptions& o);
 

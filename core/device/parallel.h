@@ -3,24 +3,13 @@
 #pragma once
 #include <omp.h>
 #include <algorithm>
-#include <atomic>
 #include <exception>
-#include <limits>
 #include <mutex>
 #include <vector>
 #include "core/base/round.h"
 #include "core/device/workers.h"
 
 namespace bellows {
-
-// Limit on the threads of parallel_for: all of the pool, or fewer (core/device/adaptive_threads.h).
-inline std::atomic<int>& thread_limit() {
-  static constinit std::atomic<int> limit = std::numeric_limits<int>::max();
-  return limit;
-}
-inline int threads_in_use() {
-  return std::min(omp_get_max_threads(), thread_limit().load(std::memory_order_relaxed));
-}
 
 // Keeps this thread, and libraries that it calls, from opening parallel regions, during its
 // lifetime.
@@ -62,7 +51,7 @@ class ChunkExceptions {
 // it do not run.
 template <class Fn> void parallel_for(int64_t n, int64_t chunk, const Fn& fn) {
   const int64_t chunks = ceil_div(n, chunk);
-  const auto threads = static_cast<int>(std::min<int64_t>(threads_in_use(), chunks));
+  const auto threads = static_cast<int>(std::min<int64_t>(omp_get_max_threads(), chunks));
   if (threads <= 1) {
     for (int64_t c = 0; c < chunks; ++c) fn(c * chunk, std::min(n, (c + 1) * chunk));
     return;

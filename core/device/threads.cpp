@@ -2,8 +2,6 @@
 #include <immintrin.h>
 #include <omp.h>
 #include <pthread.h>
-#include <sched.h>
-#include <sys/resource.h>
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
@@ -12,6 +10,7 @@
 #include "core/base/trace.h"
 #include "core/config/visitor.h"
 #include "core/device/affinity.h"
+#include "core/device/cpu_time.h"
 
 namespace bellows {
 
@@ -23,7 +22,6 @@ void visit(Visitor& v, ThreadOptions& o) {
     "a core for each thread, and which");
   v("cores", o.cores, "of pinning: list, as 0-3,8; empty: all allowed ones");
   v("numa_local", o.numa_local, "threads and memory on one NUMA node");
-  v("adaptive", o.adaptive, {"off", "on", "all"}, "fewer threads while they wait for a core");
 }
 
 // OMP_NUM_THREADS as the runtime has read it, before anything sets another number. Without the
@@ -86,8 +84,7 @@ std::string apply(const ThreadOptions& options, int local_ranks, int local_rank)
   trace::counter("cpu.peak_threads").raise_to(threads);
   if (options.pinning != Pinning::off)
     pin_threads(options.pinning, checked_cpu_list(options.cores));
-  // A pinned thread that the governor stopped using would later return without its core.
-  watch_pool(threads, options.pinning == Pinning::off ? options.adaptive : Adaptive::off);
+  watch_pool(threads);
   if (threads == wanted) return "";
   return cat("warning: the system lets this process start ", threads - 1, " of ", wanted - 1,
              " compute threads; raise the limit (ulimit -u, ulimit -v)");
@@ -146,12 +143,6 @@ int quota_cores(const std::filesystem::path& cgroups, const std::filesystem::pat
 void name_thread(const std::string& name) {
   pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
   unpin_thread();
-}
-
-bool enter_background() {
-  const sched_param none{};
-  // On Linux both calls affect the calling thread only.
-  return sched_setscheduler(0, SCHED_IDLE, &none) == 0 || setpriority(PRIO_PROCESS, 0, 19) == 0;
 }
 
 }  // namespace bellows

@@ -3,7 +3,6 @@
 #pragma once
 #include <filesystem>
 #include <string>
-#include "core/device/adaptive_threads.h"
 #include "core/device/topology.h"
 
 namespace bellows {
@@ -16,7 +15,6 @@ struct ThreadOptions {
   Pinning pinning = Pinning::off;
   std::string cores = {};   // for Pinning::list: "0-3,8"; empty: all allowed cores
   bool numa_local = false;  // threads and memory on one NUMA node
-  Adaptive adaptive = Adaptive::off;
 };
 void visit(Visitor& v, ThreadOptions& o);
 
@@ -38,9 +36,5 @@ int quota_cores(const std::filesystem::path& cgroups = "/sys/fs/cgroup",
 // Names the calling thread for top and debuggers (up to 15 characters) and undoes the pinning that
 // it inherited from its creator. Call it first in each thread outside the pool.
 void name_thread(const std::string& name);
-
-// Gives the calling thread only CPU time that no other thread wants (SCHED_IDLE, or the lowest
-// priority). Returns false if the system permits neither.
-bool enter_background();
 
 }  // namespace bellows

@@ -1,5 +1,4 @@
 #include "core/device/topology.h"
-#include <sys/prctl.h>
 #include <algorithm>
 #include <fstream>
 #include <map>
@@ -25,14 +24,6 @@ std::string value_in(const fs::path& path, const std::string& name) {
     if (line.starts_with(name) && at != name.size() && at != line.npos) return line.substr(at);
   }
   return "";
-}
-
-bool has_huge_pages() {
-  static const bool has =
-      first_line("/sys/kernel/mm/transparent_hugepage/enabled").find("[never]") ==
-          std::string::npos &&  // "always [madvise] never"
-      prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0) != 1;
-  return has;
 }
 
 // ---- lists of CPUs

@@ -23,10 +23,6 @@ struct Topology {
 // Reads the topology. For tests, `sys` is a folder that looks like /sys.
 Topology read_topology(const std::filesystem::path& sys = "/sys");
 
-// Returns false where huge pages are switched off, for the machine or for this process. madvise()
-// succeeds there all the same.
-bool has_huge_pages();
-
 // Returns the NUMA node of a PCI device ("0000:3b:00.0"); -1 if unknown or if there is only one.
 int node_of_pci(const std::string& device, const std::filesystem::path& sys = "/sys");
 

@@ -30,9 +30,7 @@ __global__ void sum_squares(const __grid_constant__ Chunks chunks, double* parts
   if (threadIdx.x == 0) finish(sum);
 }
 
-template <class Finish> __global__ void finish_nothing(Finish finish) {
-  finish(0.);
-}
+template <class Finish> __global__ void finish_nothing(Finish finish) { finish(0.); }
 
 }  // namespace detail
 

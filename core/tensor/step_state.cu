@@ -3,9 +3,7 @@
 
 namespace bellows {
 
-static __global__ void one_more(StepState* state) {
-  ++state->forwards;
-}
+static __global__ void one_more(StepState* state) { ++state->forwards; }
 
 static void begin_forward_cuda(const Tensor& state) {
   launch(one_more, {1, 1}, reinterpret_cast<StepState*>(state.bytes()));

@@ -79,8 +79,7 @@ void Loader::start_workers() {
   if (!workers_.empty()) trace::count<"data.worker_reuses">(workers);
   try {
     for (int w = static_cast<int>(workers_.size()); w < workers; ++w)
-      workers_.push_back(
-          std::make_unique<Worker>(source_, w, workers, options_.workers.background));
+      workers_.push_back(std::make_unique<Worker>(source_, w, workers));
   } catch (const std::system_error& error) {
     fail(Exit::memory, "no thread for loader worker ", workers_.size(), " of ", workers, ": ",
          error.what(), "; lower num_workers");

@@ -12,7 +12,6 @@ void visit(Visitor& v, WorkerOptions& o) {
     {.min = 0, .max = 64});
   v("persistent_workers", o.persistent_workers, "keep the threads from epoch to epoch");
   v("queue", o.queue, {"locked", "rings"}, "one queue under a lock, or a ring for each worker");
-  v("background", o.background, "workers run only on cores that are idle otherwise");
   v("timeout_s", o.timeout_s,
     "how long to wait for a batch before giving up, and for another process that packs the data "
     "set",
@@ -28,7 +27,7 @@ std::span<const int64_t> Epoch::samples_of(int64_t batch) const {
 struct Worker::State {
   State(std::shared_ptr<const BatchSource> source, int index, int workers)
       : index(index), workers(workers), maker(std::move(source)) {}
-  void work(bool background);
+  void work();
   void make_all();
 
   const int index, workers;
@@ -37,9 +36,8 @@ struct Worker::State {
   std::binary_semaphore start{0}, idle{1};
 };
 
-void Worker::State::work(bool background) {
+void Worker::State::work() {
   name_thread(cat("loader/", index));
-  if (background && enter_background()) trace::count<"data.background_threads">();
   for (;;) {
     start.acquire();
     if (!epoch) return;
@@ -57,9 +55,9 @@ void Worker::State::make_all() {
   }
 }
 
-Worker::Worker(std::shared_ptr<const BatchSource> source, int index, int workers, bool background)
+Worker::Worker(std::shared_ptr<const BatchSource> source, int index, int workers)
     : state_(std::make_shared<State>(std::move(source), index, workers)),
-      thread_([state = state_, background] { state->work(background); }) {
+      thread_([state = state_] { state->work(); }) {
   trace::count<"data.worker_starts">();
 }
 

@@ -15,7 +15,6 @@ struct WorkerOptions {
   int64_t prefetch_factor = 0;  // finished batches that may wait, per worker
   bool persistent_workers = false;
   QueueKind queue = QueueKind::locked;
-  bool background = false;
   double timeout_s = 60;  // how long Loader::next() waits for a batch
 };
 void visit(Visitor& v, WorkerOptions& o);
@@ -34,7 +33,7 @@ struct Epoch {
 class Worker {
  public:
   // Starts the thread, which calls no parallel_for: see core/device/parallel.h.
-  Worker(std::shared_ptr<const BatchSource> source, int index, int workers, bool background);
+  Worker(std::shared_ptr<const BatchSource> source, int index, int workers);
   Worker(Worker&&) = delete;
   // Joins the thread. Detaches it if wait() timed out; it shares ownership of all that it uses.
   ~Worker();

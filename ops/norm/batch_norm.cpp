@@ -62,9 +62,8 @@ static Tensor normalize(const char* op, const Tensor& x, const Tensor& residual,
   check_norm(op, x.shape(), layer);
   count_layout(x);
   const bool gelu = act == NormAct::gelu, training = layer.options.training;
-  const Tensor statistics =
-      training ? kernels::channel_statistics(x, update_of(layer, unbiased(x)))
-               : running_statistics(x, layer.running);
+  const Tensor statistics = training ? kernels::channel_statistics(x, update_of(layer, unbiased(x)))
+                                     : running_statistics(x, layer.running);
   const auto [y, bits] = kernels::batch_norm(x, normalization(statistics, layer), residual, act);
   if (!will_record(x, residual, layer.weight, layer.bias)) return y;
   return record(op, y, {x, residual, layer.weight, layer.bias},

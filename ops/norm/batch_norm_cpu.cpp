@@ -390,11 +390,10 @@ static Tensor backward_x_cpu(const Tensor& dy_, const Tensor& x_,
   return dx;
 }
 
-static const bool cpu =
-    kernels::channel_statistics.on(Device::cpu, statistics_cpu) &&
-    kernels::update_running.on(Device::cpu, update_running_cpu) &&
-    kernels::batch_norm.on(Device::cpu, forward_cpu) &&
-    kernels::batch_norm_backward_w.on(Device::cpu, backward_w_cpu) &&
-    kernels::batch_norm_backward_x.on(Device::cpu, backward_x_cpu);
+static const bool cpu = kernels::channel_statistics.on(Device::cpu, statistics_cpu) &&
+                        kernels::update_running.on(Device::cpu, update_running_cpu) &&
+                        kernels::batch_norm.on(Device::cpu, forward_cpu) &&
+                        kernels::batch_norm_backward_w.on(Device::cpu, backward_w_cpu) &&
+                        kernels::batch_norm_backward_x.on(Device::cpu, backward_x_cpu);
 
 }  // namespace bellows

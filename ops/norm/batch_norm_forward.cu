@@ -54,8 +54,7 @@ __global__ void forward_rows(const T* __restrict__ x, const T* __restrict__ resi
   const int column = own_column<K>();
   if (column >= groups.rows.length) return;
   Forward<K, A> forward;
-  for (int k = 0; k < K; ++k)
-    forward.of(k, batch, weight, bias, (column + k) / groups.rows.inner);
+  for (int k = 0; k < K; ++k) forward.of(k, batch, weight, bias, (column + k) / groups.rows.inner);
   const auto read = [&](int64_t i) { return read_forward<adds, K>(x, residual, i); };
   back_up_the_rows(groups, column, read, [&](int64_t i, const auto& in) {
     forward.template put<gelu>(y, gelu ? nullptr : bits, i, in);

@@ -148,8 +148,7 @@ Id Graph::conv2d_backward_w(Id dy, Id x, const Conv2dOptions& options) {
 Id Graph::add(Id a, Id b) {
   Description& d = *description_;
   return d.keep(d.engines->pointwise(
-      d.at(a), d.at(b),
-      fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::ADD)));
+      d.at(a), d.at(b), fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::ADD)));
 }
 
 // ---- engines

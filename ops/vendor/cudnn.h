@@ -64,7 +64,7 @@ class Graph {
   Id conv2d(Id x, Id w, const Conv2dOptions& options);
   Id conv2d_backward_x(Id dy, Id w, const Conv2dOptions& options);
   Id conv2d_backward_w(Id dy, Id x, const Conv2dOptions& options);
-  Id add(Id a, Id b);  // b may be broadcast
+  Id add(Id a, Id b);                            // b may be broadcast
   void output(Id tensor, const Layout& layout);  // makes a node's result an output
 
   // The functions below consume the description.

@@ -142,23 +142,6 @@ TEST_F(Allocator, ThreadsShareItWithoutLosingABlock) {
   EXPECT_EQ(stats().allocated, before);
 }
 
-// ---- huge pages
-
-TEST_F(Allocator, LargeTensorsAskForHugePagesWhenTold) {
-  if (!has_huge_pages()) GTEST_SKIP() << "huge pages are switched off";
-  const trace::Counter& huge = trace::counter("alloc.huge_bytes");
-  for (const bool on : {false, true}) {
-    configure_allocator(Device::cpu, {.caching = false, .huge_pages = on});
-    const int64_t before = huge.value();
-    {
-      const Tensor small({1000}, DType::f32), t({3 << 20}, DType::u8);
-      EXPECT_EQ(huge.value() - before, on ? 2 << 20 : 0) << "whole pages only";
-      EXPECT_TRUE(!on || reinterpret_cast<uintptr_t>(t.bytes()) % (2 << 20) == 0);
-      std::memset(t.bytes(), 1, t.nbytes());
-    }
-  }
-}
-
 // ---- failure
 
 TEST_F(Allocator, SaysWhatIsHeldWhenTheSystemHasNoMore) {

@@ -113,16 +113,6 @@ TEST_P(Threads, ForeachHasTheBitsOfOneThread) {
   EXPECT_TRUE(std::ranges::equal(a.data<float>(), c.data<float>()));
 }
 
-TEST(ParallelFor, UsesNoMoreThreadsThanTheLimit) {
-  const Pool pool(4);
-  restart_workers({});
-  thread_limit() = 2;
-  parallel_for(64, 1, [](int64_t, int64_t) {});
-  EXPECT_EQ(worker_count(), 1);
-  EXPECT_EQ(omp_get_max_threads(), 4);
-  thread_limit() = std::numeric_limits<int>::max();
-}
-
 // A chunk that cannot go on keeps no other chunk waiting, not even those of its thread's share.
 TEST(Workers, ChunksThatNoThreadHasBegunGoToThoseThatAreFree) {
   const Pool pool(2);

@@ -213,8 +213,8 @@ TEST_P(Norm, AddsTwoGradientsAsAPassOfItsOwnWould) {
             return contiguous(on_device(t, dtype), t.rank() == 4 ? format : kNCHW);
           };
           const auto parameter = [&](const Tensor& t) { return on_device(t, precise(dtype)); };
-          Job two{move(job.x), move(job.residual), move(job.dy), parameter(job.weight),
-                  parameter(job.bias), move(normal(shape, 6, dtype))};
+          Job two{move(job.x),           move(job.residual),  move(job.dy),
+                  parameter(job.weight), parameter(job.bias), move(normal(shape, 6, dtype))};
           const Answer got = answer(two, relu);
           two.dy = add(two.dy, std::exchange(two.more, {}));
           const Answer want = answer(two, relu);

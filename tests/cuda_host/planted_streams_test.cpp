@@ -17,12 +17,7 @@ Stream computes() { return stream_of(Device::cuda, StreamUse::compute); }
 Stream copies() { return stream_of(Device::cuda, StreamUse::copy); }
 
 // Planted faults: the device reports every event as ready, or skips the waits of one stream.
-enum class Fault {
-  none,
-  every_event_is_ready,
-  compute_waits_for_nobody,
-  copies_wait_for_nobody
-};
+enum class Fault { none, every_event_is_ready, compute_waits_for_nobody, copies_wait_for_nobody };
 Stream deaf;  // skips its waits
 void (*real_wait)(Stream, void*);
 

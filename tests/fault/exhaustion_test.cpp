@@ -15,10 +15,8 @@ class Exhaustion : public Program {
  protected:
   // Uses every kind of thread: the pool's, workers that are started for each epoch, and savers.
   static Args threaded(const Args& more = {}) {
-    Args args =
-        tiny({"toggles={num_workers: 2, persistent_workers: off, thread_budget: off, "
-              "background_loader: off}",
-              "threads.threads=3", "ckpt.every_iters=4"});
+    Args args = tiny({"toggles={num_workers: 2, persistent_workers: off, thread_budget: off}",
+                      "threads.threads=3", "ckpt.every_iters=4"});
     args.insert(args.end(), more.begin(), more.end());
     return args;
   }

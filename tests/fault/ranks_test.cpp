@@ -174,15 +174,13 @@ TEST_F(FaultyRanks, WaitForARankThatIsTenTimesSlower) {
 
 TEST_F(FaultyRanks, WaitForACheckpointThatTakesLongerThanTheTimeout) {
   const auto run_of = [&](const std::string& async) {
-    return start_pair(
-        training("async_" + async,
-                 {cat("dist.timeout_s=", kTimeoutS), "ckpt.every=0",
-                  cat("toggles={background_loader: off, async_checkpoint: ", async, "}")}),
-        [&](int rank) {
-          setenv("FAULT_MS", cat(1000 * (kTimeoutS + 1)).c_str(), 1);
-          if (rank == 0)  // after two files of the run folder
-            plant("rename", 3, "slow", folder_ / ("log." + async));
-        });
+    return start_pair(training("async_" + async, {cat("dist.timeout_s=", kTimeoutS), "ckpt.every=0",
+                                                  cat("toggles={async_checkpoint: ", async, "}")}),
+                      [&](int rank) {
+                        setenv("FAULT_MS", cat(1000 * (kTimeoutS + 1)).c_str(), 1);
+                        if (rank == 0)  // after two files of the run folder
+                          plant("rename", 3, "slow", folder_ / ("log." + async));
+                      });
   };
   const Running sync = run_of("off"), async = run_of("on");
   EXPECT_EQ(hash_of(sync), hash_of(async));
@@ -192,7 +190,7 @@ TEST_F(FaultyRanks, WaitForACheckpointThatTakesLongerThanTheTimeout) {
 // The other rank neither gives up nor reads the data set itself.
 TEST_F(FaultyRanks, WaitForAPackingThatTakesLongerThanTheTimeouts) {
   const Args args = training("packed", {cat("dist.timeout_s=", kTimeoutS), "data.timeout_s=1",
-                                        "toggles={background_loader: off, packed_dataset: on}"});
+                                        "toggles={packed_dataset: on}"});
   const std::vector<Ended> all = ends(start_pair(args, [&](int rank) {
     setenv("XDG_CACHE_HOME", (folder_ / "cache").c_str(), 1);
     setenv("FAULT_FOLDER", (folder_ / "cache").c_str(), 1);

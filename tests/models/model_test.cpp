@@ -344,36 +344,3 @@ TEST(Whitening, NeedsTheTrainingImages) {
               }),
               HasSubstr("layer '2': whitening: only a model's first layer can be one"));
 }
-
-// Evaluation is equal up to rounding, also after the statistics have changed. Training is bitwise
-// equal to that with fused norms.
-TEST(Fuse, FoldsNormsIntoConvolutionsForEvaluation) {
-  std::vector<std::string> report;
-  const auto net = [&](const char* folded) {
-    return build({{"name", "resnet18"},
-                  {"width", "8"},
-                  {"stem", "cifar"},
-                  {"fuse.bn_act", "true"},
-                  {"fuse.bn_add_act", "true"},
-                  {"fuse.conv_bn", folded}},
-                 {.sample = {3, 16, 16}, .fused = &report});
-  };
-  const ModulePtr plain = net("false"), model = net("true");
-  EXPECT_EQ(report.size(), 17u + 20);
-  EXPECT_THAT(report, testing::Contains("conv_bn: conv1 + bn1 + relu"));
-  EXPECT_THAT(report, testing::Contains("conv_bn: conv2 + bn2 + downsample + relu"));
-  const Tensor x({4, 3, 16, 16}, DType::f32);
-  fill_normal(x, 0, 1, {.seed = 1});
-  const auto numbers = [](const Tensor& y) {
-    return std::vector<float>(y.data<float>().begin(), y.data<float>().end());
-  };
-  for (int round = 0; round < 2; ++round) {
-    for (const ModulePtr* m : {&plain, &model}) (*m)->train(true);
-    EXPECT_EQ(numbers((*plain)(x)), numbers((*model)(x)));
-    for (const ModulePtr* m : {&plain, &model}) (*m)->train(false);
-    const NoGrad guard;
-    const std::vector<float> want = numbers((*plain)(x)), got = numbers((*model)(x));
-    for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(want[i], got[i], 1e-4) << i;
-    EXPECT_NE(want, got) << "nothing was folded";
-  }
-}

@@ -111,7 +111,7 @@ TEST(Conv2d, VendorForwardHasTheSameBitsForAnyNumberOfThreads) {
 // The gradient's memory reads as NaN until it is written.
 TEST(Conv2d, AnEmptyBatchHasNoWeightsToLearnByAnyAlgorithm) {
   for (const bool vendor : {false, true})
-    for (const char* algorithm : {"", "winograd", "direct", "matmul"}) {
+    for (const char* algorithm : {"", "winograd", "matmul"}) {
       const Kernels use({.vendor = vendor, .algorithm = *algorithm ? algorithm : nullptr});
       const Tensor x({0, 3, 8, 8}, DType::f32), w = require_grad(normal({4, 3, 3, 3}, 1));
       const Tensor y = conv2d(x, w, {}, {.padding = 1});
@@ -124,7 +124,7 @@ TEST(Conv2d, AnEmptyBatchHasNoWeightsToLearnByAnyAlgorithm) {
 }
 
 TEST(Conv2d, WithoutChannelsIsZeroByAnyAlgorithm) {
-  for (const char* algorithm : {"", "winograd", "direct", "matmul"})
+  for (const char* algorithm : {"", "winograd", "matmul"})
     for (const int64_t kernel : {1, 3})
       for (const Shape& channels : {Shape{0, 1}, Shape{4, 0}}) {
         SCOPED_TRACE(testing::Message() << algorithm << " " << kernel << " " << channels);

@@ -105,7 +105,7 @@ TEST_F(Compare, PrintsEachDifferenceOfTheEnvironmentBeforeAnyRatio) {
 
 TEST_F(Compare, NamesTogglesThatDifferAndWhichOfThemRan) {
   ASSERT_EQ(run(tiny({})).code, 0);
-  ASSERT_EQ(run(tiny({"toggles={background_loader: off, fused_loss: off}",
+  ASSERT_EQ(run(tiny({"toggles={fused_loss: off}",
                       "data={name: digits, train_size: 64, test_size: 20, batch_size: 32}"}))
                 .code,
             0);

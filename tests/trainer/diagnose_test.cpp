@@ -142,8 +142,7 @@ TEST(Diagnose, OffersVendorKernelsOnlyForOpsThatHaveOne) {
     const Diagnosis d = diagnose(e);
     return d.findings.empty() ? Names() : d.findings[0].remedies;
   };
-  for (const char* op : {"optimizer", "zero_grad"})
-    EXPECT_THAT(remedies(op), IsEmpty()) << op;
+  for (const char* op : {"optimizer", "zero_grad"}) EXPECT_THAT(remedies(op), IsEmpty()) << op;
   const bool library = std::ranges::any_of(
       kernel_records(), [](const KernelRecord* kernel) { return kernel->vendor[0]; });
   for (const char* op : {"conv2d", "linear", "matmul"})

@@ -38,7 +38,7 @@ TEST_F(Pack, TrainingOnWhatItWroteEndsWithTheSameBits) {
 }
 
 TEST_F(Pack, TheToggleTrainsWithTheSameBitsAndSaysWhereItReads) {
-  const std::string on = "toggles={packed_dataset: on, background_loader: off}";
+  const std::string on = "toggles={packed_dataset: on}";
   const std::string plain = hash_of({});
   const Ended first = run_here(tiny({on})), second = run_here(tiny({on}));
   EXPECT_THAT(first.out, HasSubstr("packed: 64 samples, 1 shard, 0.05 MB, "));
@@ -49,18 +49,18 @@ TEST_F(Pack, TheToggleTrainsWithTheSameBitsAndSaysWhereItReads) {
 }
 
 TEST_F(Pack, ADryRunReadsACachedCopyAndMakesNone) {
-  const Args dry = tiny({"toggles={packed_dataset: on, background_loader: off}", "--dry-run"});
+  const Args dry = tiny({"toggles={packed_dataset: on}", "--dry-run"});
   const Ended before = run_here(dry);
   EXPECT_EQ(before.code, 0) << before.err;
   EXPECT_THAT(before.out, HasSubstr("packed: no shards yet; a dry run writes none"));
   EXPECT_FALSE(fs::exists(folder_ / "cache/bellows/packed"));
-  run_here(tiny({"toggles={packed_dataset: on, background_loader: off}"}));
+  run_here(tiny({"toggles={packed_dataset: on}"}));
   EXPECT_THAT(run_here(dry).out, HasSubstr("packed: 64 samples, out of "));
 }
 
 // Like ranks on one host.
 TEST_F(Pack, ProcessesThatStartTogetherPackOnce) {
-  const Args args = tiny({"toggles={packed_dataset: on, background_loader: off}"});
+  const Args args = tiny({"toggles={packed_dataset: on}"});
   const auto cache = [this] { setenv("XDG_CACHE_HOME", (folder_ / "cache").c_str(), 1); };
   std::vector<std::unique_ptr<RunningProgram>> together;
   for (int i = 0; i < 3; ++i) together.push_back(start(args, cache));
@@ -78,7 +78,7 @@ TEST_F(Pack, ProcessesThatStartTogetherPackOnce) {
 
 // Changes the last byte of the cached shard.
 TEST_F(Pack, ADamagedCopyEndsWithTheSameBitsAndIsPackedAgain) {
-  const Args args = tiny({"toggles={packed_dataset: on, background_loader: off}"});
+  const Args args = tiny({"toggles={packed_dataset: on}"});
   const std::string whole = hash_in(run_here(args).out);
   for (const auto& entry : fs::recursive_directory_iterator(folder_ / "cache/bellows/packed"))
     if (entry.path().filename() == "train-00000.shard")
@@ -107,10 +107,10 @@ class PackPhotos : public Pack {
   }
   static Args photos(const std::string& name, const std::string& data, const Args& more = {},
                      const char* on_damaged = "skip") {
-    Args args = tiny({"name=" + name, "toggles={background_loader: off}",
-                      "model={name: layers, layers: [flatten, {name: linear, out: 2}]}",
-                      cat("data={", data, ", batch_size: 4, on_damaged: ", on_damaged,
-                          ", transforms: [{name: center_crop, size: 8}, normalize]}")});
+    Args args =
+        tiny({"name=" + name, "model={name: layers, layers: [flatten, {name: linear, out: 2}]}",
+              cat("data={", data, ", batch_size: 4, on_damaged: ", on_damaged,
+                  ", transforms: [{name: center_crop, size: 8}, normalize]}")});
     args.insert(args.end(), more.begin(), more.end());
     return args;
   }

@@ -89,9 +89,7 @@ Program::~Program() {
 }
 
 Program::Args Program::tiny(const Args& more) {
-  // Background workers receive no CPU time at all while other tests use every core.
-  Args args = {"toggles={background_loader: off}",
-               "model={name: layers, layers: [flatten, {name: linear, out: 10}]}",
+  Args args = {"model={name: layers, layers: [flatten, {name: linear, out: 10}]}",
                "data={name: digits, train_size: 64, test_size: 20, batch_size: 16}",
                "log={every: 2, tensorboard: false}", "train.epochs=2"};
   // Arguments in `more` replace these. The program refuses a key that occurs twice.

@@ -153,7 +153,7 @@ TEST_F(Program, StopsAtTheTargetWithTheTimeItTook) {
 
 TEST_F(Program, SaysWhatTheLossScaleCameToAndEndsWhereItCannotFall) {
   const auto scaled = [](const char* scaler) {
-    return tiny({"toggles={background_loader: off, amp: fp16}", cat("amp={scaler: ", scaler, "}")});
+    return tiny({"toggles={amp: fp16}", cat("amp={scaler: ", scaler, "}")});
   };
   const Ended ended = run(scaled("{init_scale: 1e30}"));
   EXPECT_EQ(ended.code, 0) << ended.err;
@@ -174,9 +174,8 @@ TEST_F(Program, ItsSharesOfTheTimeAddUp) {
 
 TEST_F(Program, OffersToSaveInTheBackgroundWhereThatIsOff) {
   for (const char* async : {"off", "on"}) {
-    const Ended ended =
-        run(tiny({cat("toggles={background_loader: off, async_checkpoint: ", async, "}"),
-                  "ckpt={every_iters: 1, max_overhead: 0}"}));
+    const Ended ended = run(tiny({cat("toggles={async_checkpoint: ", async, "}"),
+                                  "ckpt={every_iters: 1, max_overhead: 0}"}));
     EXPECT_THAT(ended.out, HasSubstr("warning: saving took "));
     EXPECT_EQ(ended.out.find("async_checkpoint: on}") == std::string::npos,
               async == std::string("on"));
@@ -342,7 +341,7 @@ TEST_F(Program, ASignalEndsItAfterTheStepAndACheckpoint) {
 
 TEST_F(Program, ASignalAfterAFailedSaveDoesNotPromiseACheckpoint) {
   const auto stopped = [this](const Args& more) {
-    Args args = tiny({kSlow, "toggles={background_loader: off, async_checkpoint: off}",
+    Args args = tiny({kSlow, "toggles={async_checkpoint: off}",
                       "ckpt={every: 0, on_error: warn, retries: 0}", "train.epochs=100"});
     args.insert(args.end(), more.begin(), more.end());
     const auto running = start(args, [] {
@@ -581,8 +580,7 @@ TEST_F(Program, EveryVerbHasHelpWithAnExample) {
 }
 
 TEST_F(Program, WarnsOfTogglesThatNeverRan) {
-  const std::string out =
-      run(tiny({"toggles={batch_lanes: on, fused_loss: on, background_loader: off}"})).out;
+  const std::string out = run(tiny({"toggles={batch_lanes: on, fused_loss: on}"})).out;
   EXPECT_THAT(out, HasSubstr("warning: these toggles were on but never ran: batch_lanes ("));
   EXPECT_THAT(out, Not(HasSubstr("fused_loss (")));
 }

@@ -223,7 +223,6 @@ std::vector<std::string> resnet(const std::string& folder, int world,
                                 const std::vector<std::string>& more = {}, int samples = 45) {
   std::vector<std::string> args = {
       "train",
-      "toggles={background_loader: off}",
       "model={name: resnet18, width: 8}",
       cat("data={name: shapes, train_size: ", samples, ", test_size: 21, batch_size: ", 16 / world,
           ", transforms: [{name: resize, size: 16}, normalize]}"),

@@ -51,7 +51,7 @@ class Report : public Program {
 };
 
 TEST_F(Report, OfARunHasItsNumbersAsText) {
-  ASSERT_EQ(run(tiny({"toggles={background_loader: off, fused_bn_act: on}"})).code, 0);
+  ASSERT_EQ(run(tiny({"toggles={fused_bn_act: on}"})).code, 0);
   const std::string html = page_of("runs/run", "runs/run/report.html");
   const std::vector<Json> train = rows("train"), test = rows("test");
   ASSERT_EQ(train.size(), 4u);
@@ -143,8 +143,7 @@ TEST_F(Report, RefusesWhatIsNoReport) {
 TEST_F(Report, OfAbIsWrittenBesideItsMarkdownAndHasItsNumbers) {
   write("c.yaml",
         "name: c\nmodel: {name: layers, layers: [flatten, {name: linear, out: 10}]}\n"
-        "data: {name: digits, train_size: 64, test_size: 20, batch_size: 16}\n"
-        "toggles: {background_loader: off}\n");
+        "data: {name: digits, train_size: 64, test_size: 20, batch_size: 16}\n");
   const Ended ended =
       run({"ab", "--config", "c.yaml", "--toggle", "fused_optimizer", "--processes", "2",
            "--blocks", "2", "--steps", "3", "--warmup", "2", "--report", "x.md"});

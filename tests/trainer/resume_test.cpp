@@ -159,9 +159,9 @@ TEST_F(Resuming, AfterKillingWritesEachRowOnceWithTheSameLosses) {
   for (const auto& [checkpoint, kill_after, resumes_from] : cases) {
     SCOPED_TRACE(kill_after);
     fs::remove_all(folder_ / "runs");
-    const Args args = tiny({cat("ckpt={every: 0, every_iters: ", checkpoint, "}"), "train.epochs=4",
-                            "toggles={background_loader: off, async_checkpoint: off}",
-                            "log={every: 2, tensorboard: true}"});
+    const Args args =
+        tiny({cat("ckpt={every: 0, every_iters: ", checkpoint, "}"), "train.epochs=4",
+              "toggles={async_checkpoint: off}", "log={every: 2, tensorboard: true}"});
     const Ended whole = run(args);
     const std::vector<std::string> all = rows("runs/run");
     Args slow = args;
@@ -247,8 +247,7 @@ TEST_F(Resuming, ABranchOntoOtherDataCountsItsOwnEpochs) {
 TEST_F(Resuming, ABranchWithAnotherOrderOfSamplesBeginsTheEpochAgain) {
   run(tiny({"ckpt={every_iters: 1, keep: 9}"}));
   const std::string file = "runs/run/checkpoints/step_00000006.safetensors";
-  for (const std::string order :
-       {"seed=5", "data.shuffle=false", "toggles={background_loader: off, device_randperm: off}"})
+  for (const std::string order : {"seed=5", "data.shuffle=false", "toggles={device_randperm: off}"})
     EXPECT_THAT(run({"train", "--resume", file, order}).out,
                 HasSubstr("epoch 2 begins, and step 6 counts as step 4"))
         << order;

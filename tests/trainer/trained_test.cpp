@@ -50,7 +50,7 @@ class Trained : public Program {
 
 TEST_F(Trained, ExportHasEveryTensorOfTheModelAsPyTorchWouldBuildIt) {
   const auto net = [](const char* drop) {
-    return tiny({cat("toggles={background_loader: off, drop_conv_bias: ", drop, "}"),
+    return tiny({cat("toggles={drop_conv_bias: ", drop, "}"),
                  "model={name: layers, layers: [{name: conv2d, out: 4}, batch_norm, relu, {name: "
                  "residual, layers: [{name: conv2d, out: 6, stride: 2, padding: 1}, batch_norm], "
                  "shortcut: [{name: conv2d, out: 6, kernel: 1, stride: 2}, batch_norm]}, "
@@ -224,15 +224,15 @@ TEST_F(Trained, NeedsNoTrainingDataToPredictAndToEvaluate) {
     for (int i = 0; i < 6; ++i)
       write(cat(split, i % 2 ? "weasel/" : "stoat/", i, ".jpg"), as_jpeg(slopes(12 + i, 16)));
   for (const char* name : {"packed", "plain"})
-    ASSERT_EQ(run(tiny({cat("name=", name),
-                        cat("toggles={background_loader: off, packed_dataset: ",
-                            name == std::string("packed") ? "on}" : "off}"),
-                        "model={name: layers, layers: [{name: whitening, images: 4}, flatten, "
-                        "{name: linear, out: 2}]}",
-                        "data={name: image_folder, root: photos, batch_size: 4, transforms: [{name:"
-                        " center_crop, size: 8}, normalize]}"}))
-                  .code,
-              0);
+    ASSERT_EQ(
+        run(tiny({cat("name=", name),
+                  cat("toggles={packed_dataset: ", name == std::string("packed") ? "on}" : "off}"),
+                  "model={name: layers, layers: [{name: whitening, images: 4}, flatten, "
+                  "{name: linear, out: 2}]}",
+                  "data={name: image_folder, root: photos, batch_size: 4, transforms: [{name:"
+                  " center_crop, size: 8}, normalize]}"}))
+            .code,
+        0);
   const std::string image = "other/val/stoat/2.jpg";
   const std::string predicted = run({"predict", "runs/plain", image}).out;
   const std::string metrics = run({"eval", "runs/plain"}).out;

@@ -13,6 +13,6 @@ static const bellows::AddToggle device_tensors({
     .default_value = "off",  // the model has priority for device memory
     .needs = {"cuda"},
     .supersedes = {"num_workers", "prefetch_factor", "persistent_workers", "ring_queues",
-                   "background_loader", "pin_memory", "non_blocking"},
+                   "pin_memory", "non_blocking"},
     .enable = [](bellows::Plan& plan) { plan.data.loader.feed.device_tensors = true; },
 });

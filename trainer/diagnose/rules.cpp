@@ -218,7 +218,6 @@ static Judged host_contended(const Evidence& e) {
                                    "other programs use this machine.",
                                    percent(waited)),
                .saves_s = waited * e.batch_s(),
-               .remedies = switch_on(e, {"adaptive_threads"}),
                .advice = "use an idle machine, or lower  threads.threads"};
 }
 

@@ -40,7 +40,7 @@ Meter::Window Meter::take() {
 double Meter::total_seconds() const {
   int64_t sum = 0;
   for (const int64_t ns : total_) sum += ns;
-  return sum * 1e-9 - seconds(Phase::dry);
+  return sum * 1e-9;
 }
 
 double Meter::ips() const {

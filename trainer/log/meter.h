@@ -4,13 +4,12 @@
 #include <array>
 #include <cstdint>
 #include <string>
-#include "core/device/adaptive_threads.h"
+#include "core/device/cpu_time.h"
 
 namespace bellows {
 
-// dry: before the clock of the run starts.
-enum class Phase { load, step, eval, save, other, dry };
-inline constexpr int kPhases = 6;
+enum class Phase { load, step, eval, save, other };
+inline constexpr int kPhases = 5;
 
 // Each call of lap() ends one phase. The clock is an argument so that tests can control it.
 class Meter {
@@ -30,7 +29,7 @@ class Meter {
   Window take();
 
   double seconds(Phase phase) const { return total_[static_cast<int>(phase)] * 1e-9; }
-  double total_seconds() const;  // sum over all phases except dry
+  double total_seconds() const;  // sum over all phases
   double ips() const;            // over the whole run
 
  private:

@@ -65,8 +65,7 @@ class Loop {
     const Kernels use(session_.kernels());  // the feed also runs kernels
     const Scoped interruptible(session_.loader->interrupted, [this] { return stops_alone(); });
     train_on_.prepare();
-    run_dry();
-    session_.loss_terms.take();  // drops those of dry runs
+    session_.loss_terms.take();  // drops those of the dry run
     session_.model->train(true);
     meter_.lap(Phase::other);
     // A signal leaves the evaluation at the end of an epoch to the resumed run, because a
@@ -90,17 +89,6 @@ class Loop {
   // Several ranks act on a signal after the same update, so none of them gives up its batch or its
   // evaluation.
   bool stops_alone() const { return consensus_.alone() && consensus_.stop(); }
-
-  void run_dry() {
-    const int64_t updates = plan_.train.dry_updates;
-    if (updates == 0 || done()) return;
-    meter_.lap(Phase::other);
-    run_dry_updates(session_, train_on_, at_.epoch);
-    synchronize(stream_of(session_.device));
-    meter_.lap(Phase::dry);
-    log_.line(fmt::format("dry: {} on random images, {:.2f} s before the clock starts",
-                          count_of(updates, "update"), meter_.seconds(Phase::dry)));
-  }
 
   void run_epoch() {
     Session& s = session_;

@@ -31,13 +31,6 @@ using AfterUpdate = std::function<void(const Position&)>;
 Outcome train(Session& session, Log& log, Checkpoints* checkpoints, Signals& signals,
               const Position& from = {}, const AfterUpdate& after_update = {});
 
-// Runs plan.train.dry_updates updates and one evaluation forward on random images of the sizes in
-// `epoch`, before the clock of the run starts. So later updates find memory, handles and plans of
-// libraries, tuned kernels and the captured update. Then restores parameters, buffers, the
-// optimizer's state, averages and StepState, so training continues as if nothing had run; its data
-// and their order are not touched. All ranks must call it. Counter: update.dry.
-void run_dry_updates(Session& session, TrainingStep& step, int64_t epoch);
-
 // Returns true if nothing is left to do: all updates are made, or the target or train.patience ends
 // the run.
 bool finished(const Session& session, const Position& at);

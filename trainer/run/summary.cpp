@@ -146,7 +146,6 @@ Scalars totals(const Session& session, const Outcome& outcome) {
   Scalars values = {
       {"elapsed_s", outcome.at.elapsed_s},
       {"model_s", session.model_s},
-      {"dry_s", meter.seconds(Phase::dry)},
       {"ips", meter.ips()},
       {"load_s", outcome.at.load_s},
       {"load_s_per_batch", 1e-9 * double(making.ns) / double(std::max<int64_t>(1, making.batches))},

@@ -568,8 +568,8 @@ Tensor Session::loss_of(const Batch& batch) {
   const Autocast precision(plan.amp.low());
   if (draws_) state->begin_forward();
   NamedTensors terms;
-  const Tensor loss = criterion(
-      {.output = (*model)(batch.x), .labels = batch.y, .terms = &terms}, plan.loss);
+  const Tensor loss =
+      criterion({.output = (*model)(batch.x), .labels = batch.y, .terms = &terms}, plan.loss);
   loss_terms.add(terms, batch.share);
   return loss;
 }

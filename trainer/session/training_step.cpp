@@ -1,7 +1,6 @@
 #include "trainer/session/training_step.h"
 #include "autograd/backward.h"
 #include "core/base/trace.h"
-#include "core/device/adaptive_threads.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/safetensors.h"
 #include "trainer/session/session.h"
@@ -21,7 +20,6 @@ void TrainingStep::prepare() {
 }
 
 Tensors TrainingStep::operator()(const Update& update) {
-  adapt_threads();
   const Kernels use(session_.kernels());
   const auto train = [this](const Update& now) { return train_on(now); };
   Tensors losses = captured_ ? captured_->run(update, train) : train_on(update);

@@ -7,7 +7,7 @@
 #include "core/base/json.h"
 #include "core/base/words.h"
 #include "core/config/values.h"
-#include "core/device/adaptive_threads.h"
+#include "core/device/cpu_time.h"
 #include "core/tensor/copy.h"
 #include "trainer/session/data_card.h"
 #include "trainer/session/session.h"

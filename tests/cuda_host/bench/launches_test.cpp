@@ -52,8 +52,8 @@ TEST(LaunchesOnDevice, OfLeNetAreListed) {
   expect_listed("lenet_f32", cuda_host::plan_of("lenet", 64, 28, {"toggles.amp=off"}));
 }
 TEST(LaunchesOnDevice, OfResNet18AreListed) {
-  expect_listed("resnet18_bf16", cuda_host::plan_of("resnet18", 2, 16,
-                                                    {"model.width=8", "toggles.amp=bf16"}));
+  expect_listed("resnet18_bf16",
+                cuda_host::plan_of("resnet18", 2, 16, {"model.width=8", "toggles.amp=bf16"}));
 }
 TEST(LaunchesOnDevice, OfAirbenchAreListed) {
   Plan plan = cuda_host::plan_of(

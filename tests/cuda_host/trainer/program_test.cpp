@@ -127,7 +127,7 @@ TEST_F(ProgramOnDevice, OutOfMemoryEndsItWithSix) {
 // The winners of 128 images, a byte each, fill a whole number of blocks of 512 bytes.
 TEST_F(ProgramOnDevice, AnIllegalAccessEndsItWithNineAndNamesTheOp) {
   name_ = "trainer_off_by_one";
-  expect_end(tiny({"device=cuda", "toggles={background_loader: off, caching_allocator: off}",
+  expect_end(tiny({"device=cuda", "toggles={caching_allocator: off}",
                    "model={name: layers, layers: [max_pool2d, flatten, {name: linear, out: 10}]}",
                    "data={name: digits, train_size: 128, test_size: 20, batch_size: 128}"}),
              9, "the last kernels were max_pool2d in module '0'");
