@@ -54,7 +54,6 @@ foreach(header ${RUNTIME_HEADERS})  # tests compare them with the embedded text
   install(FILES ${header} DESTINATION ${header_folder})
 endforeach()
 install(FILES docs/seeds.md DESTINATION docs)
-install(FILES docs/measurements/gpu-prediction.json DESTINATION docs/measurements OPTIONAL)
 # A bundle has no git history, so a file records the commit.
 install(CODE "execute_process(COMMAND git -C ${PROJECT_SOURCE_DIR} describe --always --dirty
   --abbrev=12 OUTPUT_FILE \${CMAKE_INSTALL_PREFIX}/VERSION ERROR_QUIET)")

@@ -69,15 +69,14 @@ TEST(PrintedCommands, KeepTheirWordsAndGetSmallerSizes) {
   EXPECT_THAT(planned("trainer sweep --config configs/lenet.yaml --key num_workers=0,1").command,
               HasSubstr("--key num_workers=0,1 --processes 1 --blocks 1 --steps 2 --warmup 2 "
                         "data.train_size=32"));
-  EXPECT_THAT(planned("trainer ab --config configs/resnet18.yaml --toggle fused_conv_bn --measure "
+  EXPECT_THAT(planned("trainer ab --config configs/resnet18.yaml --toggle fused_bn_act --measure "
                       "epoch data.train_size=1024")
                   .command,
               AllOf(HasSubstr("--measure epoch --processes 1"), HasSubstr(" data.train_size=32"),
                     Not(HasSubstr("1024"))));
   EXPECT_THAT(planned("trainer ladder --config configs/lenet.yaml --budget 150s").command,
               AllOf(HasSubstr("lenet.yaml --processes 1 "), Not(HasSubstr("--budget"))));
-  EXPECT_EQ(planned("trainer doctor --stress --bandwidths").command,
-            "trainer doctor --stress 64 --bandwidths");
+  EXPECT_EQ(planned("trainer doctor --stress").command, "trainer doctor --stress 64");
   EXPECT_EQ(planned("trainer bench matmul --align").command,
             "trainer bench matmul --align --rounds 1");
   EXPECT_EQ(planned("trainer list [toggles]").command, "trainer list --help");

@@ -34,16 +34,18 @@ inline std::set<std::string> product_folders() {
   return folders;
 }
 
-// Returns files with these extensions under the folders, relative to the root of the sources.
+// Returns files with these extensions, or all without any, under the folders, relative to the root
+// of the sources.
 inline std::vector<std::filesystem::path> files_in(const std::set<std::string>& folders,
-                                                   const std::set<std::string>& extensions) {
+                                                   const std::set<std::string>& extensions = {}) {
   namespace fs = std::filesystem;
   const fs::path root = source_dir();
   std::vector<fs::path> files;
   for (const std::string& folder : folders) {
     if (!fs::exists(root / folder)) continue;
     for (const auto& entry : fs::recursive_directory_iterator(root / folder))
-      if (entry.is_regular_file() && extensions.contains(entry.path().extension()))
+      if (entry.is_regular_file() &&
+          (extensions.empty() || extensions.contains(entry.path().extension())))
         files.push_back(fs::relative(entry.path(), root));
   }
   return files;

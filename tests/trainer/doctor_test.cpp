@@ -252,15 +252,6 @@ TEST_F(Program, DoctorStressesAndVerifiesAtASizeOfItsOwnOrOurs) {
                     HasSubstr("FLOP/s"), HasSubstr("verified"), Not(HasSubstr("WRONG"))));
 }
 
-TEST_F(Program, DoctorMeasuresBandwidthsAndLeavesNoFile) {
-  const Ended ended = run({"doctor", "--bandwidths"});
-  EXPECT_EQ(ended.code, 0) << ended.err;
-  EXPECT_THAT(ended.out, AllOf(HasSubstr("RAM copy"), HasSubstr("RAM triad"),
-                               HasSubstr("disk write"), HasSubstr("disk read"), HasSubstr("GB/s")));
-  for (const auto& entry : std::filesystem::directory_iterator(folder_))
-    EXPECT_TRUE(entry.path().filename().string().starts_with(".run")) << entry.path();
-}
-
 TEST_F(Program, DoctorShowsWhichSizesOfLenetMissAMultipleOfEight) {
   const Ended ended = run({"doctor", "--shapes", "model=lenet"});
   EXPECT_EQ(ended.out,
@@ -275,7 +266,6 @@ TEST_F(Program, DoctorShowsWhichSizesOfLenetMissAMultipleOfEight) {
 TEST_F(Program, DoctorRefusesWhatItCannotDo) {
   expect_refusal({"doctor", "--stress", "0"}, 2, "--stress '0': it takes a number from 1 to 65536");
   expect_refusal({"doctor", "--stress", "big"}, 2, "--stress 'big'");
-  expect_refusal({"doctor", "--folder", "nowhere"}, 2, "nowhere");
   expect_refusal({"doctor", "model=lenet"}, 2, "only --shapes takes a config");
   expect_refusal({"doctor", "--color"}, 2, "--color");
 }

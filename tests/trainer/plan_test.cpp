@@ -8,6 +8,7 @@
 #include "tests/trainer/program.h"
 #include "trainer/verbs/compute_profile.h"
 #include "trainer/verbs/scaling_chart.h"
+#include "trainer/verbs/step_work.h"
 
 using namespace bellows;
 using testing::AllOf;
@@ -61,28 +62,12 @@ TEST_F(Program, PlanPredictsFromTheNetworkOfItsCommandLine) {
 }
 
 // The work of a batch is scaled from two and four samples, exactly for FLOP.
-TEST_F(Program, PlanPredictsAStepOnAGpuFromTheWorkOfItsOps) {
+TEST(StepWork, OfLeNetIsThreeTimesItsProducts) {
   constexpr double kConv1 = 117600, kAll = kConv1 + 240000 + 48000 + 10080 + 840;  // of LeNet
-  const Args args = {"plan",      "--gpu", "h200",        "--sample",   "1x28x28",
-                     "--classes", "10",    "model=lenet", "device=cpu", "data.batch_size=50"};
-  Args json = args;
-  json.emplace_back("--json");
-  const Ended ended = run(json), text = run(args);
-  ASSERT_EQ(ended.code, 0) << ended.err;
-  const Json object = Json::parse(ended.out);
-  EXPECT_EQ(object["flop"], 50 * 2 * (3 * kAll - kConv1));
-  EXPECT_EQ(object["launches_counted"], false);
-  double ops_s = object["launching_s"];
-  for (const Json& op : object["ops"]) {
-    ops_s += double(op["s"]);
-    EXPECT_GE(double(op["s"]), double(op["bytes"]) / double(object["stream_bytes_per_s"]));
-  }
-  EXPECT_DOUBLE_EQ(object["step_s"], ops_s);
-  std::istringstream lines(text.out);
-  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80U) << line;
-  EXPECT_THAT(text.out, HasSubstr("predicted on h200: "));
-  expect_refusal({"plan", "--gpu", "h200", "--sample", "28x28", "--classes", "10"}, 2,
-                 "--sample '28x28'; expected channels");
+  const Plan plan = make_config({parse_overrides({"model=lenet", "data={name: digits}",
+                                                  "device=cpu", "data.batch_size=50"})})
+                        .plan;
+  EXPECT_EQ(work_of_step(plan).flop, 50 * 2 * (3 * kAll - kConv1));
 }
 
 TEST_F(Program, PlanRefusesImpossibleRanks) {

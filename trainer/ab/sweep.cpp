@@ -113,7 +113,7 @@ SweepResult sweep_arms(const ArmOptions& options, const std::vector<SweepKey>& k
 static void record_work(SweepResult& result) {
   if (!vary(result, &SweepArm::batch) && !sizes_vary(result) && !models_vary(result)) return;
   for (SweepArm& arm : result.arms) try {
-      arm.work = step_work(config_of(arm, result.options.overrides).plan).total();
+      arm.work = work_of_step(config_of(arm, result.options.overrides).plan);
     } catch (const Error& error) {
       warn(cat("sweep: ", arm.name, ": no FLOP per byte: ", error.what()));
     }

@@ -1,18 +1,12 @@
 #include "trainer/bench/copies.h"
-#include <fcntl.h>
 #include <immintrin.h>
-#include <unistd.h>
 #include <algorithm>
-#include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include "core/base/output.h"
-#include "core/base/trace.h"
 #include "core/device/parallel.h"
 #include "core/device/timer.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/pinned.h"
-#include "core/tensor/rng.h"
 #include "core/tensor/tensor.h"
 #include "trainer/bench/bench.h"
 #include "trainer/verbs/tables.h"
@@ -32,15 +26,6 @@ static void stream_triad(float* y, const float* a, const float* b, int64_t n) {
   _mm_sfence();
 }
 
-static double read_all(const float* a, int64_t n) {
-  return parallel_sum(n, kPage, [&](int64_t begin, int64_t end) {
-    __m256 sums[4] = {};
-    for (int64_t i = begin; i < end; i += 32)
-      for (int s = 0; s < 4; ++s) sums[s] = _mm256_add_ps(sums[s], _mm256_load_ps(a + i + 8 * s));
-    return double(_mm256_cvtss_f32(sums[0] + sums[1] + sums[2] + sums[3]));
-  });
-}
-
 // Returns the number of floats in each of the three arrays, which take an eighth of free memory,
 // from 2 to 256 MiB.
 static int64_t floats_in_an_array() {
@@ -49,91 +34,30 @@ static int64_t floats_in_an_array() {
          kPage;
 }
 
-namespace {
-struct Arrays {
+double triad_rate() {
   const int64_t n = floats_in_an_array();
-  const double bytes = double(n) * sizeof(float);
   const Tensor a = full({n}, 1), b = full({n}, 1), y = full({n}, 1);
-
-  double read() const { return read_all(a.ptr<float>(), n); }
-  void copy() const {
-    parallel_for(n, kPage, [&](int64_t begin, int64_t end) {
-      std::memcpy(y.ptr<float>() + begin, a.ptr<float>() + begin,
-                  size_t(end - begin) * sizeof(float));
-    });
-  }
-  void triad() const {
+  const auto triad = [&] {
     parallel_for(n, kPage, [&](int64_t begin, int64_t end) {
       stream_triad(y.ptr<float>() + begin, a.ptr<float>() + begin, b.ptr<float>() + begin,
                    end - begin);
     });
-  }
-};
-}  // namespace
-
-std::vector<CopyRate> memory_rates() {
-  const Arrays arrays;
-  volatile double kept = 0;
-  const std::vector<Timing> times = time_interleaved(
-      {[&] { kept = kept + arrays.read(); }, [&] { arrays.copy(); }, [&] { arrays.triad(); }},
-      Device::cpu);
-  return {{"RAM read", arrays.bytes / times[0].median(), "read"},
-          {"RAM copy", 2 * arrays.bytes / times[1].median(), "read + written"},
-          {"RAM triad", 3 * arrays.bytes / times[2].median(), "read + written, y = a + s b"}};
-}
-
-double triad_rate() {
-  const Arrays arrays;
-  const Timing time = time_interleaved({[&] { arrays.triad(); }}, Device::cpu)[0];
-  return 3 * arrays.bytes / time.median();
-}
-
-// ---- disk
-
-static void check_io(bool done, const Path& folder, const char* call) {
-  if (!done)
-    fail(Exit::storage, printable(folder.string()), ": ", call, ": ", std::strerror(errno));
-}
-
-static constexpr int64_t kBlock = 4 << 20;
-
-// Calls `move` for up to `blocks` blocks of kBlock bytes or two seconds, then `finish`. Returns
-// bytes per second; sets `blocks` to the number of blocks moved.
-static double rate_of(int64_t& blocks, const auto& move, const auto& finish) {
-  const int64_t begin = trace::now_ns();
-  int64_t done = 0;
-  while (done < blocks && seconds_since(begin) < 2) move(done++ * kBlock);
-  finish();
-  blocks = done;
-  return double(done * kBlock) / seconds_since(begin);
-}
-
-std::vector<CopyRate> disk_rates(const Path& folder) {
-  std::string name = (folder / "bellows-disk-XXXXXX").string();
-  const Descriptor file(mkstemp(name.data()));
-  check_io(file.get() >= 0, folder, "mkstemp");
-  unlink(name.c_str());
-  const Tensor noise({kBlock / 4}, DType::f32);  // not zeros, which a disk may compress
-  fill_uniform(noise, 0, 1, {.seed = 1});
-  int64_t blocks = 64;
-  const auto whole = [&](ssize_t bytes, const char* call) {
-    check_io(bytes == kBlock, folder, call);
   };
-  const double written = rate_of(
-      blocks, [&](int64_t at) { whole(pwrite(file.get(), noise.bytes(), kBlock, at), "write"); },
-      [&] { check_io(fsync(file.get()) == 0, folder, "fsync"); });
-  posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED);
-  const double read = rate_of(
-      blocks, [&](int64_t at) { whole(pread(file.get(), noise.bytes(), kBlock, at), "read"); },
-      [] {});
-  return {{"disk write", written, "written and synced"},
-          {"disk read", read, "read, not from the page cache"}};
+  const Timing time = time_interleaved({triad}, Device::cpu)[0];
+  return 3 * double(n) * sizeof(float) / time.median();
 }
 
 // ---- a GPU
 
-std::vector<CopyRate> device_rates(int64_t bytes) {
-  if (device_count(Device::cuda) == 0) return {};
+namespace {
+struct CopyRate {
+  std::string what;
+  double bytes_per_s;
+};
+}  // namespace
+
+// Rates of copies between host and GPU, pinned and pageable, and within the GPU.
+static std::vector<CopyRate> device_rates(int64_t bytes) {
   const Stream stream = current_stream(Device::cuda);
   const Tensor locked = pinned({bytes}, DType::u8);
   const Tensor pageable = full({bytes}, 1, DType::u8), source = to(Device::cuda, pageable),
@@ -148,11 +72,11 @@ std::vector<CopyRate> device_rates(int64_t bytes) {
        copy(target.bytes(), source.bytes())},
       Device::cuda);
   const auto rate = [&](size_t i) { return double(bytes) / times[i].median(); };
-  return {{"h2d pinned", rate(0), "read"},
-          {"h2d pageable", rate(1), "read"},
-          {"d2h pinned", rate(2), "written"},
-          {"d2h pageable", rate(3), "written"},
-          {"d2d", 2 * rate(4), "read + written"}};
+  return {{"h2d pinned", rate(0)},
+          {"h2d pageable", rate(1)},
+          {"d2h pinned", rate(2)},
+          {"d2h pageable", rate(3)},
+          {"d2d", 2 * rate(4)}};
 }
 
 double device_copy_rate(int64_t bytes) {

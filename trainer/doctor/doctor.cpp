@@ -8,7 +8,6 @@
 #include "core/config/hint.h"
 #include "plan/toggle.h"
 #include "trainer/bench/bench.h"
-#include "trainer/bench/copies.h"
 #include "trainer/log/nvml.h"
 #include "trainer/session/session.h"
 #include "trainer/verbs/tables.h"
@@ -52,18 +51,6 @@ static void print_stress(Device device, int64_t n) {
          ": memory, an overclocked chip or a library is broken");
 }
 
-static void print_rates(const std::string& folder) {
-  std::vector<CopyRate> rates = memory_rates();
-  for (const auto& more : {disk_rates(folder), device_rates(256 << 20)})
-    rates.insert(rates.end(), more.begin(), more.end());
-  say("");
-  say("bandwidths: upper limits for copies and for kernels that only move data");
-  std::vector<TableRow> rows;
-  for (const CopyRate& rate : rates)
-    rows.push_back({rate.what, rate_text(rate.bytes_per_s, "B/s"), rate.counted});
-  say_part(aligned(rows, "lrl"));
-}
-
 static void print_findings(const std::vector<std::string>& found) {
   say("");
   if (found.empty()) return say("findings: none");
@@ -87,9 +74,9 @@ std::string unaligned_shapes(const NamedTensors& parameters) {
 
 namespace {
 struct Wanted {
-  std::string device = "auto", size, folder = ".", config, watch, run;
+  std::string device = "auto", size, config, watch, run;
   std::vector<std::string> overrides;
-  bool bandwidths = false, shapes = false;
+  bool shapes = false;
 };
 }  // namespace
 
@@ -108,9 +95,6 @@ static void declare(CommandLine& line, Wanted& wanted) {
           "[n]: 100 products n x n x n in each precision, with verified results (default n: "
           "8192 on a GPU, a size that takes seconds on a CPU)")
       .without_value();
-  line.add_flag("--bandwidths", wanted.bandwidths, "copy rates of RAM, disk and GPU");
-  line.add_option("--folder", wanted.folder, "folder on the disk to measure, for --bandwidths")
-      .existing_folder();
   line.add_option("--watch", wanted.watch,
                   "[n]: print the machine's load for n seconds, or until Ctrl-C")
       .without_value();
@@ -125,9 +109,8 @@ static int run_doctor(CommandLine& line, const Arguments& args) {
   Wanted wanted;
   declare(line, wanted);
   if (!line.read(args)) return 0;
-  CHECK(wanted.bandwidths || !line.given("--folder"), "doctor: only --bandwidths takes a --folder");
-  CHECK(wanted.bandwidths || line.given("--stress") || !line.given("--device"),
-        "doctor: only --stress and --bandwidths take a --device");
+  CHECK(line.given("--stress") || !line.given("--device"),
+        "doctor: only --stress takes a --device");
   CHECK(wanted.shapes || (wanted.overrides.empty() && wanted.config.empty()),
         "doctor: only --shapes takes a config");
   if (wanted.shapes) {
@@ -141,16 +124,12 @@ static int run_doctor(CommandLine& line, const Arguments& args) {
   const Machine machine = this_machine();
   say_part(describe(machine));
   if (line.given("--stress")) print_stress(start_bench(wanted.device), n);
-  if (wanted.bandwidths) {
-    start_bench(wanted.device);
-    print_rates(wanted.folder);
-  }
   print_findings(findings(machine));
   return 0;
 }
 
 static const AddVerb doctor_verb({"doctor",
                                   "describes this machine and this binary, and says what to fix",
-                                  "trainer doctor --stress --bandwidths", run_doctor});
+                                  "trainer doctor --stress", run_doctor});
 
 }  // namespace bellows

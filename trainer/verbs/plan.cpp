@@ -1,5 +1,6 @@
 // trainer plan --config FILE: forecast of an update on many ranks (dist/forecast.h), as a table and
 // a chart.
+#include "plan/plan.h"
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include "core/base/file.h"
@@ -7,9 +8,7 @@
 #include "core/base/output.h"
 #include "core/base/words.h"
 #include "core/config/config.h"
-#include "plan/toggle.h"
 #include "trainer/verbs/compute_profile.h"
-#include "trainer/verbs/gpu_plan.h"
 #include "trainer/verbs/scaling_chart.h"
 #include "trainer/verbs/tables.h"
 #include "trainer/verbs/verbs.h"
@@ -23,7 +22,6 @@ struct PlanLine {
   int64_t ranks_per_node = 1, updates = 10;
   double latency_us = 20, gbps = 25, inside_latency_us = 5, inside_gbps = 200, step_ms = 0;
   bool json = false;
-  GpuPlanRequest step = {};
 };
 
 // Forecasts for one number of ranks.
@@ -59,29 +57,9 @@ static void declare(CommandLine& line, PlanLine& given) {
       .positive();
   line.add_option("--svg", given.svg, "file for a chart of the efficiency");
   line.add_flag("--json", given.json, "print one JSON object, times in seconds");
-  line.add_option("--gpu", given.step.gpu, "predict a step on this card instead")
-      .one_of(gpu_names());
-  line.add_option("--sample", given.step.sample,
-                  "with --gpu, channels, height and width of an image, if the data set is not here")
-      .value_name("CxHxW");
-  line.add_option("--classes", given.step.classes, "with --sample").range(1, 1000000);
   line.add_note(
-      "With --gpu, the step of one rank on that card, from the work that its ops state. Else: "
-      "measures one rank of the config here, then predicts. The batch grows with the ranks. "
+      "Measures one rank of the config here, then predicts. The batch grows with the ranks. "
       "Neglects late ranks and what communication takes from computation, so it is a bound.");
-}
-
-static void refuse_without_effect(const CommandLine& line, const PlanLine& given) {
-  for (const char* name :
-       {"--ranks", "--latency-us", "--gbps", "--ranks-per-node", "--inside-latency-us",
-        "--inside-gbps", "--algorithm", "--updates", "--step-ms", "--svg"})
-    CHECK(given.step.gpu.empty() || !line.given(name), "plan: --gpu predicts one rank, without ",
-          name, "; leave one of the two out");
-  const bool sample = line.given("--sample"), classes = line.given("--classes");
-  CHECK(!sample || !given.step.gpu.empty(),
-        "plan: --sample needs --gpu; add it, or leave --sample out");
-  CHECK(sample || !classes, "plan: --classes needs --sample; add  --sample CxHxW");
-  CHECK(classes || !sample, "plan: --sample needs --classes; add  --classes N");
 }
 
 static std::vector<int64_t> ranks_in(const std::string& text) {
@@ -189,23 +167,13 @@ static std::string chart_of(const std::string& name, const std::vector<int64_t>&
   return scaling_chart(cat("predicted efficiency of ", name), ranks, lines);
 }
 
-// A GPU computes in 16 bits even where this CPU does not.
-static Plan on_gpu(const Config& config) {
-  const auto amp = config.unavailable.find("amp");
-  if (amp == config.unavailable.end()) return config.plan;
-  return switched(config.plan, *find_toggle("amp"), amp->second.text);
-}
-
 static int run_plan(CommandLine& line, const Arguments& args) {
   PlanLine given;
   declare(line, given);
   if (!line.read(args)) return 0;
-  refuse_without_effect(line, given);
   const std::vector<int64_t> ranks = ranks_in(given.ranks);
   check_place(given.svg, "plan: --svg");
   const Config config = make_config(sources_of(given.config, given.overrides));
-  given.step.json = given.json;
-  if (!given.step.gpu.empty()) return predict_step(on_gpu(config), given.step), 0;
   DistOptions options = config.plan.dist;
   options.bucketed = options.overlap = true;  // their toggles turn off on one rank
   const Network network = network_of(given);
@@ -234,7 +202,7 @@ static int run_plan(CommandLine& line, const Arguments& args) {
   return 0;
 }
 
-static const AddVerb plan_verb({"plan", "predicts an update on many ranks, or a step on a GPU",
+static const AddVerb plan_verb({"plan", "predicts an update on many ranks",
                                 "trainer plan --config configs/lenet.yaml --ranks 8..64",
                                 run_plan});
 

@@ -1,31 +1,8 @@
 #include "trainer/verbs/step_work.h"
-#include "core/base/trace.h"
 #include "trainer/session/session.h"
 #include "trainer/session/training_step.h"
 
 namespace bellows {
-
-Cost StepWork::total() const {
-  Cost sum;
-  for (const WorkItem& item : items) sum += item.work;
-  return sum;
-}
-
-static int64_t launches_so_far() {
-  return trace::counter("cuda.launches").value() + trace::counter("kernel.vendor_calls").value();
-}
-
-// Returns the ops of an update, and its launches; 0: not counted.
-static std::pair<std::vector<RecordedOp>, int64_t> recorded(Session& session, TrainingStep& train,
-                                                            int64_t rows) {
-  const Update update(
-      session.zeros_like_batches(with_rows(rows, session.loader->transforms().shape())), 1);
-  train(update);  // the first one also makes buffers
-  const int64_t before = launches_so_far();
-  OpLog log;
-  train(update);
-  return {log.ops, session.device == Device::cpu ? 0 : launches_so_far() - before};
-}
 
 // Parameters, gradients and buffers in f32: one read of each, one write of parameters, buffers and
 // 16-bit copies. A check for finite gradients, or their norm, reads them once more.
@@ -45,31 +22,36 @@ static Cost scaled(const Cost& two, const Cost& four, int64_t batch) {
   return {two.flop + steps * (four.flop - two.flop), two.bytes + steps * (four.bytes - two.bytes)};
 }
 
-StepWork step_work(Plan plan, const std::optional<TrainingSetInfo>& trained) {
+static std::vector<RecordedOp> recorded(Session& session, TrainingStep& train, int64_t rows) {
+  const Update update(
+      session.zeros_like_batches(with_rows(rows, session.loader->transforms().shape())), 1);
+  train(update);  // the first one also makes buffers
+  OpLog log;
+  train(update);
+  return log.ops;
+}
+
+Cost work_of_step(Plan plan) {
   const int64_t batch = plan.data.loader.sampler.batch_size;
   plan.train.cuda_graph = false;  // a replay records no ops
   plan.train.accumulate = 1;
   plan.kernels.autotune = Autotune::heuristic;
-  Session session(plan, trained);
+  Session session(plan);
   TrainingStep train(session);
   session.model->train(true);
-  const std::vector<RecordedOp> two = recorded(session, train, 2).first;
-  const auto [four, launches] = recorded(session, train, 4);
-  CHECK(two.size() == four.size(), "plan: ", two.size(), " ops on two samples, ", four.size(),
+  const std::vector<RecordedOp> two = recorded(session, train, 2),
+                                four = recorded(session, train, 4);
+  CHECK(two.size() == four.size(), "sweep: ", two.size(), " ops on two samples, ", four.size(),
         " on four; the ops of this model depend on the batch");
 
-  StepWork step{.items = {}, .ops = std::ssize(four), .launches = launches};
+  Cost sum = scaled({0, gradient_sum_bytes(two)}, {0, gradient_sum_bytes(four)}, batch);
   for (size_t i = 0; i < two.size(); ++i) {
-    const RecordedOp& op = two[i];
-    const OpWork a = work_of(op), b = work_of(four[i]);
-    step.items.push_back({op.name, op.dtype(), scaled(a.forward, b.forward, batch)});
-    step.items.push_back(
-        {op.name + ", backward", op.dtype(), scaled(a.backward, b.backward, batch)});
+    const OpWork a = work_of(two[i]), b = work_of(four[i]);
+    sum += scaled(a.forward, b.forward, batch);
+    sum += scaled(a.backward, b.backward, batch);
   }
-  const Cost sums[] = {{0, gradient_sum_bytes(two)}, {0, gradient_sum_bytes(four)}};
-  step.items.push_back({"sums of gradients", DType::f32, scaled(sums[0], sums[1], batch)});
-  step.items.push_back({"update", DType::f32, work_of_update(session)});
-  return step;
+  sum += work_of_update(session);
+  return sum;
 }
 
 }  // namespace bellows
