@@ -1,7 +1,6 @@
 // Order, content, counters and errors of the loader, for any number of workers.
 #include "data/loader/loader.h"
 #include <gmock/gmock.h>
-#include <sched.h>
 #include <map>
 #include <semaphore>
 #include "core/base/trace.h"
@@ -179,14 +178,12 @@ TEST(Loader, StartsItsWorkersOnceIfTheyPersistAndForEachEpochIfNot) {
 
 TEST(Loader, CountsNothingOfWorkersWithoutThem) {
   const Moved starts("data.worker_starts"), batches("data.worker_batches"), most("data.queue_max"),
-      pops("data.ring_pops"), background("data.background_threads");
-  Loader loader = make({.sampler = {.batch_size = 8},
-                        .workers = {.prefetch_factor = 2,
-                                    .persistent_workers = true,
-                                    .queue = QueueKind::rings,
-                                    .background = true}});
+      pops("data.ring_pops");
+  Loader loader = make(
+      {.sampler = {.batch_size = 8},
+       .workers = {.prefetch_factor = 2, .persistent_workers = true, .queue = QueueKind::rings}});
   epoch_of(loader, 0);
-  EXPECT_EQ(starts + batches + most + pops + background, 0);
+  EXPECT_EQ(starts + batches + most + pops, 0);
 }
 
 TEST(Loader, PopsRingsWithoutAnyLock) {
@@ -200,20 +197,6 @@ TEST(Loader, PopsRingsWithoutAnyLock) {
       EXPECT_EQ(contended, 0);
     }
   }
-}
-
-TEST(Loader, RunsBackgroundWorkersInTheIdleClass) {
-  for (const bool background : {false, true}) {
-    const auto numbers = std::make_shared<Numbers>(40);
-    std::atomic<int> idle{0};
-    numbers->on_read = [&](int64_t) { idle += sched_getscheduler(0) == SCHED_IDLE; };
-    const Moved threads("data.background_threads");
-    Loader loader(numbers, {}, {.workers = {.num_workers = 2, .background = background}}, 5);
-    epoch_of(loader, 0);
-    EXPECT_EQ(threads, background ? 2 : 0);
-    EXPECT_EQ(idle, background ? 40 : 0);
-  }
-  EXPECT_NE(sched_getscheduler(0), SCHED_IDLE);
 }
 
 TEST(Loader, RethrowsAWorkersErrorWithIndexAndPathWhenItsBatchIsDue) {
