@@ -45,7 +45,7 @@ set(cupti ${CUDAToolkit_LIBRARY_ROOT}/extras/CUPTI)
 find_path(CUPTI_INCLUDE cupti.h PATHS ${CUDAToolkit_INCLUDE_DIRS} ${cupti}/include)
 if(NOT CUPTI_INCLUDE)
   message(STATUS "No cupti.h: `trainer profile` has no times of a GPU")
-  list(FILTER kernels EXCLUDE REGEX "trainer/profile/(activity|cupti_library).cu$")
+  list(FILTER kernels EXCLUDE REGEX "labs/profile/(activity|cupti_library).cu$")
 endif()
 # Vendor libraries are opened on first use, from the toolkit's folder if the system has none.
 set(CMAKE_BUILD_RPATH ${CUDAToolkit_LIBRARY_DIR} ${cupti}/lib64)

@@ -15,8 +15,8 @@
 #include "core/tensor/copy.h"
 #include "core/tensor/rng.h"
 #include "ops/conv/conv2d.h"
-#include "trainer/bench/product.h"
-#include "trainer/doctor/doctor.h"
+#include "labs/bench/product.h"
+#include "labs/doctor/doctor.h"
 
 using namespace bellows;
 

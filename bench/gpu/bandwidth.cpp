@@ -22,7 +22,7 @@
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
 #include "core/tensor/rng.h"
-#include "trainer/bench/bench.h"
+#include "labs/bench/bench.h"
 #include "trainer/log/nvml.h"
 
 namespace bellows {

@@ -7,7 +7,7 @@
 #include "tests/commands/printed.h"
 #include "tests/place.h"
 #include "trainer/ab/arm_report.h"
-#include "trainer/bench/bench.h"
+#include "labs/bench/bench.h"
 
 namespace bellows {
 

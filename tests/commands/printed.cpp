@@ -5,7 +5,7 @@
 #include <set>
 #include "plan/toggle.h"
 #include "tests/place.h"
-#include "trainer/bench/bench.h"
+#include "labs/bench/bench.h"
 #include "trainer/verbs/tables.h"
 
 namespace bellows {

@@ -13,7 +13,7 @@ namespace bellows {
 // Folders of the product by rank: a file may include from folders of lower rank and from its own.
 inline const std::vector<std::vector<std::string>> kRanks = {
     {"core"},    {"autograd", "data"}, {"ops", "optim", "dist"}, {"models"}, {"plan"},
-    {"toggles"}, {"trainer"}};
+    {"toggles"}, {"trainer"},          {"labs"}};
 
 // Rooms of a folder in ascending rank: a file may include from rooms of lower rank and from its
 // own. "." are the files in the folder itself. In folders that are not listed, rooms may include
@@ -25,8 +25,8 @@ inline const std::map<std::string, std::vector<std::string>> kRooms = {
     {"ops", {"base", ".", "matmul", "norm", "conv", "chain", "vendor"}},
     {"models", {"module", "losses", "metrics", "layers", "rewrites", "."}},
     {"trainer",
-     {"session", "state", "log", "run", "launch", "page", "verbs", "ab", "bench", "doctor",
-      "profile", "diagnose", "."}}};
+     {"session", "state", "log", "run", "launch", "verbs", "ab", "."}},
+    {"labs", {"page", "plan", "bench", "doctor", "profile", "diagnose"}}};
 
 inline std::set<std::string> product_folders() {
   std::set<std::string> folders;

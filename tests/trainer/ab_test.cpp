@@ -14,7 +14,7 @@
 #include "tests/refusal.h"
 #include "tests/trainer/runs.h"
 #include "trainer/ab/rounds.h"
-#include "trainer/page/page.h"
+#include "labs/page/page.h"
 #include "trainer/verbs/verbs.h"
 
 using namespace bellows;

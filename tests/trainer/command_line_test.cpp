@@ -4,7 +4,7 @@
 #include <sstream>
 #include "core/base/check.h"
 #include "tests/trainer/program.h"
-#include "trainer/bench/bench.h"
+#include "labs/bench/bench.h"
 #include "trainer/verbs/verbs.h"
 
 using namespace bellows;

@@ -8,7 +8,7 @@
 #include "tests/place.h"
 #include "tests/refusal.h"
 #include "tests/trainer/program.h"
-#include "trainer/page/page.h"
+#include "labs/page/page.h"
 
 using namespace bellows;
 using testing::AllOf;

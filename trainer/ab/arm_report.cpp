@@ -7,7 +7,6 @@
 #include "core/base/output.h"
 #include "core/base/utf8.h"
 #include "core/base/words.h"
-#include "trainer/page/page.h"
 #include "trainer/verbs/command_line.h"
 #include "trainer/verbs/tables.h"
 
@@ -80,7 +79,8 @@ int publish(const RoundsResult& result, const std::string& markdown, const Json&
   write_file(path, bytes_of(markdown));
   write_file(path.replace_extension(".json"),
              bytes_of(json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n"));
-  write_file(path.replace_extension(".html"), bytes_of(html_of(json, result.options.verb)));
+  if (page_writer())
+    write_file(path.replace_extension(".html"), bytes_of(page_writer()(json, result.options.verb)));
   return code;
 }
 

@@ -16,7 +16,19 @@ double budget_of(const std::string& verb, const std::string& text);
 Names split(const std::string& list);
 // Throws Error (exit 2) if the report cannot be a Markdown file in an existing folder.
 void check_report(const ArmOptions& options);
-// Prints the report and, if a file is wanted, writes FILE.md, FILE.json and the page FILE.html.
+// Writes the HTML page of a report in JSON, whose file's name begins the message of an error. The
+// labs register it (labs/page/page.cpp); null in a program without them.
+using PageWriter = std::string (*)(const Json& report, const std::string& name);
+inline PageWriter& page_writer() {
+  static PageWriter writer = nullptr;
+  return writer;
+}
+struct AddPageWriter {
+  explicit AddPageWriter(PageWriter writer) { page_writer() = writer; }
+};
+
+// Prints the report and, if a file is wanted, writes FILE.md, FILE.json and, with a page_writer(),
+// the page FILE.html.
 // Returns the exit code of a comparison: 0, or 128 + signal.
 int publish(const RoundsResult& result, const std::string& markdown, const Json& json);
 

@@ -28,7 +28,7 @@ inline std::map<std::string, Verb>& verbs() {
   static std::map<std::string, Verb> all;
   return all;
 }
-// The benchmarks of `trainer bench NAME` (trainer/bench/bench.h).
+// The benchmarks of `trainer bench NAME` (labs/bench/bench.h).
 inline std::map<std::string, Verb>& benches() {
   static std::map<std::string, Verb> all;
   return all;

@@ -1,4 +1,4 @@
-// Replaces trainer/profile/cupti_library.cu.
+// Replaces labs/profile/cupti_library.cu.
 #include "tests/cuda_host/vendor/cupti.h"
 #include <unistd.h>
 #include <cstring>
@@ -6,7 +6,7 @@
 #include <utility>
 #include "core/base/output.h"
 #include "tests/cuda_host/runtime.h"
-#include "trainer/profile/cupti_library.h"
+#include "labs/profile/cupti_library.h"
 
 using namespace cuda_host;
 

@@ -1,0 +1,89 @@
+// trainer bench dispatch: overhead of an op call, measured on tensors of eight floats.
+#include <fmt/format.h>
+#include <omp.h>
+#include <algorithm>
+#include "autograd/backward.h"
+#include "core/base/output.h"
+#include "core/base/statistics.h"
+#include "core/device/timer.h"
+#include "ops/cross_entropy.h"
+#include "ops/elementwise.h"
+#include "labs/bench/bench.h"
+#include "trainer/verbs/tables.h"
+
+namespace bellows {
+
+// Measures dispatch alone: the kernel does nothing.
+static constinit Kernel<void(const Tensor& t)> nothing{"nothing"};
+static const bool cpu = nothing.on(Device::cpu, [](const Tensor&) {});
+
+namespace {
+// Measures CPU time of this process, the fastest and the median of 31 rounds, because other load on
+// the machine can only add to it. On a GPU this is the host's part: work is queued, not waited for.
+struct Rounds {
+  Device device;
+  std::vector<TableRow> rows = {{"ns a call", "fastest", "median"}};
+
+  void measure(const std::string& what, int calls, const auto& call) {
+    std::vector<double> ns(31);
+    for (double& each : ns) {
+      synchronize(current_stream(device));
+      const int64_t begin = time_ns(Clock::cpu);
+      for (int i = 0; i < calls; ++i) call();
+      each = double(time_ns(Clock::cpu) - begin) / calls;
+    }
+    rows.push_back({what, fmt::format("{:.1f}", *std::ranges::min_element(ns)),
+                    fmt::format("{:.1f}", median(ns))});
+  }
+};
+}  // namespace
+
+static void measure_ops(Rounds& rounds, Device device) {
+  const Tensor a = full({8}, 1, DType::f32, device), b = full({8}, 2, a);
+  const Tensor leaf = require_grad(full({8}, 1, a)), scalar = require_grad(full({}, 1, a));
+  // Few enough on a GPU that no launch waits for space in its queue.
+  const int calls = device == Device::cpu ? 5000 : 500;
+  if (device == Device::cpu) rounds.measure("no-op kernel", calls, [&] { nothing(a); });
+  rounds.measure("empty({8})", calls, [&] { empty({8}, a); });
+  rounds.measure("add, no grad", calls, [&] { add(a, b); });
+  rounds.measure("add, grad", calls, [&] { add(leaf, b); });
+  rounds.measure("mul, grad (saves both inputs)", calls, [&] { mul(leaf, b); });
+  rounds.measure("relu, grad", calls, [&] { relu(leaf); });
+  const auto under_no_grad = [&] {
+    const NoGrad guard;
+    relu(leaf);
+  };
+  rounds.measure("relu, under NoGrad", calls, under_no_grad);
+  rounds.measure("backward of one affine", calls, [&] { backward(mul(scalar, 2)); });
+}
+
+static void measure_losses(Rounds& rounds, Device device) {
+  for (const int64_t batch : {64, 1}) {
+    const Tensor logits = require_grad(full({batch, 10}, 0.1, DType::f32, device));
+    const Tensor labels = full({batch}, 3, DType::i64, device);
+    for (const Impl impl : {Impl::fused, Impl::composed})
+      rounds.measure(fmt::format("cross_entropy ({}, 10) {}, and backward", batch,
+                                 impl == Impl::fused ? "fused" : "composed"),
+                     100, [&] { backward(cross_entropy(logits, labels, {}, impl)); });
+  }
+}
+
+static int run_dispatch(CommandLine& line, const Arguments& args) {
+  std::string wanted = "auto";
+  add_device_option(line, wanted);
+  if (!line.read(args)) return 0;
+  const Device device = start_bench(wanted);
+  omp_set_num_threads(1);
+  Rounds rounds{device};
+  measure_ops(rounds, device);
+  measure_losses(rounds, device);
+  say(cat("dispatch on ", device_text(device), ": CPU time of the host"));
+  say_part(aligned(rounds.rows, "lrr"));
+  return 0;
+}
+
+static const AddVerb dispatch_bench({"dispatch", "overhead of an op call, in ns",
+                                     "taskset -c 0 trainer bench dispatch", run_dispatch},
+                                    benches());
+
+}  // namespace bellows

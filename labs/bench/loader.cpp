@@ -1,0 +1,172 @@
+// trainer bench loader: the data path of a config on one core: samples/s, and the time per sample
+// of reading, decoding and each transform.
+#include "data/loader/loader.h"
+#include <fmt/format.h>
+#include "core/base/output.h"
+#include "core/config/config.h"
+#include "core/device/threads.h"
+#include "core/device/timer.h"
+#include "data/images/image_plan.h"
+#include "data/sets/damaged.h"
+#include "plan/toggle.h"
+#include "labs/bench/bench.h"
+#include "trainer/session/data_card.h"
+#include "trainer/verbs/tables.h"
+
+namespace bellows {
+
+namespace {
+// Samples on their way to a batch, up to some transform. As in BatchMaker, what the transforms need
+// is decoded, and all of them are one pass over its pixels.
+class DataPath {
+ public:
+  DataPath(const Plan& plan, const Loader& loader, std::vector<int64_t> samples)
+      : plan_(plan),
+        options_(plan.data.loader.batch),
+        dataset_(loader.dataset()),
+        samples_(std::move(samples)),
+        batch_(size_t(loader.batch_shape().numel())) {
+    for (const TransformChoice& choice : plan.data.transforms)
+      transforms_.push_back(choice.make(dataset_.info()));
+  }
+
+  bool has_files() const { return dataset_.encoded(samples_[0]).has_value(); }
+  void read() const {
+    for (const int64_t index : samples_) (void)dataset_.encoded(index);
+  }
+  void read_and_decode() {
+    for (const int64_t index : samples_) decoded(index, 0);
+  }
+  // All of that, and the first `count` transforms.
+  void transform(size_t count) {
+    size_t at = 0;  // through memory as large as a batch, because a batch is not in the L1 cache
+    for (const int64_t index : samples_) {
+      const Sample sample = decoded(index, count);
+      const ImagePlan image = planned(sample.shape, index, count);
+      const auto values = size_t(image.shape().numel());
+      batch_.resize(std::max(batch_.size(), values));
+      if (at + values > batch_.size()) at = 0;
+      write_image(image, sample, batch_.data() + at, options_.format());
+      at += values;
+    }
+  }
+
+ private:
+  ImagePlan planned(const Shape& shape, int64_t index, size_t count) const {
+    ImagePlan image(shape);
+    for (size_t i = 0; i < count; ++i)
+      options_.augment ? transforms_[i]->apply(image, augment_key(plan_.seed, 0, index, int(i)))
+                       : transforms_[i]->settle(image);
+    return image;
+  }
+  Sample decoded(int64_t index, size_t count) {
+    const ViewOf wanted = [&](const Shape& image) { return planned(image, index, count).view(); };
+    Sample sample;
+    at_sample(dataset_, index, [&] {
+      sample = read_undamaged(dataset_, index, options_.on_damaged, [&](int64_t i) {
+        return options_.scaled_decode ? dataset_.at_least(i, wanted, scratch_)
+                                      : dataset_.at(i, scratch_);
+      });
+    });
+    return sample;
+  }
+
+  const Plan& plan_;
+  const BatchOptions& options_;
+  const Dataset& dataset_;
+  const std::vector<int64_t> samples_;
+  std::vector<TransformPtr> transforms_;
+  Scratch scratch_;
+  std::vector<float> batch_;
+};
+}  // namespace
+
+// The host's part on one core: no workers, no planted latency, all transforms.
+static Plan on_one_core(Plan plan) {
+  LoaderOptions& o = plan.data.loader;
+  o.workers.num_workers = o.batch.sim_latency_us = 0;
+  o.batch.pin_memory = o.feed.device_augment = false;
+  plan.threads = {.threads = 1};
+  return plan;
+}
+
+static void print(const std::vector<std::string>& names, const std::vector<Timing>& times,
+                  int64_t samples) {
+  const double n = double(samples), whole = times.back().median() / n;
+  std::vector<TableRow> rows = {{"", "ns per sample", "share"}};
+  double before = 0;
+  const auto add = [&](const std::string& name, double seconds) {
+    rows.push_back({name, fmt::format("{:.0f}", 1e9 * seconds),
+                    fmt::format("{:.1f} %", 100 * seconds / whole)});
+  };
+  for (size_t i = 0; i < names.size(); ++i) {
+    const double now = times[i].median() / n;
+    add(names[i], now - std::exchange(before, now));
+  }
+  add("sum", before);
+  add("loader", whole);
+  say_part(aligned(rows, "lrr"));
+  say(fmt::format("{:.0f} samples/s on one core", 1 / whole));
+}
+
+static int run_loader(CommandLine& line, const Arguments& args) {
+  std::string config;
+  int64_t least = 64;
+  Arguments overrides;
+  line.add_config(config, overrides);
+  line.add_option("--samples", least, "samples to time, rounded up to whole batches")
+      .range(1, 1000000)
+      .shows_default();
+  line.add_note(
+      "Times the path up to each step, and prints by how much it is longer than up to the one "
+      "before. All transforms are one pass over the pixels, so the first one includes writing "
+      "them, and one that leaves fewer pixels to those before it may take less than no time. "
+      "The loader also makes the order, names samples for errors and copies labels. "
+      "Files come from the page cache after the first round.");
+  if (!line.read(args)) return 0;
+  const Plan plan = on_one_core(make_config(sources_of(config, overrides)).plan);
+  apply(plan.threads);
+  Names notes;
+  Loader loader(open_set(plan.data, Split::train, {}, notes), plan.data.transforms,
+                plan.data.loader, plan.seed);
+  const int64_t most = loader.samples(), batch = std::min(most, loader.batch_shape()[0]);
+  const int64_t batches = std::min((least + batch - 1) / batch, most / batch);
+  const Tensor order = loader.sampler().order(0);
+  const std::span first(order.ptr<int64_t>(), size_t(batches * batch));
+  DataPath path(plan, loader, {first.begin(), first.end()});
+
+  std::vector<std::string> names;
+  std::vector<std::function<void()>> calls;
+  if (path.has_files()) {
+    names.emplace_back("reading");
+    calls.emplace_back([&] { path.read(); });
+  }
+  names.emplace_back(names.empty() ? "reading" : "decoding");
+  calls.emplace_back([&] { path.read_and_decode(); });
+  for (size_t i = 0; i < plan.data.transforms.size(); ++i) {
+    names.push_back(plan.data.transforms[i].name());
+    calls.emplace_back([&, i] { path.transform(i + 1); });
+  }
+  int64_t epoch = -1, left = 0;  // whole batches of the epoch that the loader delivers
+  calls.emplace_back([&] {
+    if (left < batches) {
+      loader.start(++epoch);
+      left = most / batch;
+    }
+    Batch next;
+    for (int64_t i = 0; i < batches; ++i) loader.next(next);
+    left -= batches;
+  });
+  const std::vector<Timing> times = time_interleaved(calls, Device::cpu);
+  say(cat(plan.name, ": ", plan.data.dataset.name(), ", ", batches * batch, " samples, on ",
+          cpu_model()));
+  print(names, times, batches * batch);
+  return 0;
+}
+
+static const AddVerb loader_bench({"loader",
+                                   "times reading, decoding and each transform on one core",
+                                   "trainer bench loader --config configs/lenet.yaml", run_loader},
+                                  benches());
+
+}  // namespace bellows

@@ -1,0 +1,180 @@
+// trainer bench matmul: products in every precision of a device, the seed text's table of a V100
+// next to the same sizes here, and the effect of alignment.
+#include <fmt/format.h>
+#include "core/base/output.h"
+#include "core/base/words.h"
+#include "core/device/timer.h"
+#include "labs/bench/bench.h"
+#include "labs/bench/product.h"
+#include "labs/bench/tensor_cores.h"
+#include "trainer/verbs/tables.h"
+
+namespace bellows {
+
+namespace {
+struct Measuring {
+  Device device;
+  int64_t rounds;
+};
+
+struct MeasuredProduct {
+  const char* precision;
+  Timing timing;
+  double flop;
+  std::string rate() const { return rate_text(flop / timing.median(), "FLOP/s"); }
+};
+}  // namespace
+
+// Times all precisions alternately. a: (.., M, K), b: (K, N).
+static std::vector<MeasuredProduct> measure(const std::vector<Precision>& wanted, const Shape& a,
+                                            const Shape& b, const Measuring& how) {
+  std::vector<Product> products;
+  for (const Precision& precision : wanted) products.emplace_back(precision, a, b, how.device);
+  std::vector<std::function<void()>> calls;
+  for (const Product& product : products) calls.emplace_back([&product] { product.run(); });
+  const std::vector<Timing> times =
+      time_interleaved(calls, how.device, {.rounds = int(how.rounds)});
+  std::vector<MeasuredProduct> measured;
+  for (size_t i = 0; i < products.size(); ++i)
+    measured.push_back({wanted[i].name, times[i], products[i].flop()});
+  return measured;
+}
+
+static void say_what_is_missing(Device device) {
+  const auto names_of = [](Device on) {
+    Names names;
+    for (const Precision& precision : precisions(on)) names.push_back(precision.name);
+    return names;
+  };
+  Names missing = names_of(Device::cuda);
+  for (const std::string& name : names_of(device)) std::erase(missing, name);
+  if (!missing.empty()) say(cat("not on this CPU, but on a GPU: ", joined(missing)));
+}
+
+// ---- one product
+
+static void print_product(const Shape& a, const Shape& b, const Measuring& how) {
+  std::vector<TableRow> rows = {{"", "median", "rate", "fastest", "slowest"}};
+  for (const MeasuredProduct& m : measure(precisions(how.device), a, b, how))
+    rows.push_back({m.precision, time_text(m.timing.median()), m.rate(),
+                    time_text(m.timing.fastest()), time_text(m.timing.slowest())});
+  say(cat(a, " x ", b, " on ", device_text(how.device)));
+  say_part(aligned(rows, "lrrrr"));
+  say_what_is_missing(how.device);
+}
+
+// ---- the table of the seed text
+
+// Returns the median in ms per precision name.
+static std::map<std::string, double> times_here(const SeedRow& seed, const Measuring& how) {
+  std::vector<Precision> wanted = precisions(how.device);
+  std::erase_if(wanted, [](const Precision& p) { return p.dtype == DType::f64; });
+  std::map<std::string, double> times;
+  for (const MeasuredProduct& m : measure(wanted, {16, seed.m, seed.k}, {seed.k, seed.n}, how))
+    times[m.precision] = 1e3 * m.timing.median();
+  return times;
+}
+
+static TableRow row_of(const SeedRow& seed, const std::map<std::string, double>& here) {
+  const auto ms = [](double time) { return fmt::format("{:.3f}", time); };
+  const auto faster = [](double ratio) { return fmt::format("{:.2f}x", ratio); };
+  TableRow row = {cat(seed.m), cat(seed.k), cat(seed.n), "|"};
+  row.insert(row.end(), {ms(seed.fp32_ms), ms(seed.fp16_ms), faster(seed.speed_up()), "|"});
+  for (const char* name : {"FP32", "TF32", "FP16", "BF16"})
+    row.push_back(here.contains(name) ? ms(here.at(name)) : "-");
+  row.push_back(here.contains("FP16") ? faster(here.at("FP32") / here.at("FP16")) : "-");
+  row.insert(row.end(), {"|", seed.remark});
+  return row;
+}
+
+static void print_seed_table(const Measuring& how) {
+  std::vector<TableRow> rows = {{"", "", "", "|", "V100", "", "", "|", "here"},
+                                {"M", "K", "N", "|", "FP32", "FP16", "speed-up", "|", "FP32",
+                                 "TF32", "FP16", "BF16", "speed-up", "|", "remark of the seed"}};
+  for (const SeedRow& seed : kSeedTable) rows.push_back(row_of(seed, times_here(seed, how)));
+  say("[16, M, K] x [K, N] in ms: the seed's V100 with CUDA 10.1 and cuDNN 7.6.5,");
+  say_part(cat("and here, ", device_text(how.device), "\n\n"));
+  say_part(aligned(rows, "rrrlrrrlrrrrrll"));
+  say("");
+  say("The 16 is folded into M, and both 16 x 36 and 16 x 35 are multiples of 8, so the table "
+      "does");
+  say("not test M. Since cuBLAS 11, Tensor Cores take any size: on a current GPU, rows 3 and 4");
+  say("should come close to row 1.");
+  say_what_is_missing(how.device);
+}
+
+// ---- alignment
+
+static void print_measured_alignment(const Measuring& how) {
+  std::vector<TableRow> rows = {{"K and N", "multiples of"}};
+  const std::vector<Precision> all = precisions(how.device);
+  for (const Precision& precision : all) rows[0].push_back(precision.name);
+  for (const int64_t size : {4096, 4080, 4088, 4092, 4094, 4095}) {
+    rows.push_back({cat(size), cat(size & -size)});
+    for (const MeasuredProduct& m : measure(all, {4096, size}, {size, size}, how))
+      rows.back().push_back(m.rate());
+  }
+  say_part(cat("\n4096 x K x N on ", device_text(how.device), "\n"));
+  say_part(aligned(rows, "rrrrrr"));
+}
+
+static void print_alignment(const Measuring& how) {
+  std::vector<TableRow> rows = {
+      {"Tensor Cores", "cuBLAS < 11.0, cuDNN < 7.6.3", "cuBLAS >= 11.0, cuDNN >= 7.6.3"}};
+  for (const Alignment& row : kAlignments) rows.push_back({row.type, row.before, row.since});
+  say_part(aligned(rows));
+  if (how.device != Device::cpu) return print_measured_alignment(how);
+  say("");
+  say("nothing is measured: this CPU has no Tensor Cores");
+}
+
+// ---- the benchmark
+
+namespace {
+struct Wanted {
+  int64_t batch = 16, m = 36, k = 1504, n = 10000;
+  int64_t rounds = 5;
+  bool seed_table = false, align = false;
+  std::string device = "auto";
+};
+}  // namespace
+
+static void declare(CommandLine& line, Wanted& wanted) {
+  const CommandLine::Option table =
+      line.add_flag("--seed-table", wanted.seed_table,
+                    "the sizes of the seed text: times of its V100, and of this machine");
+  const CommandLine::Option rules =
+      line.add_flag("--align", wanted.align, "the sizes that suit Tensor Cores").excludes(table);
+  const auto add_size = [&](const char* name, int64_t& size, const char* help) {
+    line.add_option(name, size, help).range(1, 1 << 20).excludes(table).excludes(rules);
+  };
+  add_size("--batch", wanted.batch, "batch of [batch, M, K] x [K, N]");
+  add_size("--m", wanted.m, "M");
+  add_size("--k", wanted.k, "K");
+  add_size("--n", wanted.n, "N");
+  line.add_option("--rounds", wanted.rounds, "in each of which every precision runs once")
+      .range(1, 1000)
+      .shows_default();
+  add_device_option(line, wanted.device);
+}
+
+static int run_matmul(CommandLine& line, const Arguments& args) {
+  Wanted wanted;
+  declare(line, wanted);
+  if (!line.read(args)) return 0;
+  const Measuring how = {start_bench(wanted.device), wanted.rounds};
+  if (wanted.seed_table)
+    print_seed_table(how);
+  else if (wanted.align)
+    print_alignment(how);
+  else
+    print_product({wanted.batch, wanted.m, wanted.k}, {wanted.k, wanted.n}, how);
+  return 0;
+}
+
+static const AddVerb matmul_bench(
+    {"matmul", "a product in each precision; the table of the seed text; alignment",
+     "trainer bench matmul --seed-table", run_matmul},
+    benches());
+
+}  // namespace bellows

@@ -1,0 +1,221 @@
+// trainer bench op: all implementations of an op against each other, timed alternately: plain
+// loops, the library's, fused and composed. Forward, and backward alone.
+#include "ops/base/op.h"
+#include <fmt/format.h>
+#include <omp.h>
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include "autograd/backward.h"
+#include "core/base/output.h"
+#include "core/base/trace.h"
+#include "core/config/config.h"
+#include "core/config/hint.h"
+#include "core/device/timer.h"
+#include "core/tensor/copy.h"
+#include "plan/toggle.h"
+#include "labs/bench/bench.h"
+#include "labs/bench/passes.h"
+#include "trainer/verbs/tables.h"
+
+namespace bellows {
+
+namespace {
+// One implementation of an op.
+struct Implementation {
+  std::string name;  // "composed, vendor"
+  OpFn run;
+  KernelOptions kernels;
+};
+
+// An op with inputs of one list of shapes.
+struct Case {
+  const OpSpec* op;
+  Inputs inputs;
+  double forward_bytes = 0, backward_bytes = 0;  // each input, output and gradient counted once
+};
+
+struct MeasuredOp {
+  Implementation impl;
+  Timing forward;
+  std::optional<Timing> backward;
+};
+
+struct Options {
+  std::string name, device = "auto", dtype = "f32", repeat, config;
+  Arguments words;
+  int64_t elements = 0;
+  bool json = false;
+};
+}  // namespace
+
+static Case make_case(const OpSpec& op, const Shapes& shapes, DType dtype, Device device) {
+  Case c{&op, {}};
+  for (const Tensor& t : make_inputs(op, shapes, dtype))
+    c.inputs.push_back(require_grad(to(device, t.detach())));
+  const NoGrad guard;
+  double in = 0;
+  for (const Tensor& t : c.inputs) in += double(t.nbytes());
+  const double out = double(op.run(c.inputs).nbytes());
+  c.forward_bytes = in + out;
+  c.backward_bytes = 2 * in + out;
+  return c;
+}
+
+// Returns true if the implementation calls a vendor kernel on these inputs. Otherwise its "vendor"
+// variant would repeat the plain one.
+static bool uses_vendor(const Implementation& impl, const Inputs& inputs) {
+  trace::Counter& calls = trace::counter("kernel.vendor_calls");
+  const int64_t before = calls.value();
+  const Kernels use(impl.kernels);
+  const NoGrad guard;
+  impl.run(inputs);
+  return calls.value() != before;
+}
+
+static std::vector<Implementation> implementations_of(const Case& c) {
+  std::vector<Implementation> all = {{c.op->composed ? "fused" : "plain", c.op->run, {}}};
+  if (c.op->composed) all.push_back({"composed", c.op->composed, {}});
+  for (Implementation impl : std::vector(all)) {
+    impl.kernels.vendor = true;
+    impl.name = impl.name == "plain" ? "vendor" : impl.name + ", vendor";
+    if (uses_vendor(impl, c.inputs)) all.push_back(impl);
+  }
+  return all;
+}
+
+static std::function<void()> forward_of(const Implementation& impl, const Case& c) {
+  return [&] {
+    const Kernels use(impl.kernels);
+    const NoGrad guard;
+    impl.run(c.inputs);
+  };
+}
+
+// Runs backward on a graph that is recorded once, starting from a gradient of ones.
+static std::function<void()> backward_of(const Implementation& impl, const Case& c) {
+  const Kernels use(impl.kernels);
+  const Tensor y = impl.run(c.inputs), dy = full(y.shape(), 1, y.detach());
+  return [loss = scalar_of(y, dy), &c] {
+    backward(loss, {.retain_graph = true});
+    zero_grad(c.inputs, true);
+  };
+}
+
+static std::string gb(double bytes, const Timing& timing) {
+  return fmt::format("{:.2f}", 1e-9 * bytes / timing.median());
+}
+
+static std::vector<MeasuredOp> measure(const Case& c, Device device) {
+  const std::vector<Implementation> all = implementations_of(c);
+  std::vector<std::function<void()>> calls;
+  for (const Implementation& impl : all) calls.push_back(forward_of(impl, c));
+  if (c.op->differentiable)
+    for (const Implementation& impl : all) calls.push_back(backward_of(impl, c));
+  const std::vector<Timing> times = time_interleaved(calls, device);
+  std::vector<MeasuredOp> measured;
+  for (size_t i = 0; i < all.size(); ++i) {
+    measured.push_back({all[i], times[i], {}});
+    if (c.op->differentiable) measured[i].backward = times[all.size() + i];
+  }
+  return measured;
+}
+
+static std::string name_of(const OpSpec& op) {
+  return cat(op.name, *op.variant ? ", " : "", op.variant);
+}
+
+static void add_rows(const Case& c, Device device, std::vector<TableRow>& rows) {
+  std::string name = name_of(*c.op), shapes;
+  for (const Tensor& t : c.inputs) shapes += cat(shapes.empty() ? "" : " ", t.shape());
+  for (const auto& [impl, forward, backward] : measure(c, device))
+    rows.push_back({std::exchange(name, ""), std::exchange(shapes, ""), impl.name,
+                    time_text(forward.median()), gb(c.forward_bytes, forward),
+                    backward ? time_text(backward->median()) : "-",
+                    backward ? gb(c.backward_bytes, *backward) : "-"});
+}
+
+// Returns the shapes to time: one vector of `elements` elements per input, or the op's own shapes.
+static std::vector<Shapes> shapes_for(const OpSpec& op, int64_t elements) {
+  if (!elements) return op.large;
+  return {Shapes(op.cases[0].size(), Shape{elements})};
+}
+
+// Keeps only one case in memory at a time.
+static void for_each_case(const std::vector<const OpSpec*>& specs, const Options& o, Device device,
+                          const std::function<void(const Case&)>& fn) {
+  const DType dtype = o.dtype == "bf16" ? DType::bf16 : o.dtype == "f16" ? DType::f16 : DType::f32;
+  for (const OpSpec* op : specs)
+    for (const Shapes& shapes : shapes_for(*op, o.elements))
+      fn(make_case(*op, shapes, dtype, device));
+}
+
+// Output for bench/cpu/elementwise.py: one line, in ns per element.
+static void print_json(const std::vector<const OpSpec*>& specs, const Options& o, Device device) {
+  nlohmann::json ops;
+  for_each_case(specs, o, device, [&](const Case& c) {
+    const double ns = 1e9 / double(c.inputs[0].numel());
+    const MeasuredOp plain = measure(c, device).front();
+    nlohmann::json& op = ops[name_of(*c.op)];
+    const auto add = [&](const std::string& pass, const Timing& timing) {
+      op[pass] = {{"median", ns * timing.median()}, {"fastest", ns * timing.fastest()}};
+    };
+    add("forward", plain.forward);
+    if (plain.backward) add("backward", *plain.backward);
+  });
+  say(nlohmann::json{{"dtype", o.dtype}, {"threads", omp_get_max_threads()}, {"ops", ops}}.dump());
+}
+
+static std::vector<const OpSpec*> specs_of(const Options& o) {
+  std::vector<const OpSpec*> specs;
+  std::vector<std::string> names;
+  for (const OpSpec& op : op_specs()) {
+    if (o.elements ? !op.elementwise : op.large.empty()) continue;
+    names.emplace_back(op.name);
+    if (o.name.empty() || o.name == op.name) specs.push_back(&op);
+  }
+  CHECK(!specs.empty(), "bench op: no op ", on_one_line(o.name),
+        o.elements ? " that is elementwise" : " with shapes to time", ", the nearest is '",
+        nearest(o.name, names), "'; trainer bench op  times all of them");
+  std::ranges::stable_sort(specs, {}, [](const OpSpec* op) { return std::string_view(op->name); });
+  return specs;
+}
+
+static int run_op(CommandLine& line, const Arguments& args) {
+  Options o;
+  line.add_option("name", o.words,
+                  "name of an op (default: all that have shapes to time); with --repeat, key=value "
+                  "options of the run");
+  add_device_option(line, o.device);
+  line.add_option("--dtype", o.dtype, "element type of the inputs").one_of({"f32", "bf16", "f16"});
+  line.add_option("--elements", o.elements, "time only elementwise ops, on vectors of this size")
+      .range(int64_t(1), int64_t(1) << 30);
+  line.add_flag("--json", o.json, "print one JSON line, in ns per element; needs --elements");
+  line.add_option("--repeat", o.repeat,
+                  "path of a module: loop it alone, with its input in the first update of a run");
+  line.add_option("--config,-c", o.config, "YAML file of that run");
+  line.add_note("Another example:  trainer bench op --repeat conv2 --config configs/lenet.yaml");
+  if (!line.read(args)) return 0;
+  if (line.given("--repeat"))
+    return repeat_module(o.repeat, make_config(sources_of(o.config, o.words)).plan), 0;
+  CHECK(o.words.size() <= 1 && o.config.empty(), "bench op: takes one op, or --repeat PATH");
+  if (!o.words.empty()) o.name = o.words[0];
+  CHECK(!o.json || o.elements, "bench op: --json needs --elements");
+  const std::vector<const OpSpec*> specs = specs_of(o);
+  const Device device = start_bench(o.device);
+  if (o.json) return print_json(specs, o, device), 0;
+  std::vector<TableRow> rows = {{"op", "shapes", "kernel", "forward", "GB/s", "backward", "GB/s"}};
+  for_each_case(specs, o, device, [&](const Case& c) { add_rows(c, device, rows); });
+  say(cat("ops in ", o.dtype, " on ", device_text(device)));
+  say("medians; GB/s counts each input, output and gradient once");
+  say("");
+  say_part(aligned(rows, "lllrrrr"));
+  return 0;
+}
+
+static const AddVerb op_bench({"op",
+                               "compares implementations of an op: plain, library, fused, composed",
+                               "trainer bench op matmul", run_op},
+                              benches());
+
+}  // namespace bellows

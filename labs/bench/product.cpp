@@ -1,0 +1,128 @@
+#include "labs/bench/product.h"
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include "core/device/parallel.h"
+#include "core/tensor/copy.h"
+#include "core/tensor/rng.h"
+#include "ops/matmul/matmul.h"
+
+namespace bellows {
+
+const std::vector<Precision>& precisions(Device device) {
+  static const std::vector<Precision> cpu = [] {
+    std::vector<Precision> all = {
+        {.name = "FP32", .dtype = DType::f32, .result = 0x1p-24},
+        {.name = "FP64", .dtype = DType::f64, .sum = 0x1p-53, .result = 0x1p-53}};
+    if (__builtin_cpu_supports("avx512bf16"))
+      all.push_back({.name = "BF16", .dtype = DType::bf16, .sum = 0x1p-22, .result = 0x1p-8});
+    return all;
+  }();
+  // Tensor Cores truncate: 10 bits of a TF32 element's mantissa remain, and sums lose one bit.
+  static const std::vector<Precision> gpu = {
+      {.name = "FP32", .dtype = DType::f32, .result = 0x1p-24},
+      {.name = "TF32", .dtype = DType::f32, .tf32 = true, .read = 0x1p-10, .sum = 0x1p-22},
+      {.name = "FP16", .dtype = DType::f16, .sum = 0x1p-22, .result = 0x1p-11},
+      {.name = "BF16", .dtype = DType::bf16, .sum = 0x1p-22, .result = 0x1p-8}};
+  return device == Device::cpu ? cpu : gpu;
+}
+
+// Random values, because zeros draw less power (so the clock is higher) and verify nothing. Of
+// variance 1. Normal ones would take longer to fill than a CPU takes to multiply.
+static Tensor random(const Shape& shape, DType dtype, Device device, uint64_t site) {
+  const Tensor t(shape, DType::f32, device);
+  const double most = std::sqrt(3.0);
+  fill_uniform(t, -most, most, {.seed = 1, .site = site});
+  return cast(t, dtype);
+}
+
+static Shape shape_of_product(Shape a, const Shape& b) {
+  a[-1] = b[-1];
+  return a;
+}
+
+Product::Product(const Precision& precision, const Shape& a, const Shape& b, Device device)
+    : precision(precision),
+      a(random(a, precision.dtype, device, 1)),
+      b(random(b, precision.dtype, device, 2)),
+      y(shape_of_product(a, b), precision.dtype, device) {}
+
+void Product::run() const {
+  const Kernels use({.vendor = true, .tf32 = precision.tf32});
+  kernels::multiply(y, a, b);
+}
+
+double Product::flop() const { return 2.0 * double(y.numel()) * double(b.dim(0)); }
+
+// ---- comparison with f64
+
+// Returns rows [first, first + count) of `t`, with all leading axes folded, on the host in f64.
+static Tensor rows_on_host(const Tensor& t, int64_t first, int64_t count) {
+  const int64_t columns = t.dim(-1);
+  const Tensor rows = t.view({count, columns}, {columns, 1}, t.offset() + first * columns);
+  return cast(to(Device::cpu, contiguous(rows)), DType::f64);
+}
+
+namespace {
+// One row of the product, and the sum of squared terms of each of its elements.
+struct Reference {
+  std::vector<double> value, squares;
+};
+}  // namespace
+
+// value[n] += sum over k of a[k] * block[k, n], and the same for squares. block: (a.size(), N),
+// f64.
+static void add_block(Reference& row, std::span<const double> a, const Tensor& block) {
+  const int64_t columns = block.dim(1);
+  const double* const b = block.ptr<double>();
+  parallel_for(columns, 512, [&](int64_t begin, int64_t end) {
+    for (size_t k = 0; k < a.size(); ++k) {
+      for (int64_t n = begin; n < end; ++n) {
+        const double term = a[k] * b[int64_t(k) * columns + n];
+        row.value[n] += term;
+        row.squares[n] += term * term;
+      }
+    }
+  });
+}
+
+static std::vector<Reference> references(const Product& p, const std::vector<int64_t>& rows) {
+  constexpr int64_t kBlock = 256;
+  const int64_t depth = p.b.dim(0), columns = p.b.dim(1);
+  std::vector<Reference> all(rows.size(),
+                             {std::vector<double>(columns), std::vector<double>(columns)});
+  std::vector<Tensor> a;
+  for (const int64_t row : rows) a.push_back(rows_on_host(p.a, row, 1));
+  for (int64_t first = 0; first < depth; first += kBlock) {
+    const int64_t count = std::min(kBlock, depth - first);
+    const Tensor block = rows_on_host(p.b, first, count);
+    for (size_t i = 0; i < rows.size(); ++i)
+      add_block(all[i], a[i].data<double>().subspan(first, count), block);
+  }
+  return all;
+}
+
+// Rounding bound: eight standard deviations of a sum of K products with independent roundings.
+static double bound(const Precision& p, double value, double squares, int64_t depth) {
+  const double deviation = std::sqrt(squares);
+  return 8 * (deviation * (p.read + p.sum * std::sqrt(double(depth))) + p.result * std::abs(value));
+}
+
+double worst_error(const Product& product, const std::vector<int64_t>& rows) {
+  const std::vector<Reference> right = references(product, rows);
+  double worst = 0;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const Tensor row = rows_on_host(product.y, rows[i], 1);
+    const std::span<const double> y = row.data<double>();
+    for (size_t n = 0; n < y.size(); ++n) {
+      const auto& [value, squares] = right[i];
+      const double error = std::abs(y[n] - value[n]) /
+                           bound(product.precision, value[n], squares[n], product.b.dim(0));
+      worst =
+          std::isfinite(error) ? std::max(worst, error) : std::numeric_limits<double>::infinity();
+    }
+  }
+  return worst;
+}
+
+}  // namespace bellows

@@ -1,0 +1,116 @@
+// trainer diagnose: names what limits a run, and with --apply tries the remedy.
+#include <fmt/format.h>
+#include "core/base/file.h"
+#include "core/base/output.h"
+#include "core/config/config.h"
+#include "core/config/values.h"
+#include "trainer/ab/ab.h"
+#include "trainer/ab/arm_report.h"
+#include "labs/diagnose/diagnosis.h"
+#include "trainer/verbs/verbs.h"
+
+namespace bellows {
+
+namespace {
+struct DiagnoseLine {
+  std::string run, config, apply, budget = "60s";
+  Names words, overrides;
+  double seconds = 5;
+  bool json = false;
+};
+}  // namespace
+
+static void declare(CommandLine& line, DiagnoseLine& given) {
+  line.add_option("run", given.words,
+                  "folder of a run, to judge what it recorded; with --config, key=value options");
+  line.add_option("--config,-c", given.config,
+                  "YAML file to train with for a moment, which shows more than a run's folder");
+  line.add_option("--seconds", given.seconds,
+                  "to train, after the warm-up; it ends after 2000 updates")
+      .positive()
+      .shows_default();
+  const auto apply =
+      line.add_option("--apply", given.apply,
+                      "YAML file to write, with the remedies of the first finding; `ab` then "
+                      "compares it with --config");
+  line.add_option("--budget", given.budget, "time for that comparison").shows_default();
+  line.add_flag("--json", given.json, "print one JSON object").excludes(apply);
+}
+
+// Writes a config that extends `base` by the settings.
+static void write_config(const Path& file, const std::string& base, const Names& settings) {
+  std::error_code error;
+  const Path folder = file.has_parent_path() ? file.parent_path() : Path(".");
+  const Path from = std::filesystem::proximate(base, folder, error);
+  std::string text = cat("base: ", yaml((error ? Path(base) : from).string()), "\n"), toggles;
+  for (const std::string& setting : settings) {
+    const size_t equals = setting.find('=');
+    const std::string key = setting.substr(0, equals), value = setting.substr(equals + 1);
+    if (key.starts_with("toggles."))
+      toggles += cat(toggles.empty() ? "" : ", ", key.substr(8), ": ", value);
+    else
+      text += cat(key, ": ", value, "\n");
+  }
+  if (!toggles.empty()) text += cat("toggles: {", toggles, "}\n");
+  write_file(file, bytes_of(text));
+}
+
+// Compares the run with its remedy, and returns ab's exit code.
+static int apply(const DiagnoseLine& given, const Diagnosis& d, double budget_s) {
+  const auto curable =
+      std::ranges::find_if(d.findings, [](const Fault& fault) { return !fault.remedies.empty(); });
+  if (curable == d.findings.end()) return say("nothing to apply: no finding has a setting"), 0;
+  write_config(given.apply, given.config, curable->remedies);
+  say(cat("wrote ", given.apply, ": ", joined(curable->remedies)));
+  AbOptions options;
+  options.config = given.config;
+  options.against = given.apply;
+  options.allow_many = true;
+  options.budget_s = budget_s;
+  options.verb = "diagnose";
+  const AbResult result = compare_arms(options, nullptr);
+  say(fmt::format("{}: predicted at most {:.2f} x", curable->rule,
+                  most_speedup(*curable, d.evidence)));
+  say(cat("measured: ", headline(result, result.on.front())));
+  return result.signal ? 128 + result.signal : 0;
+}
+
+static int run_diagnose(CommandLine& line, const Arguments& args) {
+  DiagnoseLine given;
+  declare(line, given);
+  if (!line.read(args)) return 0;
+  for (const std::string& word : given.words) {
+    const bool is_option = word.find('=') != std::string::npos;
+    CHECK(is_option || given.run.empty(), "diagnose: ", given.run, " and ", word,
+          ": it judges one run; name one folder");
+    if (is_option)
+      given.overrides.push_back(word);
+    else
+      given.run = word;
+  }
+  CHECK(given.run.empty() != given.config.empty() && (given.run.empty() || given.overrides.empty()),
+        "diagnose: name either the folder of a run, or a config with --config");
+  CHECK(given.run.empty() || !line.given("--seconds"),
+        "diagnose: a run is not trained again; leave --seconds out, or name its config");
+  CHECK(!given.apply.empty() || !line.given("--budget"),
+        "diagnose: --budget is the time of the comparison by --apply; add --apply FILE");
+  CHECK(given.apply.empty() || (!given.config.empty() && given.overrides.empty()),
+        "diagnose: --apply needs --config, and no key=value: write those into the YAML file");
+  CHECK(given.apply.empty() || kind_of(given.apply, Exit::usage) == Kind::nothing,
+        "diagnose: --apply ", given.apply, ": exists; name a new file");
+  const double budget_s = budget_of("diagnose", given.budget);
+  const Diagnosis d = diagnose(
+      given.config.empty()
+          ? evidence_of(given.run)
+          : measure(make_config(sources_of(given.config, given.overrides)), given.seconds));
+  if (given.json)
+    say(to_line(to_json(d)));
+  else
+    say_part(to_text(d));
+  return given.apply.empty() ? 0 : apply(given, d, budget_s);
+}
+
+static const AddVerb diagnose_verb({"diagnose", "names what limits a run, and the switches to try",
+                                    "trainer diagnose --config configs/lenet.yaml", run_diagnose});
+
+}  // namespace bellows

@@ -1,0 +1,136 @@
+#include "labs/diagnose/diagnosis.h"
+#include <fmt/format.h>
+#include <algorithm>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include "core/base/words.h"
+#include "trainer/verbs/tables.h"
+
+namespace bellows {
+
+Diagnosis diagnose(Evidence evidence) {
+  Diagnosis result{std::move(evidence)};
+  for (const Rule& rule : diagnosis_rules()) {
+    std::optional<Fault> found = rule.judge(result.evidence);
+    if (!found) continue;
+    found->rule = rule.name;
+    result.findings.push_back(*std::move(found));
+  }
+  std::ranges::stable_sort(result.findings, std::greater(), &Fault::saves_s);
+  return result;
+}
+
+int class_of(const Evidence& e) {
+  const bool large = e.compute_s() - e.between_ops_s > 0.7 * e.batch_s();
+  // Loading is heavy if one worker takes half as long for a batch as computing does.
+  const bool heavy = e.load_s > 0.5 * e.compute_s() || e.swing() > 0.25;
+  return 1 + (heavy ? 1 : 0) + (large ? 2 : 0);
+}
+
+// Returns name and advice.
+static std::pair<const char*, const char*> describe(int number) {
+  static constexpr std::pair<const char*, const char*> classes[] = {
+      {"little computing and light loading", "any machine will do, so choose a cheap one"},
+      {"little computing and heavy loading", "cores matter more than the device"},
+      {"much computing and light loading", "the device is the limit"},
+      {"much computing and heavy loading", "cores, disk and device may all be the limit"}};
+  return classes[number - 1];
+}
+
+static std::string in_ms(double seconds) { return fmt::format("{:.3f} ms", 1e3 * seconds); }
+static std::string share(double part, const Evidence& e) {
+  return fmt::format("{:.1f} %", 100 * part / std::max(e.batch_s(), 1e-12));
+}
+
+static std::string limit_of(const Evidence& e) {
+  if (e.input_share() > 0.5) return "input";
+  return e.input_share() > 0.1 ? "input and computing" : "computing";
+}
+
+double most_speedup(const Fault& f, const Evidence& e) {
+  return 1 / std::max(1 - f.saves_s / std::max(e.batch_s(), 1e-12), 0.01);
+}
+
+static std::string text_of(const Fault& f, const Evidence& e) {
+  std::string text =
+      cat(f.rule,
+          f.saves_s > 0 ? fmt::format(", at most {:.2f} x", most_speedup(f, e)) : std::string());
+  text += "\n" + wrapped("   " + f.text, "   ");
+  for (const std::string& remedy : f.remedies) text += "\n   try: " + remedy;
+  if (!f.advice.empty()) text += "\n" + wrapped("   or: " + f.advice, "   ");
+  return text;
+}
+
+std::string to_text(const Diagnosis& d) {
+  const Evidence& e = d.evidence;
+  std::string text = fmt::format("{}, {}, batch_cost {}\n", e.config.plan.name,
+                                 count_of(e.updates, "update"), in_ms(e.batch_s()));
+  text += fmt::format("  input      {:>12} {:>8}\n", in_ms(e.reader_s()), share(e.reader_s(), e));
+  text += fmt::format("  computing  {:>12} {:>8}\n", in_ms(e.compute_s()), share(e.compute_s(), e));
+  constexpr size_t kShown = 5;
+  for (size_t i = 0; i < std::min(e.ops.size(), kShown); ++i)
+    text += fmt::format("    {:<21} {:>8} {:>8}\n", e.ops[i].name, in_ms(e.ops[i].s),
+                        share(e.ops[i].s, e));
+  if (e.cpu_used >= 0)
+    text += fmt::format(
+        "  cores: {:.1f} of {} in use{}\n", e.cpu_used, e.cores,
+        e.waited > 0.1 ? fmt::format("; threads waited for {:.1f} more", e.waited) : "");
+  if (e.batch_bytes > 0)
+    text += fmt::format("  batches: {:.1f} MB/s\n", 1e-6 * e.batch_bytes / e.batch_s());
+  if (e.disk_bytes_per_s >= 0)
+    text += fmt::format("  disks: {:.1f} MB/s\n", 1e-6 * e.disk_bytes_per_s);
+  std::string limit = cat("limit: ", limit_of(e));
+  if (!e.ops.empty()) {
+    const auto [name, advice] = describe(class_of(e));
+    limit += cat("; class ", class_of(e), ", ", name, ": ", advice);
+  }
+  text += wrapped(limit, "") + "\n";
+  if (const Names off = untried(e); !off.empty())
+    text += wrapped(cat("off, and able to run here: ", joined(off)), "  ") + "\n";
+  if (d.findings.empty()) return text + "findings: none\n";
+  text += "findings, the largest possible gain first:\n";
+  for (size_t i = 0; i < d.findings.size(); ++i)
+    text += fmt::format("{}. {}\n", i + 1, text_of(d.findings[i], e));
+  return text;
+}
+
+Json to_json(const Diagnosis& d) {
+  const Evidence& e = d.evidence;
+  Json json = {{"kind", "diagnose"},
+               {"name", e.config.plan.name},
+               {"measured_here", e.measured},
+               {"updates", e.updates},
+               {"batch_cost", e.batch_s()},
+               {"reader_cost", e.reader_s()},
+               {"compute_share_deviation", e.swing()},
+               {"eval_share", e.eval_share},
+               {"save_share", e.save_share},
+               {"cores", e.cores},
+               {"cores_used", e.cpu_used},
+               {"waited_for_a_core", e.waited},
+               {"others", e.others},
+               {"between_ops_s", e.between_ops_s},
+               {"load_s", e.load_s},
+               {"batch_bytes", e.batch_bytes},
+               {"disk_bytes_per_s", e.disk_bytes_per_s},
+               {"limit", limit_of(e)},
+               {"untried", untried(e)},
+               {"ops", Json::array()},
+               {"findings", Json::array()}};
+  if (!e.ops.empty()) {
+    const auto [name, advice] = describe(class_of(e));
+    json.update({{"class", class_of(e)}, {"class_name", name}, {"class_advice", advice}});
+  }
+  for (const OpTime& op : e.ops)
+    json["ops"].push_back({{"op", op.name}, {"s", op.s}, {"flop", op.flop}});
+  for (const Fault& f : d.findings)
+    json["findings"].push_back({{"rule", f.rule},
+                                {"text", f.text},
+                                {"saves_s", f.saves_s},
+                                {"most_speedup", most_speedup(f, e)},
+                                {"remedies", f.remedies},
+                                {"advice", f.advice}});
+  return json;
+}
+
+}  // namespace bellows

@@ -1,0 +1,135 @@
+// trainer doctor: describes this machine and this binary, checks them, and prints what to type if
+// something is wrong.
+#include "labs/doctor/doctor.h"
+#include <fmt/format.h>
+#include "core/base/output.h"
+#include "core/base/round.h"
+#include "core/config/config.h"
+#include "core/config/hint.h"
+#include "plan/toggle.h"
+#include "labs/bench/bench.h"
+#include "trainer/log/nvml.h"
+#include "trainer/session/session.h"
+#include "trainer/verbs/tables.h"
+
+namespace bellows {
+
+// ---- sections
+
+static TableRow row_of(const Stress& s) {
+  return {s.precision,
+          rate_text(s.flop_per_s, "FLOP/s"),
+          cat(rate_text(s.slowest_part, "FLOP/s"), " to ", rate_text(s.fastest_part, "FLOP/s")),
+          s.peak > 0 ? fmt::format("{:.0f} %", 100 * s.flop_per_s / s.peak) : "-",
+          fmt::format("{:.3f}", s.worst_error),
+          s.worst_error <= 1 ? "verified" : "WRONG"};
+}
+
+// A GPU that is hot, power-capped or shared explains a rate that the kernels cannot.
+static void say_state(Device device, const char* when) {
+  if (const auto nvml = nvml_of(device)) say(cat(when, ": ", text_of(nvml->read())));
+}
+
+// Exits with 5 if a result is wrong: no result of such a machine can be trusted.
+static void print_stress(Device device, int64_t n) {
+  if (n == 0) n = stress_size(device);
+  say("");
+  say(fmt::format("stress: 100 products {} x {} x {} on {}, random data, then one synchronization",
+                  n, n, n, cat(device)));
+  std::vector<TableRow> rows = {
+      {"", "rate", "slowest to fastest tenth", "of FMA peak", "error / bound", "8 rows"}};
+  std::string wrong;
+  say_state(device, "before");
+  for (const Stress& result : stress(device, n)) {
+    rows.push_back(row_of(result));
+    if (!(result.worst_error <= 1)) wrong += cat(wrong.empty() ? "" : ", ", result.precision);
+  }
+  say_state(device, "after");
+  say_part(aligned(rows, "lrrrrl"));
+  if (!wrong.empty())
+    fail(Exit::numeric, "doctor: products in ", wrong, " are wrong on ", device,
+         ": memory, an overclocked chip or a library is broken");
+}
+
+static void print_findings(const std::vector<std::string>& found) {
+  say("");
+  if (found.empty()) return say("findings: none");
+  say("findings:");
+  for (const std::string& line : found) say("  - " + line);
+}
+
+std::string unaligned_shapes(const NamedTensors& parameters) {
+  std::vector<TableRow> rows = {{"weight", "out", "in", "pad to"}};
+  for (const auto& [name, tensor] : parameters) {
+    if (tensor.rank() < 2) continue;  // biases are not operands of a product
+    const int64_t out = tensor.dim(0), in = tensor.dim(1);
+    const int64_t wide_out = round_up(out, 8), wide_in = round_up(in, 8);
+    if (wide_out == out && wide_in == in) continue;
+    rows.push_back({name, cat(out), cat(in), cat(wide_out, ", ", wide_in)});
+  }
+  return rows.size() > 1 ? aligned(rows, "lrrr") : "all sizes are multiples of 8\n";
+}
+
+// ---- the verb
+
+namespace {
+struct Wanted {
+  std::string device = "auto", size, config, watch, run;
+  std::vector<std::string> overrides;
+  bool shapes = false;
+};
+}  // namespace
+
+// Returns 0 for an empty text.
+static int64_t number_of(const std::string& text, const char* option) {
+  const int64_t n = whole_number(text, 65536);
+  CHECK(text.empty() || n > 0, "doctor: ", option, " ", on_one_line(text),
+        ": it takes a number from 1 to 65536");
+  return n;
+}
+
+static void declare(CommandLine& line, Wanted& wanted) {
+  line.add_option("overrides", wanted.overrides, "key=value: options of the model, for --shapes");
+  line.add_option(
+          "--stress", wanted.size,
+          "[n]: 100 products n x n x n in each precision, with verified results (default n: "
+          "8192 on a GPU, a size that takes seconds on a CPU)")
+      .without_value();
+  line.add_option("--watch", wanted.watch,
+                  "[n]: print the machine's load for n seconds, or until Ctrl-C")
+      .without_value();
+  line.add_option("--run", wanted.run, "folder of a run whose costs --watch shows beside the load");
+  line.add_flag("--shapes", wanted.shapes,
+                "print only the weights whose sizes are not multiples of 8");
+  line.add_option("--config,-c", wanted.config, "YAML file of the model, for --shapes");
+  add_device_option(line, wanted.device);
+}
+
+static int run_doctor(CommandLine& line, const Arguments& args) {
+  Wanted wanted;
+  declare(line, wanted);
+  if (!line.read(args)) return 0;
+  CHECK(line.given("--stress") || !line.given("--device"),
+        "doctor: only --stress takes a --device");
+  CHECK(wanted.shapes || (wanted.overrides.empty() && wanted.config.empty()),
+        "doctor: only --shapes takes a config");
+  if (wanted.shapes) {
+    const Plan plan = make_config(sources_of(wanted.config, wanted.overrides)).plan;
+    say_part(unaligned_shapes(Session(plan).parameters));
+    return 0;
+  }
+  CHECK(wanted.run.empty() || line.given("--watch"), "doctor: only --watch takes a --run");
+  if (line.given("--watch")) return watch_machine(wanted.run, number_of(wanted.watch, "--watch"));
+  const int64_t n = number_of(wanted.size, "--stress");  // 0: stress_size chooses
+  const Machine machine = this_machine();
+  say_part(describe(machine));
+  if (line.given("--stress")) print_stress(start_bench(wanted.device), n);
+  print_findings(findings(machine));
+  return 0;
+}
+
+static const AddVerb doctor_verb({"doctor",
+                                  "describes this machine and this binary, and says what to fix",
+                                  "trainer doctor --stress", run_doctor});
+
+}  // namespace bellows

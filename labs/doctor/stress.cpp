@@ -1,0 +1,179 @@
+#include <cpuid.h>
+#include <immintrin.h>
+#include <omp.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <algorithm>
+#include <deque>
+#include "core/base/philox.h"
+#include "core/device/timer.h"
+#include "ops/base/lanes.h"
+#include "labs/doctor/doctor.h"
+
+namespace bellows {
+
+// Returns the first and the last row, and six random ones.
+static std::vector<int64_t> sampled_rows(int64_t n) {
+  const Philox rng({.seed = 7});
+  std::vector<int64_t> rows = {0, n - 1};
+  for (int i = 0; i < 6; ++i) rows.push_back(int64_t(rng.below(uint64_t(n), uint64_t(i))));
+  return rows;
+}
+
+static Stress stress_one(const Precision& precision, Device device, int64_t n, int products) {
+  const Product product(precision, {n, n}, {n, n}, device);
+  product.run();  // the library chooses its algorithm
+  synchronize(current_stream(device));
+  constexpr int kParts = 10;
+  const Stream stream = current_stream(device);
+  std::deque<Moment> passed;  // deque: a Moment cannot be moved
+  passed.emplace_back(stream);
+  for (int part = 0; part < kParts; ++part) {
+    for (int i = 0; i < products / kParts; ++i) product.run();
+    passed.emplace_back(stream);
+  }
+  synchronize(stream);
+  std::vector<double> seconds;
+  for (int part = 0; part < kParts; ++part)
+    seconds.push_back(1e-3 * passed[part + 1].ms_since(passed[part]));
+  const double all = 1e-3 * passed.back().ms_since(passed.front());
+  const double work = product.flop() * (products / kParts);
+  return {.precision = precision.name,
+          .flop_per_s = work * kParts / all,
+          .slowest_part = work / *std::ranges::max_element(seconds),
+          .fastest_part = work / *std::ranges::min_element(seconds),
+          .peak = device == Device::cpu ? fma_rate(precision.dtype) : 0,
+          .worst_error = worst_error(product, sampled_rows(n))};
+}
+
+std::vector<Stress> stress(Device device, int64_t n, int products) {
+  std::vector<Stress> results;
+  for (const Precision& precision : precisions(device))
+    results.push_back(stress_one(precision, device, n, products));
+  return results;
+}
+
+int64_t stress_size(Device device) {
+  if (device != Device::cpu) return 8192;
+  const Product probe(precisions(device)[0], {384, 384}, {384, 384}, device);
+  const Timing timing = time_interleaved({[&] { probe.run(); }}, device, {.rounds = 3})[0];
+  const double affordable = 2.0 / 100 * probe.flop() / timing.fastest();  // flop of one product
+  int64_t n = 256;
+  for (const int64_t larger : {512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192})
+    if (2.0 * double(larger * larger) * double(larger) <= affordable) n = larger;
+  return n;
+}
+
+// ---- peak rate of a CPU: independent multiply-adds that stay in registers
+
+namespace {
+// Twelve chains cover the latency of two FMA units and leave four of AVX2's 16 registers free.
+constexpr int kChains = 12, kTurns = 4096;
+
+template <class T> struct Chains {
+  T& sum;        // depends on all results, so the work is not optimized away
+  double& flop;  // per call
+
+  // Computes in vectors of L floats, or L / 2 doubles.
+  template <int L> [[gnu::always_inline]] void operator()() const {
+    constexpr int kLanes = L * sizeof(float) / sizeof(T);
+    Lanes<T, kLanes> chains[kChains] = {}, factor = {}, term = {};
+    factor += T(0.5);
+    term += sum;
+    for (int i = 0; i < kChains; ++i) chains[i] += T(i);  // equal chains would be computed once
+    for (int turn = 0; turn < kTurns; ++turn)
+#pragma GCC unroll 12
+      for (auto& chain : chains) chain = chain * factor + term;
+    for (const auto& chain : chains) sum += chain[0] * T(1e-6);
+    flop = 2.0 * kTurns * kChains * kLanes;
+  }
+};
+
+// Multiply-adds of bf16 pairs with f32 accumulators: 32 products per instruction.
+[[gnu::target("avx512f,avx512bf16")]] void pairs(float& sum, double& flop) {
+  __m512 chains[kChains];
+  for (int i = 0; i < kChains; ++i) chains[i] = _mm512_set1_ps(float(i));
+  const __m512bh factor = _mm512_cvtne2ps_pbh(_mm512_set1_ps(sum), _mm512_set1_ps(0.5F));
+  for (int turn = 0; turn < kTurns; ++turn)
+#pragma GCC unroll 12
+    for (__m512& chain : chains) chain = _mm512_dpbf16_ps(chain, factor, factor);
+  for (const __m512& chain : chains) sum += chain[0] * 1e-9F;
+  flop = 2.0 * kTurns * kChains * 32;
+}
+
+// AMX: products of 16 x 32 with 32 x 16 bf16 values, one per instruction. Four cover its latency.
+[[gnu::target("amx-tile,amx-bf16")]] void tiles(float& sum, double& flop) {
+  struct alignas(64) Config {
+    uint8_t palette = 1, start_row = 0, reserved[14] = {};
+    uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64};
+    uint8_t rows[16] = {16, 16, 16, 16, 16, 16};
+  };
+  const Config config;
+  alignas(64) uint16_t halves[16 * 32];
+  alignas(64) float out[16 * 16];
+  std::ranges::fill(halves, uint16_t(0x3f00));  // 0.5
+  _tile_loadconfig(&config);
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  _tile_loadd(4, halves, 64);
+  _tile_loadd(5, halves, 64);
+  for (int turn = 0; turn < kTurns; ++turn) {
+    _tile_dpbf16ps(0, 4, 5);
+    _tile_dpbf16ps(1, 4, 5);
+    _tile_dpbf16ps(2, 4, 5);
+    _tile_dpbf16ps(3, 4, 5);
+  }
+  _tile_stored(0, out, 64);
+  _tile_release();
+  sum += out[0] * 1e-9F;
+  flop = 2.0 * kTurns * 4 * (16 * 16 * 32);
+}
+
+// Linux keeps the tiles from a process that does not ask for them.
+bool has_tiles() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  constexpr unsigned kBf16 = 1U << 22, kTile = 1U << 24;
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & kBf16) == 0 || (d & kTile) == 0)
+    return false;
+  constexpr long kRequestState = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XTILEDATA
+  return syscall(SYS_arch_prctl, kRequestState, kTileData) == 0;
+}
+}  // namespace
+
+// run(sum, flop) computes for a while, adds to `sum` and sets `flop` to the operations of one call.
+template <class T> static double rate_of(const auto& run) {
+  constexpr int kCalls = 64;
+  double flop = 0;
+  static volatile double kept = 0;
+  const std::function<void()> all_threads = [&] {
+#pragma omp parallel
+    {
+      T sum = 1;
+      double mine = 0;
+      for (int i = 0; i < kCalls; ++i) run(sum, mine);
+#pragma omp critical
+      {
+        kept = kept + double(sum);
+        flop = kCalls * mine;
+      }
+    }
+  };
+  const Timing timing = time_interleaved({all_threads}, Device::cpu)[0];
+  return flop * omp_get_max_threads() / timing.fastest();
+}
+
+template <class T> static double rate_in_lanes() {
+  return rate_of<T>([](T& sum, double& flop) { in_lanes<float>(Chains<T>{sum, flop}); });
+}
+
+double fma_rate(DType dtype) {
+  if (dtype == DType::f64) return rate_in_lanes<double>();
+  if (dtype == DType::f32) return rate_in_lanes<float>();
+  if (dtype != DType::bf16) return 0;
+  if (has_tiles()) return rate_of<float>(tiles);
+  return __builtin_cpu_supports("avx512bf16") ? rate_of<float>(pairs) : 0;
+}
+
+}  // namespace bellows

@@ -1,0 +1,45 @@
+// trainer report PATH: the page of a run folder or of a report in JSON (labs/page/page.h).
+#include <nlohmann/json.hpp>
+#include "core/base/file.h"
+#include "core/base/output.h"
+#include "labs/page/page.h"
+#include "trainer/state/run_record.h"
+#include "trainer/verbs/verbs.h"
+
+namespace bellows {
+
+static Json read_report(const Path& path) {
+  constexpr int64_t kLargest = 1 << 28;
+  const Json report = Json::parse(read_file(path, kLargest, Exit::usage), nullptr, false);
+  CHECK(!report.is_discarded(), path.string(),
+        ": no JSON; name a run folder, or a report such as docs/measurements/ab/amp.json");
+  return report;
+}
+
+static int run_report(CommandLine& line, const Arguments& args) {
+  std::string from, to;
+  line.add_option("path", from, "run folder, or a report in JSON, such as one of trainer ab")
+      .required();
+  line.add_option(
+          "--out", to,
+          "file to write; without it report.html in the run folder, or FILE.html beside FILE.json")
+      .value_name("FILE.html");
+  if (!line.read(args)) return 0;
+  check_place(to, "report: --out");
+  CHECK(to.empty() || Path(to).extension() == ".html", "report: --out: ", to,
+        ": the page is HTML; name a FILE.html");
+  const Path path = from;
+  const Kind kind = kind_of(path, Exit::usage);
+  CHECK(kind != Kind::nothing, "report: ", from, ": no such run folder or file");
+  if (to.empty())
+    to = (kind == Kind::folder ? path / "report.html" : Path(path).replace_extension(".html"));
+  const Json report = kind == Kind::folder ? read_run(path) : read_report(path);
+  write_file(to, bytes_of(html_of(report, from)));
+  say("page: " + to);
+  return 0;
+}
+
+static const AddVerb report_verb({"report", "writes a page about a run or a report: one HTML file",
+                                  "trainer report runs/lenet", run_report});
+
+}  // namespace bellows

@@ -1,0 +1,146 @@
+#include "labs/profile/recorder.h"
+#include <unistd.h>
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <utility>
+#include "core/base/file.h"
+#include "core/device/affinity.h"
+#include "core/device/allocator.h"
+#include "core/device/sync_guard.h"
+#include "core/device/threads.h"
+#include "core/device/topology.h"
+#include "trainer/session/session.h"
+#include "trainer/state/training_state.h"
+#include "trainer/verbs/step_work.h"
+
+namespace bellows {
+
+// ---- cores
+
+CoreWatch::CoreWatch(std::vector<int> cores) : cores_(std::move(cores)) {
+  read();
+  thread_ = std::thread([this] {
+    name_thread("core watch");
+    while (!stop_.try_acquire_for(std::chrono::milliseconds(20))) read();
+  });
+}
+
+CoreWatch::~CoreWatch() {
+  if (thread_.joinable()) stop();
+}
+
+std::vector<CoreLoad> CoreWatch::stop() {
+  stop_.release();
+  thread_.join();
+  read();
+  return std::exchange(loads_, {});
+}
+
+void CoreWatch::read() {
+  const int64_t now = trace::now_ns();
+  for (const auto& [core, ticks] : ticks_by_core()) {
+    if (!std::ranges::count(cores_, core)) continue;
+    Seen& before = seen_[core];
+    if (ticks.all == before.ticks.all) continue;  // no tick since then
+    if (before.at_ns) loads_.push_back({core, before.at_ns, now, busy_share(before.ticks, ticks)});
+    before = {now, ticks};
+  }
+}
+
+// ---- the recorder
+
+// The second number in schedstat: ns for which the thread waited for a core; 0 if unknown.
+static int64_t waited_ns() {
+  int64_t ran = 0, waited = 0;
+  std::ifstream("/proc/thread-self/schedstat") >> ran >> waited;
+  return waited;
+}
+
+static std::string module_of(const std::string& parameter) {
+  const size_t dot = parameter.rfind('.');
+  return dot == std::string::npos ? "" : parameter.substr(0, dot);
+}
+
+static std::vector<Held> held_by(const Session& session) {
+  std::vector<Held> held;
+  int64_t other = allocator_stats(session.device).allocated;
+  const auto add = [&](const std::string& module, const char* what, const Tensor& tensor) {
+    held.push_back({module, what, int64_t(tensor.nbytes())});
+    other -= held.back().bytes;
+  };
+  for (const NamedTensor& p : session.parameters) add(module_of(p.name), "weights", p.tensor);
+  for (const NamedTensor& b : session.model->buffers()) add(module_of(b.name), "weights", b.tensor);
+  for (const NamedTensor& b : session.optimizer->state()) add("", "optimizer state", b.tensor);
+  held.push_back({"", "other", std::max<int64_t>(0, other)});
+  return held;
+}
+
+Recorder::Recorder(const Session& session, int64_t first, int64_t last)
+    : session_(session), first_(first), last_(last), cores_(process_cores()) {
+  recording_.thread = uint64_t(gettid());
+  recording_.device = session.device;
+}
+
+Recorder::~Recorder() {
+  if (ops_ && recording_.activities) activity_api.take();
+  trace::collect(false);
+  trace::allocations_logged = false;
+}
+
+void Recorder::finish_device() const {
+  const SyncGuard expected(OnSync::ignore);
+  synchronize(current_stream(session_.device));
+}
+
+void Recorder::start() {
+  finish_device();
+  if (recording_.device != Device::cpu) {
+    if (!activity_api.record)
+      warn("this binary was built without CUPTI; times of the device are absent");
+    else if (activity_api.record())
+      recording_.activities.emplace();
+  }
+  recording_.update = work_of_update(session_);
+  recording_.held = held_by(session_);
+  recording_.waited_ns = waited_ns();
+  trace::take_events();
+  trace::take_allocations();
+  ops_.emplace();
+  trace::allocations_logged = true;
+  trace::collect(true);
+}
+
+void Recorder::stop() {
+  trace::collect(false);
+  trace::allocations_logged = false;
+  recording_.ops = std::move(ops_->ops);
+  ops_.reset();
+  if (recording_.activities) recording_.activities = activity_api.take();
+  recording_.allocations = trace::take_allocations();
+  std::erase_if(recording_.allocations,
+                [&](const trace::Allocation& a) { return a.device != int(recording_.device); });
+  recording_.waited_ns = waited_ns() - recording_.waited_ns;
+  for (const Path& task : paths_in("/proc/self/task", Exit::internal))
+    recording_.threads[std::stoull(task.filename())] = first_line(task / "comm");
+  recording_.threads[recording_.thread] = "compute";
+  recording_.cores = cores_.stop();
+  std::erase_if(recording_.cores, [&](const CoreLoad& load) {
+    return load.end_ns <= recording_.steps.front().begin_ns;
+  });
+}
+
+void Recorder::after_update(const Position& at) {
+  if (at.step == last_) finish_device();  // the last update lasts until the device has run it
+  if (at.step > first_ && at.step <= last_) {
+    recording_.steps.push_back({at.step - 1, begin_ns_, trace::now_ns()});
+    std::ranges::move(trace::take_events(), std::back_inserter(recording_.spans));
+  }
+  if (at.step == first_) start();
+  if (at.step == last_) stop();
+  begin_ns_ = trace::now_ns();
+}
+
+Recording Recorder::take() { return std::exchange(recording_, {}); }
+
+}  // namespace bellows

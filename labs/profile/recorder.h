@@ -1,0 +1,65 @@
+// Recorder: records a window of the updates of a run, in memory.
+#pragma once
+#include <optional>
+#include <semaphore>
+#include <thread>
+#include "autograd/op_log.h"
+#include "trainer/log/machine_load.h"
+#include "labs/profile/recording.h"
+
+namespace bellows {
+
+class Session;
+struct Position;
+
+// Watches how busy the cores are: reads /proc/stat every 20 ms on a thread of its own. The system
+// counts in ticks of 10 ms, so one value is accurate to a few tenths, their mean is not.
+class CoreWatch {
+ public:
+  explicit CoreWatch(std::vector<int> cores);
+  ~CoreWatch();
+  CoreWatch(CoreWatch&&) = delete;
+  std::vector<CoreLoad> stop();  // ends the thread
+
+ private:
+  struct Seen {
+    int64_t at_ns = 0;
+    CpuTicks ticks = {};
+  };
+  void read();
+
+  const std::vector<int> cores_;
+  std::map<int, Seen> seen_;
+  std::vector<CoreLoad> loads_;
+  std::binary_semaphore stop_{0};
+  std::thread thread_;
+};
+
+// Use it from the compute thread. On a GPU, it waits for the device when the window begins and
+// ends.
+class Recorder {
+ public:
+  // Records updates [first, last), first >= 1. The session must outlive this object.
+  Recorder(const Session& session, int64_t first, int64_t last);
+  ~Recorder();
+  Recorder(Recorder&&) = delete;
+
+  void end_at(int64_t last) { last_ = last; }  // the window becomes [first, last)
+  void after_update(const Position& at);       // call it after each update
+  Recording take();                            // call it once, after the window
+
+ private:
+  void start();
+  void stop();
+  void finish_device() const;
+
+  const Session& session_;
+  const int64_t first_;
+  int64_t last_;
+  Recording recording_;
+  std::optional<OpLog> ops_;
+  CoreWatch cores_;
+  int64_t begin_ns_ = 0;
+};
+
+}  // namespace bellows

@@ -1,0 +1,49 @@
+// Recording: what happened in a window of updates: ranges of every thread, the ops of the forward
+// pass, allocations, the load of the cores, and what a GPU ran.
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+#include "core/base/trace.h"
+#include "core/device/device.h"
+#include "ops/base/work.h"
+#include "labs/profile/activity.h"
+
+namespace bellows {
+
+struct StepTime {
+  int64_t number;            // of the update, from 0
+  int64_t begin_ns, end_ns;  // from the end of the update before it
+};
+
+// How busy a core was for a while, with the work of all processes.
+struct CoreLoad {
+  int core;
+  int64_t begin_ns, end_ns;  // by trace::now_ns()
+  double busy;               // share of that time, 0 to 1
+};
+
+struct Held {
+  std::string module;  // "" for what belongs to no module
+  std::string what;    // "weights", "optimizer state", "other"
+  int64_t bytes;
+};
+
+struct Recording {
+  std::vector<StepTime> steps;
+  std::vector<trace::Event> spans;
+  std::vector<RecordedOp> ops;  // in the order of the forward passes
+  uint64_t thread = 0;          // the compute thread's
+  std::map<uint64_t, std::string> threads;
+  std::vector<CoreLoad> cores;
+  std::vector<trace::Allocation> allocations;
+  std::vector<Held> held;  // memory in use when the window began
+  int64_t waited_ns = 0;   // time for which the compute thread was ready and had no core
+  Cost update;             // work of the optimizer in an update
+  Device device = Device::cpu;
+  // Work of the device, by begin. Absent on the CPU, where the spans have the times, and without
+  // CUPTI.
+  std::optional<std::vector<Activity>> activities = {};
+};
+
+}  // namespace bellows

@@ -1,0 +1,354 @@
+// trainer bench: its tables, and the real program on tiny sizes.
+#include "labs/bench/bench.h"
+#include <gmock/gmock.h>
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <thread>
+#include "core/base/json.h"
+#include "core/config/visitor.h"
+#include "core/device/device.h"
+#include "core/device/timer.h"
+#include "models/losses/loss.h"
+#include "ops/elementwise.h"
+#include "tests/trainer/processes.h"
+#include "tests/trainer/program.h"
+#include "labs/bench/tensor_cores.h"
+
+using namespace bellows;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+// ---- figures of the seed (docs/seeds.md)
+
+TEST(SeedTable, HasItsFourRowsAndSpeedUps) {
+  std::vector<std::string> rows;
+  for (const SeedRow& row : kSeedTable) {
+    char text[80];
+    std::snprintf(text, sizeof text, "[16, %ld, %ld] [%ld, %ld] %.3f %.3f %.2fx", long(row.m),
+                  long(row.k), long(row.k), long(row.n), row.fp32_ms, row.fp16_ms, row.speed_up());
+    rows.emplace_back(text);
+  }
+  EXPECT_THAT(rows, ElementsAre("[16, 36, 1504] [1504, 10000] 1.340 0.267 5.02x",
+                                "[16, 35, 1504] [1504, 10000] 1.330 0.264 5.04x",
+                                "[16, 36, 1500] [1500, 10000] 1.433 1.367 1.05x",
+                                "[16, 36, 1504] [1504, 9999] 1.406 1.388 1.01x"));
+}
+
+// ---- timing
+
+TEST(Timing, InterleavesCallsInAlternatingOrder) {
+  std::string order;
+  const auto note = [&](char name) {
+    return [&order, name] {
+      if (order.empty() || order.back() != name) order += name;
+    };
+  };
+  const std::vector<Timing> times = time_interleaved({note('A'), note('B'), note('C')}, Device::cpu,
+                                                     {.rounds = 3, .slice_s = 1e-5});
+  EXPECT_EQ(order,
+            "ABC"
+            "ABCBABC");
+  for (const Timing& timing : times) {
+    EXPECT_EQ(timing.rounds.size(), 3U);
+    EXPECT_LE(timing.fastest(), timing.median());
+    EXPECT_LE(timing.median(), timing.slowest());
+  }
+}
+
+TEST(Timing, TextHasThreeDigitsAndAUnit) {
+  EXPECT_EQ(time_text(1.2345e-7), "123 ns");
+  EXPECT_EQ(time_text(9.996e-6), "10.0 us");
+  EXPECT_EQ(time_text(0.00134), "1.34 ms");
+  EXPECT_EQ(time_text(2), "2.00 s");
+  EXPECT_EQ(rate_text(2.94e11, "FLOP/s"), "294 GFLOP/s");
+  EXPECT_EQ(rate_text(7.88e14, "FLOP/s"), "788 TFLOP/s");
+}
+
+// ---- the program
+
+TEST_F(Program, BenchListsItsBenchmarksAndEachHasAnExample) {
+  const Ended help = run({"bench", "--help"});
+  EXPECT_EQ(help.code, 0);
+  for (const auto& [name, bench] : benches()) {
+    EXPECT_THAT(help.out, HasSubstr("\n  " + name + " "));
+    const Ended ended = run({"bench", name, "--help"});
+    EXPECT_EQ(ended.code, 0) << name;
+    EXPECT_THAT(ended.out, AllOf(HasSubstr("Usage: trainer bench " + name),
+                                 HasSubstr(cat("Example:\n  ", bench.example))));
+  }
+  EXPECT_EQ(run({"bench"}).code, 2);
+}
+
+TEST_F(Program, BenchMatmulTimesAProductInEachPrecision) {
+  const Ended ended = run(
+      {"bench", "matmul", "--batch", "2", "--m", "8", "--k", "16", "--n", "24", "--device", "cpu"});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out,
+              AllOf(HasSubstr("[2,8,16] x [16,24] on cpu: "), HasSubstr("FP32"), HasSubstr("FP64"),
+                    HasSubstr("GFLOP/s"), HasSubstr("not on this CPU, but on a GPU: TF32")));
+  const bool has_bf16 = ended.out.find("BF16  ") != std::string::npos;
+  EXPECT_EQ(ended.out.find(", BF16\n") == std::string::npos, has_bf16) << ended.out;
+}
+
+TEST_F(Program, BenchMatmulPutsTheSeedsTableBesideThisMachine) {
+  const Ended ended = run({"bench", "matmul", "--seed-table", "--rounds", "1", "--device", "cpu"});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out,
+              AllOf(HasSubstr("CUDA 10.1"), HasSubstr("1.340"), HasSubstr("0.267"),
+                    HasSubstr("5.02x"), HasSubstr("5.04x"), HasSubstr("1.05x"), HasSubstr("1.01x"),
+                    HasSubstr("N is not a multiple of 8"), HasSubstr("but on a GPU: TF32")));
+}
+
+TEST_F(Program, BenchRandpermTimesBothOrders) {
+  const Ended ended = run({"bench", "randperm", "--elements", "1000", "--device", "cpu"});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out, AllOf(HasSubstr("1000 elements"), HasSubstr("serial shuffle on the host "),
+                               HasSubstr("keyed, in parallel "), HasSubstr("elements/s\n")));
+  expect_refusal({"bench", "randperm", "--elements", "0"}, 2, "--elements");
+}
+
+TEST_F(Program, BenchMatmulAlignPrintsTheTable) {
+  const Ended ended = run({"bench", "matmul", "--align", "--device", "cpu"});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out, AllOf(HasSubstr("TF32          not available                 always; best "
+                                         "with multiples of 4, on A100 of 32"),
+                               HasSubstr("no Tensor Cores")));
+}
+
+TEST_F(Program, BenchOpComparesTheKernelsOfAnOp) {
+  const Ended fused = run({"bench", "op", "cross_entropy", "--device", "cpu"});
+  EXPECT_EQ(fused.code, 0) << fused.err;
+  EXPECT_THAT(fused.out, AllOf(HasSubstr("fused"), HasSubstr("composed"), Not(HasSubstr("plain"))));
+  const Ended plain = run({"bench", "op", "matmul", "--device", "cpu"});
+  EXPECT_THAT(plain.out,
+              AllOf(HasSubstr("[130,150] [150,70]   plain"), HasSubstr("vendor"), HasSubstr("us")));
+}
+
+TEST_F(Program, BenchDispatchTimesACallThatDoesNothing) {
+  const Ended ended = run({"bench", "dispatch", "--device", "cpu"});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out, AllOf(HasSubstr("no-op kernel"), HasSubstr("add, grad"),
+                               HasSubstr("cross_entropy (1, 10) composed, and backward")));
+}
+
+TEST_F(Program, BenchRefusesWhatItCannotDo) {
+  expect_refusal({"bench", "matmull"}, 2, "the nearest one is 'matmul'");
+  expect_refusal({"bench", "op", "matmull"}, 2, "the nearest is 'matmul'");
+  expect_refusal({"bench", "matmul", "--m", "0"}, 2, "--m");
+  expect_refusal({"bench", "matmul", "--align", "--seed-table"}, 2, "--align");
+  expect_refusal({"bench", "matmul", "--device", "tpu"}, 2, "--device");
+  if (device_count(Device::cuda) > 0) GTEST_SKIP() << "here is a GPU";
+  expect_refusal({"bench", "h2d"}, 2, "device cuda: ");
+  expect_refusal({"bench", "matmul", "--device", "cuda"}, 2, "device cuda: ");
+}
+
+TEST_F(Program, BenchAllreduceStartsTwoRanksAndPutsGloosCallBesideOurs) {
+  const Ended ended = run({"bench", "allreduce", "--max-mb", "0.01", "--rounds", "2"});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out,
+              AllOf(HasSubstr("over 2 ranks: medians of 2 rounds in turns"), HasSubstr("\n1 KiB "),
+                    HasSubstr("\n8 KiB "), Not(HasSubstr("64 KiB"))));
+}
+
+// Two ranks send as much as the message has; three send 4/3 of it.
+TEST_F(Program, BenchAllreduceRunsUnderALauncherAndPrintsJson) {
+  const Ended ended = run({"launch", "--ranks", "3", "--", "bench", "allreduce", "--max-mb",
+                           "0.001", "--rounds", "3", "--json"});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  const Json object = Json::parse(ended.out);
+  EXPECT_EQ(object["ranks"], 3);
+  EXPECT_GT(object["later_s"], 0);
+  ASSERT_EQ(object["sizes"].size(), 1U);
+  EXPECT_EQ(object["sizes"][0]["bytes"], 1024);
+  for (const char* side : {"ours_s", "gloo_s"}) {
+    EXPECT_EQ(object["sizes"][0][side].size(), 3U);
+    for (const Json& seconds : object["sizes"][0][side]) EXPECT_GT(seconds.get<double>(), 0);
+  }
+  expect_refusal({"launch", "--ranks", "1", "--", "bench", "allreduce"}, 2,
+                 "needs at least two ranks");
+}
+
+// ---- parts of a run
+
+namespace {
+struct PlantedOptions {
+  int64_t us = 0;
+};
+void visit(Visitor& v, PlantedOptions& o) { v("us", o.us, "sleep of each call"); }
+}  // namespace
+static Tensor planted_loss(const PlantedOptions& o, const LossInput& in) {
+  std::this_thread::sleep_for(std::chrono::microseconds(o.us));
+  return mean(square(one_hot_error("planted_slow", in)));
+}
+static const AddEntry<LossFunction> planted("planted_slow", "sleeps", planted_loss);
+
+// Runs a benchmark in this process, which knows the planted loss.
+static std::string in_this_process(const std::string& name, const Arguments& args) {
+  testing::internal::CaptureStdout();
+  const int code = run_verb(benches().at(name), args, "trainer bench");
+  const std::string out = testing::internal::GetCapturedStdout();
+  EXPECT_EQ(code, 0) << out;
+  return out;
+}
+
+// The row that starts with that name, without it.
+static std::string row(const std::string& out, const std::string& name) {
+  const size_t at = out.find("\n" + name + " ");
+  EXPECT_NE(at, std::string::npos) << name << " is not in\n" << out;
+  if (at == std::string::npos) return "";
+  const size_t begin = at + 1 + name.size();
+  return out.substr(begin, out.find('\n', begin) - begin);
+}
+
+TEST(BenchLoss, NamesThePlantedSlowThirdTerm) {
+  const std::string out = in_this_process(
+      "loss",
+      {"device=cpu", "threads.threads=1", "data={name: digits, train_size: 64, batch_size: 16}",
+       "loss={name: sum, terms: [{name: cross_entropy}, {name: l1, weight: 0.5}, {name: "
+       "planted_slow, us: 5000}]}"});
+  EXPECT_THAT(
+      out, AllOf(HasSubstr("\nmodel "), HasSubstr("\nloss.cross_entropy "),
+                 HasSubstr("\nloss.l1 x 0.5 "), HasSubstr("slowest term: loss.planted_slow, 9")));
+  EXPECT_THAT(row(out, "loss.planted_slow"),
+              testing::MatchesRegex(" +([5-9]|[1-9][0-9]+)\\.[0-9]+ ms .*"));
+}
+
+TEST_F(Program, BenchLossTakesALossThatIsNoSum) {
+  const Ended ended = run({"bench", "loss", "device=cpu", "data.train_size=64"});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out, AllOf(HasSubstr("\nloss.cross_entropy "), Not(HasSubstr("slowest"))));
+}
+
+TEST_F(Program, BenchOpRepeatsAModuleOfAModel) {
+  const auto repeat = [&](const std::string& path, const Args& more = {}) {
+    Args args = {
+        "bench", "op", "--repeat", path, "device=cpu", "data.train_size=64", "data.batch_size=16"};
+    args.insert(args.end(), more.begin(), more.end());
+    const Ended ended = run(args);
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    EXPECT_GT(std::stod(row(ended.out, "forward, ns")), 0);
+    EXPECT_EQ(std::stod(row(ended.out, "syncs")), 0);
+    return ended.out;
+  };
+  EXPECT_THAT(repeat("conv2"), HasSubstr(" of [16,6,14,14] on cpu: "));  // fused, with relu2
+  const std::string conv = repeat("conv2", {"toggles=none"});
+  EXPECT_THAT(conv, HasSubstr("run: conv2 (conv2d) of [16,6,14,14] on cpu: "));
+  EXPECT_EQ(std::stod(row(conv, "ops")), 1);
+  const std::string reshape = repeat("flatten", {"toggles=none"});
+  EXPECT_LT(std::stod(row(reshape, "allocations")), std::stod(row(conv, "allocations")));
+  const Args cached = {"toggles.caching_allocator=on"}, plain = {"toggles.caching_allocator=off"};
+  EXPECT_EQ(std::stod(row(repeat("fc1", cached), "of them by the system")), 0);
+  EXPECT_GT(std::stod(row(repeat("fc1", plain), "of them by the system")), 0);
+  // A module that holds a shortcut runs only inside its block.
+  const std::string resnet = "model={name: resnet18, width: 4}";
+  EXPECT_THAT(repeat("layer1.0.bn2", {resnet}), HasSubstr(" (residual) of "));
+  EXPECT_THAT(repeat("layer1.0.bn2", {resnet, "toggles=none"}), HasSubstr(" (batch_norm) of "));
+  expect_refusal({"bench", "op", "--repeat", "conv3", "device=cpu"}, 2, "the nearest is 'conv");
+}
+
+// Decoding dominates, so the parts in their order should add up to the loader's own time.
+// In the closest of five runs: other tests run beside this one.
+TEST_F(Program, BenchLoaderPartsAddUpToTheWhole) {
+  double closest = INFINITY;
+  for (int turn = 0; turn < 5 && closest > 0.2; ++turn) {
+    const Ended ended =
+        run({"bench", "loader",
+             "data={name: shapes_jpeg, train_size: 128, batch_size: 64, "
+             "transforms: [{name: resize, size: 72}, {name: center_crop, size: 64}, "
+             "random_flip, normalize]}"});
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    size_t before = 0;
+    double sum = 0;
+    for (const char* part :
+         {"reading", "decoding", "resize", "center_crop", "random_flip", "normalize"}) {
+      const size_t at = ended.out.find(cat("\n", part, " "));
+      ASSERT_NE(at, std::string::npos) << part;
+      EXPECT_GT(at, before) << part;
+      before = at;
+      sum += std::stod(row(ended.out, part));
+    }
+    const double whole = std::stod(row(ended.out, "loader"));
+    EXPECT_NEAR(std::stod(row(ended.out, "sum")), sum, 10);  // each is rounded
+    EXPECT_GT(std::stod(row(ended.out, "decoding")), std::stod(row(ended.out, "reading")));
+    const size_t per_second = ended.out.rfind("%\n") + 2;
+    EXPECT_NEAR(std::stod(ended.out.substr(per_second)), 1e9 / whole, 0.01e9 / whole);
+    closest = std::min(closest, std::abs(sum / whole - 1));
+  }
+  EXPECT_LT(closest, 0.3);
+}
+
+// The fastest of three runs in turns: other tests run beside this one.
+TEST_F(Program, BenchLoaderReadsOnlyWhatScaledDecodeNeeds) {
+  const auto decoding = [&](const char* scaled) {
+    const Ended ended =
+        run({"bench", "loader", cat("toggles.scaled_decode=", scaled),
+             "data={name: shapes_jpeg, train_size: 64, min_side: 300, max_side: 400, transforms: "
+             "[{name: resize, size: 40}, {name: center_crop, size: 32}]}"});
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    return std::stod(row(ended.out, "sum"));
+  };
+  double on = INFINITY, off = INFINITY;
+  for (int turn = 0; turn < 3; ++turn) {
+    on = std::min(on, decoding("on"));
+    off = std::min(off, decoding("off"));
+  }
+  EXPECT_LT(on, 0.7 * off);
+}
+
+// ---- cores
+
+TEST_F(Program, BenchOversubCountsTheThreadsOfRealProcesses) {
+  const Ended ended =
+      run({"bench", "oversub", "--most", "3", "--seconds", "0.05", "--rounds", "1"});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  std::istringstream lines(ended.out);
+  std::string line;
+  std::getline(lines, line), std::getline(lines, line);
+  std::vector<std::string> counted;
+  while (std::getline(lines, line) && !line.starts_with("more")) {
+    std::istringstream cells(line);
+    int64_t processes = 0, threads = 0, all = 0;
+    double products = 0;
+    cells >> processes >> threads >> all >> products;
+    counted.push_back(cat(processes, "x", threads, "=", all));
+    EXPECT_GT(products, 0) << line;
+  }
+  EXPECT_THAT(counted, ElementsAre("1x1=1", "1x2=2", "1x3=3", "2x1=2", "2x2=4", "2x3=6", "3x1=3",
+                                   "3x2=6", "3x3=9"));
+}
+
+TEST_F(Program, BenchOversubEndsWithAProcessThatIsKilled) {
+  const auto bench =
+      start({"bench", "oversub", "--most", "2", "--seconds", "0.5", "--rounds", "1"});
+  std::vector<pid_t> children;
+  ASSERT_TRUE(eventually([&] {
+    children = children_of(bench->process());
+    return children.size() == 2;
+  }));
+  kill(children[0], SIGKILL);
+  ASSERT_TRUE(eventually([&] { return is_gone(bench->process()); }));
+  const Ended ended = bench->end();
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_THAT(ended.err, HasSubstr("bench oversub: a process has ended early"));
+}
+
+// Other work may take the core from either row, but neither thread sleeps.
+TEST_F(Program, BenchBusyShowsABusyCoreThatComputesLittle) {
+  const Ended ended = run({"bench", "busy", "--seconds", "0.3"});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  double busy[2], rate[2];
+  int i = 0;
+  for (const char* name : {"chain of additions, f32", "products of 384 x 384, f32"}) {
+    std::istringstream cells(row(ended.out, name));
+    std::string percent;
+    cells >> busy[i] >> percent >> rate[i];
+    EXPECT_GT(busy[i], 5) << ended.out;  // other tests run beside this one
+    EXPECT_LE(busy[i], 105) << ended.out;
+    ++i;
+  }
+  EXPECT_LT(rate[0] / busy[0], 0.2 * rate[1] / busy[1]) << ended.out;
+}

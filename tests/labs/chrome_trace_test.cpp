@@ -1,0 +1,99 @@
+// The trace of `trainer profile`: the rules by which Perfetto imports JSON, and what it holds.
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+#include "tests/trainer/program.h"
+#include "tests/labs/trace_rules.h"
+#include "labs/profile/analysis.h"
+
+using namespace bellows;
+using testing::AllOf;
+using testing::Contains;
+using testing::IsEmpty;
+
+// ---- the checker finds what is planted
+
+static Json small_trace() {
+  return Json::parse(R"({"schemaVersion": 1, "traceEvents": [
+    {"ph": "M", "name": "thread_name", "pid": 1, "tid": 2, "ts": 0, "args": {"name": "compute"}},
+    {"ph": "X", "name": "a", "pid": 1, "tid": 2, "ts": 0, "dur": 10, "cat": "cpu_op", "args": {}},
+    {"ph": "s", "name": "f", "pid": 1, "tid": 2, "ts": 1, "cat": "fwdbwd", "id": 7},
+    {"ph": "X", "name": "b", "pid": 1, "tid": 2, "ts": 2, "dur": 8, "cat": "cpu_op", "args": {}},
+    {"ph": "f", "name": "f", "pid": 1, "tid": 2, "ts": 3, "cat": "fwdbwd", "id": 7, "bp": "e"},
+    {"ph": "C", "name": "core", "pid": 1, "tid": 0, "ts": 3, "args": {"busy": 50}}]})");
+}
+
+TEST(TraceRules, FindWhatIsPlanted) {
+  EXPECT_THAT(trace_complaints(small_trace()), IsEmpty());
+  const std::vector<std::pair<int, Json>> faults = {
+      {0, {{"args", Json::object()}}},       // a thread without a name
+      {1, {{"ts", "then"}}},                 // no number
+      {3, {{"dur", 9}}},                     // beyond the end of a
+      {3, {{"dur", -1}}},                    // ends before it begins
+      {4, {{"id", 8}}},                      // an end without a begin
+      {4, {{"ts", 30}}},                     // in no slice
+      {5, {{"args", {{"busy", "50 %"}}}}}};  // no number
+  for (const auto& [event, change] : faults) {
+    Json trace = small_trace();
+    trace["traceEvents"][event].update(change);
+    EXPECT_THAT(trace_complaints(trace), testing::Not(IsEmpty())) << change;
+  }
+}
+
+// ---- a real trace
+
+class TraceFile : public Program {
+ protected:
+  Json recorded(const std::vector<std::string>& more) {
+    std::vector<std::string> args = {"profile",
+                                     "--steps",
+                                     "3:13",
+                                     "--trace",
+                                     "t.json",
+                                     "model=lenet",
+                                     "device=cpu",
+                                     "threads.threads=1",
+                                     "data={name: digits, train_size: 400, batch_size: 16}"};
+    args.insert(args.end(), more.begin(), more.end());
+    const Ended ended = run(args);
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    return Json::parse(read(folder_ / "t.json"));
+  }
+};
+
+TEST_F(TraceFile, KeepsTheRulesAndHoldsStepsPhasesOpsThreadsAndCores) {
+  const Json trace = recorded({"toggles.num_workers=2", "data.sim_latency_us=60000"});
+  EXPECT_THAT(trace_complaints(trace), IsEmpty());
+  std::vector<std::string> steps, threads;
+  std::map<std::string, int> phases, cores;
+  int forward = 0, backward = 0, flows = 0;
+  for (const Json& e : trace["traceEvents"]) {
+    const std::string ph = e["ph"], name = e["name"];
+    if (ph == "M" && name == "thread_name") threads.push_back(e["args"]["name"]);
+    if (ph == "C") {
+      ++cores[name];
+      EXPECT_LE(e["args"]["busy %"], 100);
+      EXPECT_GE(e["args"]["busy %"], 0);
+    }
+    flows += ph == "f";
+    if (ph != "X") continue;
+    if (name.starts_with("ProfilerStep#")) steps.push_back(name);
+    ++phases[name];
+    if (e["args"].value("Module Hierarchy", "") != "conv2" || e["cat"] != "cpu_op") continue;
+    EXPECT_EQ(e["args"]["Input Dims"][1], Json({16, 6, 5, 5}));
+    ++(name.ends_with("_backward") ? backward : forward);
+  }
+  ASSERT_EQ(steps.size(), 10U);
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(steps[i], cat("ProfilerStep#", 3 + i));
+  for (const char* phase : {"forward", "backward", "optimizer", "zero_grad"})
+    EXPECT_EQ(phases[phase], 10) << phase;
+  EXPECT_EQ(phases["input"], 10);
+  EXPECT_EQ(forward, backward);
+  EXPECT_GE(forward, 10);
+  EXPECT_GE(flows, 10 * 7) << "each op to its backward";
+  EXPECT_THAT(threads, AllOf(Contains(testing::StartsWith("compute ")),
+                             Contains(testing::StartsWith("loader/0 ")),
+                             Contains(testing::StartsWith("loader/1 "))));
+  EXPECT_GE(phases["make_batch"], 1) << "on the loader's threads";
+  EXPECT_FALSE(cores.empty());
+  for (const auto& [core, count] : cores) EXPECT_GE(count, 2) << core << " in 300 ms";
+}

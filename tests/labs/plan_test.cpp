@@ -1,0 +1,92 @@
+// trainer plan: what it measures of one rank, and what it prints and writes.
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include "core/base/json.h"
+#include "core/config/config.h"
+#include "plan/toggle.h"
+#include "tests/trainer/program.h"
+#include "labs/plan/compute_profile.h"
+#include "labs/plan/scaling_chart.h"
+#include "trainer/verbs/step_work.h"
+
+using namespace bellows;
+using testing::AllOf;
+using testing::HasSubstr;
+
+static const std::vector<std::string> kTiny = {"model={name: mlp, hidden: [8]}",
+                                               "data={name: digits, train_size: 64, batch_size: 8}",
+                                               "device=cpu"};
+
+TEST(ComputeProfile, GradientsOfLaterLayersAreReadyEarlier) {
+  const Plan plan = make_config({parse_overrides(kTiny)}).plan;
+  const ComputeProfile profile = measure_profile(plan, 3);
+  std::vector<int64_t> sizes;
+  double before = 0;
+  for (const auto& [size, ready_s] : profile.gradients) {
+    sizes.push_back(size.numel);
+    EXPECT_GE(ready_s, before);
+    before = ready_s;
+  }
+  EXPECT_THAT(sizes, testing::SizeIs(4));
+  EXPECT_EQ(sizes[0] + sizes[1], 8 * 10 + 10) << "the last layer";
+  EXPECT_GT(profile.step_s, before);
+}
+
+TEST_F(Program, PlanPrintsATableOf80ColumnsAndWritesAChart) {
+  std::vector<std::string> args = {"plan", "--ranks", "8..4096", "--updates",
+                                   "2",    "--svg",   "a.svg"};
+  args.insert(args.end(), kTiny.begin(), kTiny.end());
+  const Ended ended = run(args);
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  std::istringstream lines(ended.out);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80U) << line;
+  EXPECT_THAT(ended.out, AllOf(HasSubstr("\n    8  "), HasSubstr("\n 4096  "),
+                               HasSubstr("the first holds all gradients")));
+  EXPECT_THAT(read(folder_ / "a.svg"), AllOf(HasSubstr("<svg "), HasSubstr("</svg>\n")));
+}
+
+TEST_F(Program, PlanPredictsFromTheNetworkOfItsCommandLine) {
+  std::vector<std::string> args = {"plan",      "--ranks",      "1..4",        "--updates", "2",
+                                   "--json",    "--latency-us", "1000",        "--gbps",    "1e9",
+                                   "--step-ms", "50",           "--algorithm", "ring"};
+  args.insert(args.end(), kTiny.begin(), kTiny.end());
+  const Ended ended = run(args);
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  const Json object = Json::parse(ended.out), rows = object["rows"];
+  EXPECT_DOUBLE_EQ(object["step_s"], 0.05);
+  ASSERT_EQ(rows.size(), 3U);
+  EXPECT_EQ(rows[0]["efficiency"], 1) << "one rank";
+  EXPECT_NEAR(rows[1]["exposed_s"], 0.002, 1e-6) << "one bucket, two hops";
+  EXPECT_NEAR(rows[2]["exposed_s"], 0.006, 1e-6) << "six hops";
+}
+
+// The work of a batch is scaled from two and four samples, exactly for FLOP.
+TEST(StepWork, OfLeNetIsThreeTimesItsProducts) {
+  constexpr double kConv1 = 117600, kAll = kConv1 + 240000 + 48000 + 10080 + 840;  // of LeNet
+  const Plan plan = make_config({parse_overrides({"model=lenet", "data={name: digits}",
+                                                  "device=cpu", "data.batch_size=50"})})
+                        .plan;
+  EXPECT_EQ(work_of_step(plan).flop, 50 * 2 * (3 * kAll - kConv1));
+}
+
+TEST_F(Program, PlanRefusesImpossibleRanks) {
+  for (const char* ranks : {"0", "8..4", "x", "8..", "70000"})
+    expect_refusal({"plan", "--ranks", ranks}, 2, "--ranks: expected a number from 1 to 65536");
+  expect_refusal({"plan"}, 2, "plan: measures one rank, and the launcher started 2", [] {
+    for (const auto& [name, value] : {std::pair("RANK", "0"),
+                                      {"WORLD_SIZE", "2"},
+                                      {"LOCAL_RANK", "0"},
+                                      {"LOCAL_WORLD_SIZE", "2"},
+                                      {"MASTER_ADDR", "127.0.0.1"},
+                                      {"MASTER_PORT", "1"}})
+      setenv(name, value, 1);
+  });
+}
+
+// x: the axis is logarithmic. y: 360 at 0, 50 at 1.
+TEST(ScalingChart, PlacesValuesOnItsAxes) {
+  const std::string svg = scaling_chart("a & <b>", {8, 16, 32}, {{"line", {1, 0.5, 0}}});
+  EXPECT_THAT(svg, AllOf(HasSubstr("a &amp; &lt;b&gt;"),
+                         HasSubstr("points=\"60.0,50.0 380.0,205.0 700.0,360.0\"")));
+}

@@ -1,0 +1,256 @@
+// trainer profile: what it records of real updates, and what it makes of it.
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <thread>
+#include "autograd/backward.h"
+#include "core/base/trace.h"
+#include "core/config/config.h"
+#include "plan/toggle.h"
+#include "tests/trainer/program.h"
+#include "tests/trainer/runs.h"
+#include "labs/profile/analysis.h"
+#include "labs/profile/recorder.h"
+
+using namespace bellows;
+using testing::AllOf;
+using testing::Contains;
+using testing::ContainsRegex;
+using testing::HasSubstr;
+
+// LeNet on digits, in batches of 16 unless `batch` is larger.
+static Plan lenet(const std::vector<std::string>& more = {}, int batch = 16) {
+  std::vector<std::string> words = {
+      "model=lenet",
+      cat("data={name: digits, train_size: ", 25 * batch, ", batch_size: ", batch, "}"),
+      "device=cpu",
+      "threads.threads=1",
+      "train.max_iters=20",
+      "log.every=10",
+      "toggles.batch_lanes=off"};
+  words.insert(words.end(), more.begin(), more.end());
+  Plan plan = make_config({parse_overrides(words)}).plan;
+  plan.eval.every = plan.ckpt.every = 0;
+  plan.profile = {.window = {10, 20}, .exit_after = true};
+  return plan;
+}
+
+// Updates 10 to 19 of that plan, the window of the second log line.
+static Recording record(const Plan& plan, const std::filesystem::path& folder = {},
+                        const std::function<void(Session&)>& plant = {}) {
+  Session session(plan);
+  if (plant) plant(session);
+  Recorder recorder(session, 10, 20);
+  Log log(plan, folder, LogOutput::silent);
+  Signals signals;
+  train(session, log, nullptr, signals, {}, [&](const Position& at) { recorder.after_update(at); });
+  return recorder.take();
+}
+
+static constexpr Ceilings kCeilings = {.f32 = 100e9, .bf16 = 0, .bytes_per_s = 10e9};
+
+static const OpRow& row_of(const Profile& profile, const std::string& op, bool backward,
+                           const std::string& shapes) {
+  for (const OpRow& row : profile.ops)
+    if (row.key.op == op && row.key.backward == backward && row.key.shapes == shapes) return row;
+  fail(Exit::internal, "no ", op, " of ", shapes);
+}
+
+// ---- phases, ops, modules
+
+class ProfileFiles : public Program {};
+
+TEST_F(ProfileFiles, PhasesAddUpToTheBatchCostOfTheLog) {
+  const Profile profile =
+      analyze(record(lenet({"toggles.num_workers=0", "data.sim_latency_us=5000"}, 256), folder_),
+              kCeilings);
+  double logged = 0, sum = 0;
+  std::istringstream rows(read(folder_ / "metrics.jsonl"));
+  for (std::string row; std::getline(rows, row);)
+    if (const Json json = Json::parse(row);
+        json.value("step", 0) == 20 && json.contains("batch_cost"))
+      logged = json["batch_cost"];
+  for (const PhaseRow& phase : profile.phases) {
+    EXPECT_GE(phase.s, 0) << phase.name;
+    sum += phase.s;
+  }
+  ASSERT_GT(logged, 0);
+  EXPECT_NEAR(sum, logged, 0.02 * logged);
+  EXPECT_NEAR(profile.batch_cost_s, sum, 1e-12);
+  EXPECT_GE(profile.phases[0].s, 0.005) << "of latency";
+  EXPECT_GT(profile.phases[2].s, profile.phases[3].s) << "backward takes longer than the optimizer";
+}
+
+TEST(Profile, ListsEachOpWithItsOperandsInBothDirections) {
+  const Profile profile = analyze(record(lenet()), kCeilings);
+  const double conv = 2. * 16 * 16 * 10 * 10 * 6 * 5 * 5;
+  for (const bool backward : {false, true}) {
+    const OpRow& row = row_of(profile, "conv2d", backward, "16x6x14x14 16x6x5x5 16 -> 16x16x10x10");
+    EXPECT_EQ(row.calls, 10);
+    EXPECT_EQ(row.work.flop, 10 * conv * (backward ? 2 : 1));
+    EXPECT_EQ(row.key.dtype, "f32");
+    EXPECT_THAT(row.key.layout, testing::AnyOf("nchw", "nhwc"));
+    EXPECT_GT(row.s, 0);
+    EXPECT_GE(row.ceiling_s, row.work.flop / kCeilings.f32);
+  }
+  EXPECT_EQ(row_of(profile, "optimizer", false, "").calls, 10);
+  // conv1, conv2 and three linear layers; the input has no gradient.
+  const double conv1 = 2. * 16 * 28 * 28 * 6 * 5 * 5,
+               linear = 2. * 16 * (400 * 120 + 120 * 84 + 840);
+  EXPECT_EQ(profile.work.flop, 2 * conv1 + 3 * conv + 3 * linear);
+  EXPECT_NEAR(profile.mfu, profile.work.flop / kCeilings.f32 / profile.update_s, 1e-9);
+  double share = 0;
+  for (const OpRow& row : profile.ops) share += row.share;
+  for (const GapRow& gap : profile.gaps) share += gap.share;
+  EXPECT_NEAR(share, 1, 1e-9) << "ops and gaps are all the time there is";
+}
+
+TEST(Profile, ListsModulesByTheirPath) {
+  const Profile profile = analyze(record(lenet()), kCeilings);
+  std::map<std::string, ModuleRow> rows;
+  for (const ModuleRow& row : profile.modules) rows[row.path] = row;
+  for (const char* path : {"conv1", "conv2", "fc1", "fc2", "fc3"}) {
+    EXPECT_GT(rows[path].forward_s, 0) << path;
+    EXPECT_GT(rows[path].backward_s, 0) << path;
+  }
+}
+
+TEST(Profile, RecordsNothingUnlessAsked) {
+  trace::take_events();
+  trace::take_allocations();
+  run(lenet({"toggles.num_workers=1"}));
+  EXPECT_TRUE(trace::take_events().empty());
+  EXPECT_TRUE(trace::take_allocations().empty());
+}
+
+// ---- slow calls, gaps, memory
+
+TEST(Profile, FindsAPlantedSlowCall) {
+  const Profile profile =
+      analyze(record(lenet(), {},
+                     [calls = 0](Session& session) mutable {
+                       const NamedTensor& weight = session.parameters.at(2);
+                       ASSERT_EQ(weight.name, "conv2.weight");
+                       on_grad_ready(weight.tensor, [=](const Tensor&) mutable {
+                         if (calls++ == 14)
+                           std::this_thread::sleep_for(std::chrono::milliseconds(100));
+                       });
+                     }),
+              kCeilings);
+  // Other programs may delay another call.
+  EXPECT_TRUE(std::ranges::any_of(profile.outliers, [](const Outlier& slow) {
+    return slow.key.op == "conv2d" && slow.key.backward && slow.path == "conv2" &&
+           slow.step == 14 && slow.s > slow.median_s + 0.09;
+  }));
+}
+
+TEST(Profile, FindsAPlantedWaitForInput) {
+  const Profile profile = analyze(record(lenet({"data.sim_latency_us=20000"})), kCeilings);
+  ASSERT_FALSE(profile.gaps.empty());
+  EXPECT_EQ(profile.gaps.front().cause, "input");
+  EXPECT_GE(profile.gaps.front().s, 0.002);
+  EXPECT_EQ(profile.phases.front().name, "input wait");
+  EXPECT_GE(profile.phases.front().s, 0.002);
+}
+
+// Two updates of 1000 ns of a module `fc` with one op, in a model without a name.
+static Recording synthetic() {
+  Recording r;
+  r.thread = 1;
+  for (const int64_t t : {0, 1000}) {
+    const int64_t n = t / 1000;
+    r.steps.push_back({n, t, t + 1000});
+    const std::string step = cat("ProfilerStep#", n);
+    r.spans.insert(r.spans.end(), {{"lock", "", 1, t + 20, t + 50},
+                                   {"input", "", 1, t + 10, t + 100},
+                                   {"linear", "fc", 1, t + 150, t + 260},
+                                   {"model", "", 1, t + 140, t + 300},
+                                   {"forward", "", 1, t + 130, t + 320},
+                                   {"linear", "fc", 1, t + 400, t + 600},
+                                   {"backward", "", 1, t + 350, t + 640},
+                                   {"wait_for_buckets", "", 1, t + 650, t + 700},
+                                   {"optimizer", "", 1, t + 700, t + 800},
+                                   {"zero_grad", "", 1, t + 800, t + 810},
+                                   {step, "", 1, t + 120, t + 900},
+                                   {"make_batch", "", 2, t + 300, t + 1100}});
+    RecordedOp op{"linear", "fc", {4, 2}, {{{4, 3}, DType::f32, true}, {{2, 3}, DType::f32, true}}};
+    op.end_ns = t + 250;
+    r.ops.push_back(op);
+  }
+  return r;
+}
+
+TEST(Profile, GivesEveryGapItsCause) {
+  const Profile profile = analyze(synthetic(), kCeilings);
+  std::map<std::string, double> ns;
+  for (const GapRow& gap : profile.gaps)
+    ns[cat(gap.cause, ": ", gap.range, gap.path)] = 1e9 * gap.s;
+  const std::map<std::string, double> expected = {{"lock: lock", 30},
+                                                  {"input: input", 60},
+                                                  {"host: linearfc", 10},
+                                                  {"host: model", 50},
+                                                  {"host: forward", 30},
+                                                  {"host: backward", 90},
+                                                  {"sync: wait_for_buckets", 50},
+                                                  {"host: step", 10 + 30 + 10 + 90},
+                                                  {"host: loop", 10 + 20 + 100}};
+  ASSERT_EQ(ns.size(), expected.size());
+  for (const auto& [gap, length] : expected) EXPECT_NEAR(ns[gap], length, 1e-6) << gap;
+  EXPECT_NEAR(profile.batch_cost_s, 870e-9, 1e-15);
+  const OpRow& forward = row_of(profile, "linear", false, "4x3 2x3 -> 4x2");
+  EXPECT_NEAR(forward.s, 2 * 100e-9, 1e-15) << "from the module's begin to the op's record";
+  EXPECT_EQ(forward.work.flop, 2 * 2. * 4 * 2 * 3);
+  EXPECT_NEAR(row_of(profile, "linear", true, "4x3 2x3 -> 4x2").s, 2 * 200e-9, 1e-15);
+}
+
+TEST(Profile, NamesTheModulesThatHoldMemoryAtThePeak) {
+  Recording r = synthetic();
+  const char blocks[4] = {};
+  const ModuleSite &fc = site_of("fc"), &outside = site_of("");
+  r.held = {{"fc", "weights", 100}, {"", "optimizer state", 50}, {"", "other", 30}};
+  r.allocations = {{&blocks[0], 1000, &fc, 10},       {&blocks[0], -1000, &fc, 20},
+                   {&blocks[1], 700, &fc, 1200},      {&blocks[3], -20, &outside, 1210},
+                   {&blocks[2], 600, &outside, 1220}, {&blocks[1], -700, &fc, 1300}};
+  const Profile profile = analyze(r, kCeilings);
+  std::map<std::string, std::pair<int64_t, int64_t>> rows;
+  for (const MemoryRow& row : profile.memory) rows[row.module] = {row.held, row.tensors};
+  EXPECT_EQ(profile.peak_step, 1);
+  EXPECT_EQ(profile.peak_bytes, 150 + 10 + 1300);
+  EXPECT_EQ(rows["fc"], std::pair(int64_t{100}, int64_t{700}));
+  EXPECT_EQ(rows["other"].first, 10) << "20 bytes from before the window are released";
+  EXPECT_EQ(rows["outside of modules"].second, 600);
+}
+
+TEST(Profile, MemoryOfARealRunIsWhatItsTensorsTake) {
+  const Profile profile = analyze(record(lenet({"toggles.caching_allocator=off"})), kCeilings);
+  std::map<std::string, MemoryRow> rows;
+  for (const MemoryRow& row : profile.memory) rows[row.module] = row;
+  EXPECT_EQ(rows["conv2"].held, 4 * (16 * 6 * 25 + 16));
+  EXPECT_GE(rows["relu1"].tensors, 4 * 16 * 6 * 28 * 28) << "its result, for backward";
+}
+
+// ---- the program
+
+TEST_F(Program, ProfilePrints80ColumnsAndWritesItsTables) {
+  const Ended ended = run({"profile", "--steps", "3:9", "--json", "p.json", "model=resnet18",
+                           "data={name: digits, train_size: 80, batch_size: 4}", "device=cpu"});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  std::istringstream lines(ended.out);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80U) << line;
+  EXPECT_THAT(ended.out, AllOf(HasSubstr("\ninput wait "), HasSubstr("\nclear_grad "),
+                               HasSubstr("layer4.1"), HasSubstr("\nmemory at the peak")));
+  const Json json = Json::parse(read(folder_ / "p.json"));
+  EXPECT_EQ(json["kind"], "profile");
+  EXPECT_EQ(json["updates"], 6);
+  EXPECT_THAT(ended.out, ContainsRegex("\na step: .* GFLOP and .* FLOP per byte, MFU .* %\n"));
+  EXPECT_GT(json["mfu"], 0);
+  for (const char* table : {"phases", "ops", "ops_by_operands", "modules", "gaps"})
+    EXPECT_FALSE(json[table].empty()) << table;
+}
+
+TEST_F(Program, ProfileRefusesWindowsThatItCannotRecord) {
+  for (const char* steps : {"20", "0:5", "7:7", "a:b", "3:4x"})
+    expect_refusal({"profile", "--steps", steps}, 2, "expected two numbers");
+  expect_refusal({"profile", "--steps", "3:900", "train.max_iters=5", "model=lenet"}, 2,
+                 "the run ends after 5 updates");
+}
