@@ -32,9 +32,14 @@ need_packages() {
   fi
   local apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q
     -o Acquire::Retries=1 -o Acquire::http::Timeout=20)
-  echo "== installing ${missing[*]}"
-  "${apt[@]}" update && "${apt[@]}" install -y --no-install-recommends "${missing[@]}" ||
+  echo "== installing ${#missing[@]} packages: ${missing[*]}"
+  local log
+  log=$(mktemp)
+  { "${apt[@]}" update && "${apt[@]}" install -y --no-install-recommends "${missing[@]}"; } \
+    >"$log" 2>&1 || {
+    tail -n 20 "$log" >&2
     refuse "$lack"
+  }
 }
 
 pip=(.deps/bin/pip install --no-deps --retries 1 --timeout 20)
@@ -59,6 +64,36 @@ need_wheels() {
     echo "${0##*/}: no cuDNN frontend from PyPI: convolutions on a GPU run on plain kernels"
 }
 
+# wants_cuda [--cuda]: true if the CUDA half is to be built: on request, if this machine has a GPU
+# driver, or if an earlier build included it.
+wants_cuda() {
+  [[ ${1-} == --cuda || -e /proc/driver/nvidia ]] ||
+    grep -qsE '^BELLOWS_CUDA:STRING=(AUTO|ON)' build/CMakeCache.txt
+}
+
+# Shows how far ninja is in place of its lines: on a terminal in one line, else every 20 seconds.
+# Passes all other lines on.
+show_progress() {
+  local begin=$SECONDS next=0 line
+  while IFS= read -r line; do
+    if [[ $line =~ ^\[([0-9]+)/([0-9]+)\] ]]; then
+      local done=${BASH_REMATCH[1]} total=${BASH_REMATCH[2]}
+      local left=$(((SECONDS - begin) * (total - done) / done))
+      local text="[$done/$total] about $((left / 60)) min $((left % 60)) s left"
+      if [[ -t 1 ]]; then
+        printf '\r\033[K%s' "$text"
+      elif ((SECONDS >= next)); then
+        echo "$text"
+        next=$((SECONDS + 20))
+      fi
+    else
+      [[ ! -t 1 ]] || printf '\r\033[K'
+      printf '%s\n' "$line"
+    fi
+  done
+  [[ ! -t 1 ]] || printf '\r\033[K'
+}
+
 # build <preset> [cmake arguments] [-- targets]
 build() {
   local preset=$1 arguments=()
@@ -70,5 +105,5 @@ build() {
   (($#)) && shift
   echo "== building: $preset ${*:-all}, $SECONDS s after the start"
   cmake --preset "$preset" "${arguments[@]}" >/dev/null
-  cmake --build --preset "$preset" -j "$(nproc)" ${*:+--target "$@"}
+  cmake --build --preset "$preset" -j "$(nproc)" ${*:+--target "$@"} | show_progress
 }

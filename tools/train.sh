@@ -7,13 +7,8 @@
 # the first argument is --cuda.
 source "$(dirname "$0")/setup.sh"
 cuda=OFF
-if [[ ${1-} == --cuda ]]; then
-  cuda=AUTO
-  shift
-elif [[ -e /proc/driver/nvidia ]] ||
-  grep -qsE '^BELLOWS_CUDA:STRING=(AUTO|ON)' build/CMakeCache.txt; then
-  cuda=AUTO
-fi
+wants_cuda "${1-}" && cuda=AUTO
+[[ ${1-} != --cuda ]] || shift
 need_packages "${build_packages[@]}"
 need_wheels "$cuda"
 build release -DBELLOWS_CUDA="$cuda" -- trainer
