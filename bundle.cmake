@@ -2,7 +2,7 @@
 # machine with a driver, CUDA and cuDNN may lack, and the files that programs and tests read. Called
 # by tools/bundle.sh.
 get_property(targets DIRECTORY tests PROPERTY BUILDSYSTEM_TARGETS)
-get_property(benches DIRECTORY bench PROPERTY BUILDSYSTEM_TARGETS)
+get_property(benches DIRECTORY peers PROPERTY BUILDSYSTEM_TARGETS)
 list(FILTER targets INCLUDE REGEX "_test$")
 list(FILTER targets EXCLUDE REGEX "^(house|fault|commands)_test$")  # test the tree and the disk
 list(APPEND targets trainer ${benches})
@@ -43,7 +43,7 @@ foreach(library file IN ZIP_LISTS gloo_needs gloo_libraries)
 endforeach()
 
 install(DIRECTORY configs DESTINATION .)
-install(DIRECTORY bench DESTINATION . FILES_MATCHING PATTERN "*.py")
+install(DIRECTORY peers DESTINATION . FILES_MATCHING PATTERN "*.py")
 install(DIRECTORY tests/oracle tests/vendor DESTINATION tests
         FILES_MATCHING REGEX "\\.safetensors$|/h200[^/]*\\.(json|txt)$")
 # They need no search path, and with CMake's own theirs would end in an empty entry.
@@ -60,7 +60,8 @@ install(CODE "execute_process(COMMAND git -C ${PROJECT_SOURCE_DIR} describe --al
 install(PROGRAMS tools/run_bundled.sh DESTINATION . RENAME run)
 install(PROGRAMS tools/gpu_check.sh tools/gpu_check.py tools/gpu_steps.py DESTINATION tools)
 
-if(NOT BELLOWS_SANITIZE)
+# Only a machine with a GPU needs a bundle.
+if(TARGET bellows_cuda)
   set(bundle ${PROJECT_BINARY_DIR}/bundle_test)
   add_test(NAME bundle_install COMMAND ${CMAKE_COMMAND} --install ${PROJECT_BINARY_DIR} --strip
                                        --prefix ${bundle})

@@ -15,7 +15,7 @@ import time
 
 from gpu_steps import BUNDLE, Failed, Skipped, all_steps
 
-sys.path[:0] = [str(BUNDLE / "bench"), str(BUNDLE / "bench" / "gpu")]
+sys.path[:0] = [str(BUNDLE / "peers"), str(BUNDLE / "peers" / "gpu")]
 import measure  # noqa: E402
 import state  # noqa: E402
 

@@ -18,7 +18,7 @@ BUNDLE = pathlib.Path(__file__).resolve().parent.parent
 BIN = BUNDLE / "bin"
 # Suites that find a GPU by themselves and then run on it, too.
 FIRST_SUITES = ["vendor", "ops", "nvrtc"]
-SUITES = ["core", "autograd", "optim", "models", "trainer", "toggles", "data", "dist", "bench"]
+SUITES = ["core", "autograd", "optim", "models", "trainer", "toggles", "data", "dist", "peers"]
 ON_DEVICE = "*OnDevice*"
 
 
@@ -107,7 +107,7 @@ def suite(name, only="*"):
 
 def peers(model, *words):
     """Ours as it is and with every toggle, beside PyTorch in three ways."""
-    return ["python3", BUNDLE / "bench/gpu/run.py", "--model", model, "--ours", BIN / "bench_step",
+    return ["python3", BUNDLE / "peers/gpu/run.py", "--model", model, "--ours", BIN / "bench_step",
             "--with", "", "--with", "toggles=all", "--out", "{out}/result", *words]
 
 
@@ -115,7 +115,7 @@ def nccl_alone():
     """A world of one with NCCL beside one without, eager and in a graph: same bits, 2 % at most."""
     arms = [f"toggles=all toggles.cuda_graph={graph} dist.backend={backend}"
             for graph in ("off", "on") for backend in ("single", "nccl")]
-    return ["python3", BUNDLE / "bench/gpu/run.py", "--model", "resnet18", "--precision", "bf16",
+    return ["python3", BUNDLE / "peers/gpu/run.py", "--model", "resnet18", "--precision", "bf16",
             "--ours", BIN / "bench_step", *[word for arm in arms for word in ("--with", arm)],
             "--peers", "--out", "{out}/result"]
 
@@ -173,11 +173,6 @@ def all_steps():
                "85 % of a copy, which is 4.3 TB/s on an H200", 300,
                [BIN / "bench_gpu", "--out", "{out}/result"], ["--device", "cpu", "--mib", "4"],
                tables)
-    yield Step("airbench", "CIFAR-10 to 94 %, the mean of five seeds",
-               "94 % on average", 500,
-               ["python3", BUNDLE / "bench/gpu/airbench.py", "--ours", trainer, "--data",
-                BUNDLE / "data/cifar10", "--out", "{out}/result"],
-               ["--seeds", "1", "--least", "0", "--rehearse"], tables, "cifar10")
     yield Step("mnist", "LeNet learns MNIST, every toggle on", "accuracy of 0.99 or more", 200,
                [trainer, "--config", BUNDLE / "configs/lenet_mnist.yaml", "toggles=all",
                 f"data.root={BUNDLE / 'data/mnist'}", "--run-dir", "{out}/run"],

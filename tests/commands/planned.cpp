@@ -214,7 +214,7 @@ Planned planned(const std::string& text) {
   for (const std::string& word : words)
     if (word.ends_with(".sh") || word.ends_with(".py")) return {Treatment::script, word};
   const std::string program = words[0].substr(words[0].rfind('/') + 1);
-  for (const auto& [ending, folder] : {std::pair{"_test", "tests/"}, {"bench_", "bench/"}}) {
+  for (const auto& [ending, folder] : {std::pair{"_test", "tests/"}, {"bench_", "peers/"}}) {
     const size_t at = program.find(ending);
     if (at == program.npos) continue;
     std::string name = program;

@@ -14,9 +14,9 @@ namespace fs = std::filesystem;
 using Strings = std::vector<std::string>;
 
 static bool starts_a_command(const std::string& text) {
-  for (const char* start : {"trainer ", "build/trainer ", "taskset ", "./run ", "build/bench/"})
+  for (const char* start : {"trainer ", "build/trainer ", "taskset ", "./run ", "build/peers/"})
     if (text.starts_with(start)) return true;
-  for (const char* script : {"tools/", "bench/"})  // a file in it, not the folder
+  for (const char* script : {"tools/", "peers/"})  // a file in it, not the folder
     if (text.starts_with(script)) return text.substr(0, text.find(' ')).find('.') != text.npos;
   return false;
 }

@@ -1,6 +1,6 @@
 // Records the work of the device in a captured training step, all optimizations on.
 #pragma once
-#include "bench/step/step.h"
+#include "peers/step/step.h"
 #include "core/base/check.h"
 #include "tests/cuda_host/cuda_host.h"
 

@@ -44,7 +44,7 @@ TEST(Counters, AreReadAsAScriptListsThem) {
 }
 
 TEST(Counters, ThatAScriptAsksForAreCounted) {
-  const NameSet asked = counted_by(text_of("bench/gpu/run.py"));
+  const NameSet asked = counted_by(text_of("peers/gpu/run.py"));
   EXPECT_FALSE(asked.empty());
   EXPECT_THAT(counters_of_the_product(), testing::IsSupersetOf(asked));
 }

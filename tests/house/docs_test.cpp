@@ -139,7 +139,7 @@ TEST(Docs, TheCourseHasAQuestionForEachKeyPoint) {
 // "[text](path#heading)", relative to the page. Addresses of the web have a colon.
 TEST(Docs, LinksLeadToFiles) {
   const std::regex link(R"(\]\(([^)#:\s]+)(#[^)]*)?\))");
-  std::vector<fs::path> pages = files_in({"docs", "bench", "tests"}, {".md"});
+  std::vector<fs::path> pages = files_in({"docs", "peers", "tests"}, {".md"});
   pages.insert(pages.end(), {"README.md", "CONTRIBUTING.md"});
   int links = 0;
   for (const fs::path& page : pages) {

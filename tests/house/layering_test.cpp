@@ -264,7 +264,7 @@ TEST(Style, WhatMayNotBeCopiedMayNotBeAssigned) {
   EXPECT_TRUE(forbids_half("  Event(const Event&) = delete;"));
   EXPECT_FALSE(forbids_half("  Event(Event&&) = delete;"));
   auto folders = product_folders();
-  folders.insert({"tests", "bench"});
+  folders.insert({"tests", "peers"});
   for (const auto& file : files_in(folders, {".h", ".cpp", ".cu", ".cuh"})) {
     if (file == "tests/house/layering_test.cpp") continue;
     for (const std::string& line : lines_of(file))
@@ -286,7 +286,7 @@ static size_t columns(const std::string& line) {
 
 TEST(Style, LinesFitIntoAHundredColumns) {
   auto folders = product_folders();
-  folders.insert({"tests", "bench", "tools"});
+  folders.insert({"tests", "peers", "tools"});
   for (const auto& file : files_in(folders, {".h", ".cpp", ".cu", ".cuh", ".sh"})) {
     const auto lines = lines_of(file);
     for (size_t n = 0; n < lines.size(); ++n)
@@ -306,7 +306,7 @@ TEST(Style, AHeaderBeginsWithWhyItExists) {
 // Finds absolute paths that exist on one person's machine only.
 TEST(Style, NoFileKnowsAMachine) {
   auto folders = product_folders();
-  folders.insert({"tests", "bench", "tools", "docs", "configs", ".ci"});
+  folders.insert({"tests", "peers", "tools", "docs", "configs", ".ci"});
   for (const auto& file :
        files_in(folders, {".h", ".cpp", ".cu", ".md", ".sh", ".py", ".yaml", ""}))
     for (const std::string& line : lines_of(file))
