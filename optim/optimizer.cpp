@@ -29,7 +29,6 @@ void visit(Visitor& v, OptimizerOptions& o) {
 }
 
 void Optimizer::Group::add(const NamedTensor& parameter) {
-  if (rule.check) rule.check(parameter);
   const Tensor& w = parameter.tensor;
   names.push_back(parameter.name);
   weights.push_back(w);

@@ -44,7 +44,7 @@ class Optimizer {
   // optim.copies_written); the next forward casts the others. Counter
   // optim.launches: kernels launched. One for each parameter and pass or, if fused, for each group
   // (also in optim.fused_launches), plus one for the norm if it is needed. On a GPU one takes up to
-  // 500 parameters. Muon takes more.
+  // 500 parameters.
   void step(DeviceStepState& state);
   // True if step() looks for gradients that are not finite.
   bool may_skip() const { return clip_norm_ > 0 || skip_nonfinite_; }

@@ -108,8 +108,6 @@ struct UpdateRule {
   bool reads_low_grads = false;      // takes 16-bit gradients of f32 weights
   // Runs passes. Returns how many kernels it launched, which on the CPU is how many it called.
   std::function<int64_t(const Launch&)> run = {};
-  // Throws Error(Exit::usage) for a parameter that the rule cannot update; empty: takes any.
-  std::function<void(const NamedTensor& parameter)> check = {};
 };
 
 // ---- elementwise rules (optim/elementwise.h)

@@ -11,8 +11,7 @@ static void visit(Visitor& v, Conv2dLayerOptions& o) {
   v("stride", o.stride, "step between outputs", {.min = 1, .max = 65536});
   v("padding", o.padding, "zeros on each side", {.min = 0, .max = 65536});
   v("bias", o.bias, "add one value per channel");
-  v("init", o.init, {"uniform", "kaiming_normal", "dirac"},
-    "of the weights: by fan_in; by fan_out; dirac: identity filters first, the rest by fan_in");
+  v("init", o.init, {"uniform", "kaiming_normal"}, "of the weights: by fan_in; by fan_out");
 }
 
 void Conv2dLayer::add_parameters(Device device, const MemoryFormat& format) {
@@ -20,10 +19,9 @@ void Conv2dLayer::add_parameters(Device device, const MemoryFormat& format) {
   const double taps = double(o.kernel * o.kernel);
   const Init by_fan_in{Init::uniform, 1 / std::sqrt(double(in_) * taps)};
   const Init by_fan_out{Init::normal, std::sqrt(2 / (double(o.out) * taps))};
-  using Start = Conv2dLayerOptions::Start;
-  Init init = o.init == Start::kaiming_normal ? by_fan_out : by_fan_in;
-  init.pass_on = o.init == Start::dirac;
-  weight_ = add_parameter("weight", {o.out, in_, o.kernel, o.kernel}, init, device, format);
+  const bool kaiming = o.init == Conv2dLayerOptions::Start::kaiming_normal;
+  weight_ = add_parameter("weight", {o.out, in_, o.kernel, o.kernel},
+                          kaiming ? by_fan_out : by_fan_in, device, format);
   if (o.bias) bias_ = add_parameter("bias", {o.out}, by_fan_in, device);
 }
 

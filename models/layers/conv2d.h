@@ -9,9 +9,9 @@ namespace bellows {
 struct Conv2dLayerOptions {
   int64_t out = 1, kernel = 3, stride = 1, padding = 0;
   bool bias = true;
-  // Initial weights: uniform by fan_in (torch.nn.Conv2d), kaiming_normal by fan_out (torchvision's
-  // ResNets), or uniform with identity filters for the first channels (dirac_).
-  enum class Start { uniform, kaiming_normal, dirac } init = Start::uniform;
+  // Initial weights: uniform by fan_in (torch.nn.Conv2d), or kaiming_normal by fan_out
+  // (torchvision's ResNets).
+  enum class Start { uniform, kaiming_normal } init = Start::uniform;
 };
 
 class Conv2dLayer : public Module {

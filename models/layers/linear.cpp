@@ -7,7 +7,6 @@ namespace bellows {
 static void visit(Visitor& v, LinearLayerOptions& o) {
   v("out", o.out, "output features", {.min = 1, .max = 1 << 30});
   v("bias", o.bias, "add one value per feature");
-  v("init", o.init, {"uniform", "unit"}, "of the weights: by the inputs, or with variance 1");
 }
 
 LinearLayer::LinearLayer(const LinearLayerOptions& o, LayerContext& context) {
@@ -15,9 +14,7 @@ LinearLayer::LinearLayer(const LinearLayerOptions& o, LayerContext& context) {
         "; put a flatten layer before it");
   const int64_t in = context.shape[0];
   const Init init{Init::uniform, 1 / std::sqrt(double(in))};  // as in torch.nn.Linear
-  const bool unit = o.init == LinearLayerOptions::Start::unit;
-  weight_ = add_parameter("weight", {o.out, in}, unit ? Init{Init::uniform, std::sqrt(3.0)} : init,
-                          context.device);
+  weight_ = add_parameter("weight", {o.out, in}, init, context.device);
   if (o.bias) bias_ = add_parameter("bias", {o.out}, init, context.device);
   context.shape = {o.out};
 }

@@ -9,7 +9,6 @@ namespace bellows {
 struct LinearLayerOptions {
   int64_t out = 1;
   bool bias = true;
-  enum class Start { uniform, unit } init = Start::uniform;  // unit: uniform with variance 1
 };
 
 class LinearLayer : public Module {

@@ -44,20 +44,6 @@ void Module::name_all(const std::string& path) {
   }
 }
 
-// weight: (out, in, h, w). Makes filter i, i < min(in, out), the identity of channel i: 1 at its
-// center tap (h / 2, w / 2), 0 elsewhere (torch.nn.init.dirac_).
-static void pass_on_channels(const Tensor& weight) {
-  const Tensor host = clone(to(Device::cpu, weight));
-  const int64_t height = weight.dim(2), width = weight.dim(3), taps = height * width;
-  const int64_t filter = weight.dim(1) * taps, center = height / 2 * width + width / 2;
-  float* const w = host.ptr<float>();
-  for (int64_t i = 0; i < std::min(weight.dim(0), weight.dim(1)); ++i) {
-    std::fill_n(w + i * filter, filter, 0.f);
-    w[i * filter + i * taps + center] = 1;
-  }
-  copy_into(weight, to(weight.device(), host));
-}
-
 void Module::initialize(uint64_t seed) {
   each("", [&](const std::string& path, const Module& module) {
     for (const auto& [name, tensor, init] : module.parameters_) {
@@ -68,7 +54,6 @@ void Module::initialize(uint64_t seed) {
         if (init.kind == Init::uniform) fill_uniform(t, -init.value, init.value, key);
         if (init.kind == Init::normal) fill_normal(t, 0, init.value, key);
         if (init.kind == Init::constant) fill(t, init.value);
-        if (init.pass_on) pass_on_channels(t);
       });
     }
   });

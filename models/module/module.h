@@ -20,7 +20,6 @@ using ModulePtr = std::unique_ptr<Module>;
 struct Init {
   enum Kind { uniform, normal, constant } kind;
   double value;  // uniform: in [-value, value]; normal: standard deviation; constant: the value
-  bool pass_on = false;  // the first filters of a 4-D weight become identities (dirac_)
 };
 
 struct Child {
@@ -83,10 +82,6 @@ class Module {
   bool training_ = true;
 };
 
-// Returns the first n training images, with the transforms of evaluation, as (n, C, H, W) f32 on
-// the host. For layers initialized from data.
-using FirstImages = std::function<Tensor(int64_t n)>;
-
 // Argument of layer constructors. A layer reads its input's shape from `shape` and replaces it with
 // its output's.
 struct LayerContext {
@@ -96,7 +91,6 @@ struct LayerContext {
   bool vectorized;  // lesson layers run one op on the whole tensor instead of a loop
   Device device = Device::cpu;
   MemoryFormat format = kNCHW;  // memory format of 4-D weights
-  FirstImages images = {};
   ProcessGroup* group = nullptr;  // ranks whose batch norms share statistics; null: none do
 };
 using MakeLayer = ModulePtr(LayerContext& context);

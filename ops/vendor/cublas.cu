@@ -146,7 +146,7 @@ struct Product {
   bool wide;  // alpha and beta are doubles
   Operation operation;
   OperandLayout a, b, y;  // cuBLAS is column-major and computes y^T = b^T a^T: `a` describes our b
-  Scales scales;
+  Into into;
   bool tf32;
 };
 
@@ -156,7 +156,7 @@ Product::Product(const Problem& problem)
       a(problem.b, problem),
       b(problem.a, problem),
       y(problem.y, problem),
-      scales(problem.scales),
+      into(problem.into),
       tf32(problem.tf32) {
   operation.set(CUBLASLT_MATMUL_DESC_TRANSA, turned(problem.b));
   operation.set(CUBLASLT_MATMUL_DESC_TRANSB, turned(problem.a));
@@ -176,8 +176,7 @@ std::vector<Heuristic> Product::algorithms(const Problem& problem) const {
                  uint32_t(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, problem.b.alignment);
   preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, problem.a.alignment);
-  preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
-                 std::min(problem.y.alignment, problem.base_alignment));
+  preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, problem.y.alignment);
   preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, problem.y.alignment);
   std::vector<Heuristic> found(kMost);
   int count = 0;
@@ -189,20 +188,19 @@ std::vector<Heuristic> Product::algorithms(const Problem& problem) const {
 }
 
 void Product::run(Bindings bindings, const Heuristic& chosen) const {
-  const void* address[5] = {};
+  const void* address[4] = {};
   for (const auto& [tensor, at] : bindings) address[tensor] = at;
   if (address[kExtra])
     operation.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, const_cast<void*>(address[kExtra]));
-  const float narrow[] = {float(scales.product), float(scales.base)};
-  const double doubles[] = {scales.product, scales.base};
+  const float narrow[] = {1, into == Into::add ? 1.0f : 0.0f};
+  const double doubles[] = {1, narrow[1]};
   const auto scalar = [&](int i) -> const void* {
     return wide ? static_cast<const void*>(&doubles[i]) : &narrow[i];
   };
   void* const out = const_cast<void*>(address[kY]);
-  const void* const base = address[kBase] ? address[kBase] : out;  // not read if its scale is 0
   const CudaCall call(int64_t(chosen.workspaceSize), tf32);
   const cublasStatus_t status = api().cublasLtMatmul(
-      handle(), operation, scalar(0), address[kB], a, address[kA], b, scalar(1), base, y, out, y,
+      handle(), operation, scalar(0), address[kB], a, address[kA], b, scalar(1), out, y, out, y,
       &chosen.algo, call.workspace(), chosen.workspaceSize, cuda::stream());
   if (status != CUBLAS_STATUS_SUCCESS) [[unlikely]]
     throw PlanFailure(cat("cublasLtMatmul: ", api().cublasLtGetStatusString(status)));

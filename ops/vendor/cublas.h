@@ -2,7 +2,6 @@
 // matrix product is described and its algorithm chosen once, then run with new addresses each time.
 // Compute thread only.
 #pragma once
-#include "core/tensor/scaled_product.h"
 #include "ops/matmul/matmul.h"
 #include "ops/vendor/planned_call.h"
 
@@ -27,17 +26,16 @@ struct Operand {
 };
 
 // Key of the plans: everything that the choice of an algorithm depends on.
-// y (B, M, N) = scales.product * a (B, M, K) b (B, K, N) + scales.base * base, all of one dtype.
-// `base` is laid out as y, and may be y; undefined: it is not read.
+// y (B, M, N) = a (B, M, K) b (B, K, N), added to y or not, all of one dtype.
 struct Problem {
-  Problem(const Tensor& y, const Tensor& base, const Tensor& a, const Tensor& b,
-          const Scales& scales, Epilogue epilogue, const void* extra);
+  Problem(const Tensor& y, const Tensor& a, const Tensor& b, Into into, Epilogue epilogue,
+          const void* extra);
   DType dtype;
   int64_t batch;
   Operand y, a, b;
-  Scales scales;
+  Into into;
   Epilogue epilogue;
-  uint32_t base_alignment, extra_alignment;
+  uint32_t extra_alignment;
   bool tf32;
   int64_t workspace_bytes;
   bool operator==(const Problem&) const = default;
@@ -52,22 +50,20 @@ std::string loaded();  // "cuBLASLt 130200" or "no cuBLASLt"
 inline constexpr Vendor kVendor{.thread_invariant = true, .version = loaded};
 
 // Tensors of a plan. It must run with tensors that match the Problem in shape, strides, dtype and
-// alignment; kBase is bound if there is a base, and kExtra if the epilogue needs it.
-enum : int64_t { kY, kBase, kA, kB, kExtra };
+// alignment; kExtra is bound if the epilogue needs it.
+enum : int64_t { kY, kA, kB, kExtra };
 // Returns the algorithms that cuBLASLt's heuristic ranks first, the best first; empty if it has
 // none.
 Proposals propose(const Problem& problem);
 
 // ---- products: ops/vendor/cublas_matmul.cu
 
-// Computes the y of a Problem, f32, f64, bf16 or f16. `base` may be undefined, and `extra` if the
-// epilogue needs none. Returns false, having done nothing, if a tensor is empty, or, which is
-// logged, if cuBLASLt is missing or none of its algorithms runs. plain() returns y, and for sum_a
-// extra, as the plain kernel computes them. Counted in kernel.vendor_calls, and with TF32 in
-// matmul.tf32_calls.
+// Computes the y of a Problem, f32, f64, bf16 or f16. `extra` may be undefined if the epilogue needs
+// none. Returns false, having done nothing, if a tensor is empty, or, which is logged, if cuBLASLt
+// is missing or none of its algorithms runs. plain() returns y, and for sum_a extra, as the plain
+// kernel computes them. Counted in kernel.vendor_calls, and with TF32 in matmul.tf32_calls.
 using Plain = std::function<PlannedCall::Tensors()>;
-bool multiply(const Tensor& y, const Tensor& base, const Tensor& a, const Tensor& b,
-              const Scales& scales, Epilogue epilogue, const Tensor& extra, Slot& slot,
-              const Plain& plain);
+bool multiply(const Tensor& y, const Tensor& a, const Tensor& b, Into into, Epilogue epilogue,
+              const Tensor& extra, Slot& slot, const Plain& plain);
 
 }  // namespace bellows::cublas

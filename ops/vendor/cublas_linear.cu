@@ -16,8 +16,8 @@ static Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b, Activati
   const Tensor y = empty({x.dim(0), w.dim(0)}, x), bias = b.defined() ? contiguous(b) : b;
   const auto plain = [&] { return kernels::linear.plain(x, w, b, activation, slot); };
   const bool done =
-      cublas::multiply(batched(y, 1), {}, batched(x, 1), batched(transposed(w), 1), {}, epilogue,
-                       bias, slot, [&] { return PlannedCall::Tensors{plain()}; });
+      cublas::multiply(batched(y, 1), batched(x, 1), batched(transposed(w), 1), Into::overwrite,
+                       epilogue, bias, slot, [&] { return PlannedCall::Tensors{plain()}; });
   return done ? y : plain();
 }
 
@@ -29,8 +29,8 @@ static void linear_backward_w(const Tensor& dy, const Tensor& x, const Tensor& d
     return PlannedCall::Tensors{dw_, db_};
   };
   const bool done = dw.defined() && db.defined() &&
-                    cublas::multiply(batched(dw, 1), {}, batched(transposed(dy), 1), batched(x, 1),
-                                     {}, Epilogue::sum_a, db, slot, plain);
+                    cublas::multiply(batched(dw, 1), batched(transposed(dy), 1), batched(x, 1),
+                                     Into::overwrite, Epilogue::sum_a, db, slot, plain);
   if (!done) return kernels::linear_backward_w.plain(dy, x, dw, db, slot);
   dw.raise_version();
   db.raise_version();

@@ -1,5 +1,4 @@
-// matmul, and the products of optimizers, with cuBLASLt: f32 (TF32 if enabled), f64, and bf16 and
-// f16 with sums in f32.
+// matmul with cuBLASLt: f32 (TF32 if enabled), f64, and bf16 and f16 with sums in f32.
 #include "core/tensor/copy.h"
 #include "ops/vendor/cublas.h"
 
@@ -20,16 +19,15 @@ Operand::Operand(const Tensor& t)
       layout(*matrix_layout(t)),
       alignment(alignment_of(t.bytes())) {}
 
-Problem::Problem(const Tensor& y, const Tensor& base, const Tensor& a, const Tensor& b,
-                 const Scales& scales, Epilogue epilogue, const void* extra)
+Problem::Problem(const Tensor& y, const Tensor& a, const Tensor& b, Into into, Epilogue epilogue,
+                 const void* extra)
     : dtype(y.dtype()),
       batch(y.dim(0)),
       y(y),
       a(a),
       b(b),
-      scales(scales),
+      into(into),
       epilogue(epilogue),
-      base_alignment(alignment_of(base.defined() ? base.bytes() : nullptr)),
       extra_alignment(alignment_of(extra)),
       tf32(dtype == DType::f32 && kernel_options().tf32),
       workspace_bytes(std::min<int64_t>(32, kernel_options().workspace_mb) << 20) {}
@@ -41,29 +39,26 @@ static std::ostream& operator<<(std::ostream& out, const Operand& t) {
 std::ostream& operator<<(std::ostream& out, const Problem& p) {
   constexpr const char* kEpilogues[] = {"", " relu", " add_row", " add_row_relu", " sum_a"};
   return out << "product " << p.dtype << (p.tf32 ? " tf32 " : " ") << p.batch << " of " << p.a
-             << " by " << p.b << " times " << p.scales.product << " to " << p.y << " with "
-             << p.scales.base << '@' << p.base_alignment << kEpilogues[int(p.epilogue)] << '@'
-             << p.extra_alignment << " workspace " << p.workspace_bytes;
+             << " by " << p.b << (p.into == Into::add ? " added to " : " to ") << p.y
+             << kEpilogues[int(p.epilogue)] << '@' << p.extra_alignment << " workspace " << p.workspace_bytes;
 }
 
-bool multiply(const Tensor& y, const Tensor& base, const Tensor& a, const Tensor& b,
-              const Scales& scales, Epilogue epilogue, const Tensor& extra, Slot& slot,
-              const Plain& plain) {
+bool multiply(const Tensor& y, const Tensor& a, const Tensor& b, Into into, Epilogue epilogue,
+              const Tensor& extra, Slot& slot, const Plain& plain) {
   if (y.numel() == 0 || a.dim(2) == 0) return false;
   if (!available()) return note_fallback("no cuBLASLt"), false;
-  const Problem problem(y, base, a, b, scales, epilogue, extra.defined() ? extra.bytes() : nullptr);
+  const Problem problem(y, a, b, into, epilogue, extra.defined() ? extra.bytes() : nullptr);
   PlannedCall& call = *slot.get<std::shared_ptr<PlannedCall>>(problem, [&] {
     return planned_call(cat(loaded(), " ", problem),
                         [problem](Search) { return propose(problem); });
   });
-  const bool inout = base.defined() && base.bytes() == y.bytes();
   const auto run = [&](const VendorPlan& plan) {
-    const Tensor out = inout ? clone(y) : y;  // a trial repeats, so it adds to a copy
-    plan.run({{kY, out}, {kBase, inout ? out : base}, {kA, a}, {kB, b}, {kExtra, extra}});
+    const Tensor out = into == Into::add ? clone(y) : y;  // a trial repeats, so it adds to a copy
+    plan.run({{kY, out}, {kA, a}, {kB, b}, {kExtra, extra}});
     return epilogue == Epilogue::sum_a ? PlannedCall::Tensors{out, extra}
                                        : PlannedCall::Tensors{out};
   };
-  return call.run({{kY, y}, {kBase, base}, {kA, a}, {kB, b}, {kExtra, extra}}, [&] {
+  return call.run({{kY, y}, {kA, a}, {kB, b}, {kExtra, extra}}, [&] {
     return PlannedCall::Trial{run, plain};
   });
 }
@@ -76,27 +71,10 @@ static void multiply(const Tensor& y, const Tensor& a, const Tensor& b, Into int
     kernels::matmul.plain(product, a, b, into, slot);
     return PlannedCall::Tensors{product};
   };
-  const bool add = into == Into::add;
-  if (!cublas::multiply(y, add ? y : Tensor(), a, b, {1, add ? 1. : 0.}, cublas::Epilogue::none, {},
-                        slot, plain))
+  if (!cublas::multiply(y, a, b, into, cublas::Epilogue::none, {}, slot, plain))
     kernels::matmul.plain(y, a, b, into, slot);
 }
 
-static void scaled_product(const Tensor& y, const Tensor& base, const Tensor& a, const Tensor& b,
-                           const Scales& scales, Slot& slot) {
-  const auto plain = [&] {
-    const Tensor product = empty_like(y);
-    kernels::scaled_product.plain(product, base, a, b, scales, slot);
-    return PlannedCall::Tensors{product};
-  };
-  if (cublas::multiply(y, base, a, b, scales, cublas::Epilogue::none, {}, slot, plain))
-    y.raise_version();
-  else
-    kernels::scaled_product.plain(y, base, a, b, scales, slot);
-}
-
-static const bool gpu =
-    kernels::matmul.vendor_on(Device::cuda, multiply, cublas::kVendor) &&
-    kernels::scaled_product.vendor_on(Device::cuda, scaled_product, cublas::kVendor);
+static const bool gpu = kernels::matmul.vendor_on(Device::cuda, multiply, cublas::kVendor);
 
 }  // namespace bellows

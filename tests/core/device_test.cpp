@@ -5,7 +5,6 @@
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
 #include "core/tensor/rng.h"
-#include "core/tensor/scaled_product.h"
 #include "core/tensor/step_state.h"
 #include "tests/twins.h"
 #include "tests/worse.h"
@@ -166,41 +165,12 @@ static void check_step_state() {
 }
 TEST_F(CoreOnDevice, CountsForwardPasses) { check_step_state(); }
 
-// b: (batch, K, N), or the transpose of (batch, N, K).
-static Tensor product_on(Device device, DType dtype, const Shape& MNK, bool transposed,
-                         bool with_base) {
-  const int64_t M = MNK[0], N = MNK[1], K = MNK[2], batch = 3;
-  const Tensor a = to(device, drawn({batch, M, K}, dtype, 1));
-  const Tensor rows = to(device, drawn({batch, K, N}, dtype, 2));
-  const Tensor b = transposed ? rows.view({batch, K, N}, {K * N, 1, K}, 0) : rows;
-  const Tensor base = with_base ? to(device, drawn({batch, M, N}, dtype, 3)) : Tensor();
-  const Tensor y({batch, M, N}, dtype, device);
-  Slot slot;
-  kernels::scaled_product(y, base, a, b, {.product = 0.3, .base = -2}, slot);
-  return y;
-}
-static void check_products() {
-  for (const DType dtype : kFloats)
-    for (const Shape& MNK : {Shape{1, 1, 1}, Shape{5, 3, 40}, Shape{65, 70, 33}})
-      for (const bool transposed : {false, true})
-        for (const bool with_base : {false, true}) {
-          SCOPED_TRACE(
-              cat(dtype, " ", MNK, transposed ? " transposed" : "", with_base ? " base" : ""));
-          const auto on = [&](Device device) {
-            return product_on(device, dtype, MNK, transposed, with_base);
-          };
-          EXPECT_LE(difference(on(Device::cpu), on(Device::cuda)), 5 * rounding(dtype));
-        }
-}
-TEST_F(CoreOnDevice, MultipliesBatchesOfMatrices) { check_products(); }
-
 TEST_F(CoreOnDevice, EveryKernelRanAgainstItsCpuTwin) {
   const RunCount runs;
   check_fill_and_copy();
   check_lists();
   check_pairs();
   check_random_numbers();
-  check_products();
   check_step_state();
   EXPECT_EQ(without_twin(runs, "core"), "");
 }

@@ -2,7 +2,6 @@
 // values is never read.
 #include "autograd/amp.h"
 #include "core/base/trace.h"
-#include "optim/muon.h"
 #include "tests/optim/trained.h"
 
 using namespace bellows;
@@ -129,24 +128,6 @@ static NamedTensors filters(Device device) {
   }
   return weights;
 }
-static void expect_muon_writes_along(Device device) {
-  for (const bool normalize : {false, true}) {
-    OptimizerOptions options = momentum();
-    options.groups.resize(1);
-    options.groups[0].parameters = "p*";
-    options.groups[0].rule.choose("muon");
-    options.groups[0].rule.as<MuonOptions>() = {.ns_steps = 2, .normalize_weights = normalize};
-    Net net(options, true, device, filters(device));
-    EXPECT_EQ(net.read(DType::bf16), 3);
-    for (int step = 0; step < 2; ++step) {
-      EXPECT_EQ(written_by([&] { net.update(3 * step); }), 3);
-      EXPECT_EQ(net.read(DType::bf16), 0);
-    }
-  }
-}
-TEST(Copies, AreWrittenAlongByMuonToo) { expect_muon_writes_along(Device::cpu); }
-TEST_F(CopiesOnDevice, AreWrittenAlongByMuonToo) { expect_muon_writes_along(Device::cuda); }
-
 TEST(Copies, LieInMemoryAsTheirWeights) {
   Net net(momentum(), true, Device::cpu, filters(Device::cpu));
   net.read(DType::f16);

@@ -1,7 +1,5 @@
-// Groups of parameters with their own rule, and the rules that need groups.
+// Groups of parameters with their own rule.
 #include <gmock/gmock.h>
-#include <cmath>
-#include "optim/muon.h"
 #include "optim/schedule.h"
 #include "tests/optim/trained.h"
 #include "tests/refusal.h"
@@ -11,13 +9,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 namespace {
-
-OptimizerOptions muon_options(const MuonOptions& muon) {
-  OptimizerOptions options;
-  options.rule.choose("muon");
-  options.rule.as<MuonOptions>() = muon;
-  return options;
-}
 
 GroupOptions group(const std::string& parameters, double lr, double epochs = 0) {
   return load(GroupOptions{}, {{"parameters", {parameters}},
@@ -32,67 +23,7 @@ Tensor leaf(const Shape& shape, double (*value)(double)) {
   return require_grad(t);
 }
 
-// Two updates of w = sin(1 + i) by gradients cos(2 i + t).
-std::vector<double> moved_by_muon(const Shape& shape, const MuonOptions& o, bool fused) {
-  OptimizerOptions options = muon_options(o);
-  options.fused = fused;
-  const Tensor w = leaf(shape, [](double i) { return std::sin(i + 1); });
-  Optimizer optimizer(options, {{"w", w}}, rates({0.1}));
-  DeviceStepState state(Device::cpu);
-  for (const auto gradient :
-       {+[](double i) { return std::cos(2 * i); }, +[](double i) { return std::cos(2 * i + 1); }}) {
-    set_grad(w, leaf(shape, gradient).detach());
-    optimizer.step(state);
-  }
-  EXPECT_EQ(state.read().applied, 2);
-  return {w.ptr<double>(), w.ptr<double>() + w.numel()};
-}
-
-void expect_near(const std::vector<double>& values, const std::vector<double>& wanted) {
-  ASSERT_EQ(values.size(), wanted.size());
-  // The norms that scale a direction are kept in f32.
-  for (size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(values[i], wanted[i], 3e-7) << i;
-}
-
 }  // namespace
-
-// Produced by the formulas of airbench94_muon.py and muon.py in torch 2.15.0, in f64: momentum 0.6.
-TEST(Muon, AgreesWithNumbersFromPyTorch) {
-  for (const bool fused : {false, true}) {
-    expect_near(moved_by_muon({2, 3}, {.momentum = 0.6}, fused),
-                {0.793072964642893, 1.0258396284926, 0.0925206911290205, -0.85063029066844,
-                 -0.975849587894042, -0.171500871721194});
-    expect_near(moved_by_muon({3, 2}, {.momentum = 0.6}, fused),
-                {0.680618134475951, 0.996013304660179, 0.162325594479285, -0.898763993497137,
-                 -0.825793216910642, -0.180546920634188});
-    expect_near(moved_by_muon({2, 1, 2, 2},
-                              {.momentum = 0.6, .ns_steps = 3, .normalize_weights = true}, fused),
-                {0.458649040930319, 0.699464227694426, 0.127318641196782, -0.624141158118033,
-                 -0.58510976982876, -0.116139296275919, 0.322821145052333, 0.691453973398396});
-  }
-}
-
-TEST(Muon, RefusesVectorsByNameBeforeTheFirstUpdate) {
-  const Tensor w = leaf({4, 2}, [](double i) { return i; });
-  for (const Shape& shape : {Shape{4}, Shape{}, Shape{0, 2}}) {
-    const Tensor b = leaf(shape, [](double i) { return i; });
-    const Refusal refusal = refused([&] {
-      Optimizer(muon_options({}), {{"fc.weight", w}, {"fc.bias", b}}, rates({0.1}));
-    });
-    EXPECT_EQ(refusal.exit, Exit::usage);
-    EXPECT_THAT(refusal.message, HasSubstr(cat("'fc.bias' has shape ", shape)));
-    EXPECT_THAT(refusal.message, HasSubstr("optimizer.groups"));
-  }
-}
-
-TEST(Muon, RefusesAConvolutionWhoseFirstAxisIsNotOutermost) {
-  const Tensor w({4, 3, 2, 2}, DType::f64, Device::cpu, kCHWN);
-  fill(w, 1);
-  EXPECT_THAT(refusal([&] {
-                Optimizer(muon_options({}), {{"conv.weight", require_grad(w)}}, rates({0.1}));
-              }),
-              HasSubstr("'conv.weight'"));
-}
 
 namespace {
 

@@ -29,7 +29,6 @@ TEST(LowGradsOnDevice, AreReadByEveryRule) {
   for (const std::string& name : Choice<UpdateRule()>::names())
     for (const bool fused : {false, true}) {
       const OptimizerOptions options = variants_of(name).back();
-      if (!fused && !is_elementwise(options)) continue;  // Muon has a single form
       expect_bits_of_casts(options, fused, Device::cuda, 2);
     }
 }
@@ -46,5 +45,4 @@ TEST(LowGrads, AreCastOnlyWhereARuleCannotReadThem) {
   EXPECT_EQ(read_by("sgd", true), std::ssize(kOddShapes));
   EXPECT_EQ(read_by("adamw", true), std::ssize(kOddShapes));
   EXPECT_EQ(read_by("sgd", false), 0);
-  EXPECT_EQ(read_by("muon", true), 2) << "matrices";
 }

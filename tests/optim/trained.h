@@ -55,22 +55,6 @@ inline NamedTensors odd_parameters(DType dtype, Device device = Device::cpu) {
   return parameters;
 }
 
-// Muon is one pass over each weight, and has a test of its own.
-inline bool is_elementwise(const OptimizerOptions& options) {
-  return options.rule.make().passes.size() > 1;
-}
-
-// Those of the odd parameters that a rule takes. Muon refuses vectors.
-inline NamedTensors parameters_for(const OptimizerOptions& options, DType dtype,
-                                   Device device = Device::cpu) {
-  const UpdateRule rule = options.rule.make();
-  NamedTensors parameters = odd_parameters(dtype, device);
-  std::erase_if(parameters, [&](const NamedTensor& p) {
-    return rule.check && refused([&] { rule.check(p); }).exit != Exit::done;
-  });
-  return parameters;
-}
-
 struct Trained {
   std::vector<Tensor> weights;
   NamedTensors state;

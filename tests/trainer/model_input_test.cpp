@@ -107,9 +107,6 @@ TEST(ModelInput, IsInF32WhereTheModelDoesNotBeginWithAConvolution) {
   const std::vector<std::pair<Values, DType>> cases = {
       {{{"model", {"lenet"}}}, DType::bf16},
       {{{"model", {"resnet18"}}, {"model.width", {"2"}}}, DType::bf16},
-      {{{"model", {"resnet18"}}, {"model.width", {"2"}}, {"model.fuse.conv_bn", {"true"}}},
-       DType::bf16},
-      {{{"model", {"airbench"}}, {"model.widths.0", {"4"}}}, DType::bf16},
       {{{"model", {"lenet"}}, {"model.fuse.conv_act_pool", {"true"}}}, DType::f32},
       {{{"model", {"mlp"}}}, DType::f32},
       {{{"model", {"levels_mlp"}}}, DType::f32},

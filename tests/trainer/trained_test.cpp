@@ -227,8 +227,7 @@ TEST_F(Trained, NeedsNoTrainingDataToPredictAndToEvaluate) {
     ASSERT_EQ(
         run(tiny({cat("name=", name),
                   cat("toggles={packed_dataset: ", name == std::string("packed") ? "on}" : "off}"),
-                  "model={name: layers, layers: [{name: whitening, images: 4}, flatten, "
-                  "{name: linear, out: 2}]}",
+                  "model={name: layers, layers: [flatten, {name: linear, out: 2}]}",
                   "data={name: image_folder, root: photos, batch_size: 4, transforms: [{name:"
                   " center_crop, size: 8}, normalize]}"}))
             .code,

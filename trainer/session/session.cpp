@@ -245,7 +245,7 @@ void Session::build(const std::optional<TrainingSetInfo>& trained) {
   input = Transforms(plan.data.transforms, train_set->info(), TransformMode::evaluation).shape();
 
   state = std::make_shared<DeviceStepState>(device);
-  model = make_model(trained.has_value());
+  model = make_model();
   parameters = model->parameters();
   if (ranks.world > 1) agree("start", facts());
   feed = training_feed();
@@ -417,27 +417,12 @@ static void say_once(const std::vector<std::string>& lines, std::vector<std::str
   }
 }
 
-// Returns the first images as a batch without shuffling and augmentation.
-static Tensor first_images(const Session& session, int64_t n) {
-  const BatchOptions& given = session.plan.data.loader.batch;
-  const LoaderOptions options{
-      .sampler = {.batch_size = std::min(n, session.train_set->size()), .shuffle = false},
-      .batch = {
-          .augment = false, .on_damaged = given.on_damaged, .scaled_decode = given.scaled_decode}};
-  Loader loader(session.train_set, session.plan.data.transforms, options, session.plan.seed);
-  loader.start(0);
-  Batch first;
-  loader.next(first);
-  return first.x;
-}
-
 // Throws unless the model has the same parameters for the smallest images. Then it also takes all
 // sizes in between.
 static void check_takes(const Choice<MakeModel>& model, ModelContext context, const Shape& smallest,
                         const Module& made) {
   const Shape largest = std::exchange(context.shape, smallest);
   context.device = Device::cpu;
-  context.images = [&](int64_t) { return zeros(with_rows(1, smallest)); };
   NamedTensors other;
   try {
     other = model.make(context)->parameters();
@@ -459,12 +444,8 @@ static void check_takes(const Choice<MakeModel>& model, ModelContext context, co
 // other samples.
 static constexpr uint64_t kRankStride = 0x9e3779b97f4a7c15;
 
-// A trained model is built with zeros instead of images: its filters are loaded later.
-ModulePtr Session::make_model(bool trained) {
+ModulePtr Session::make_model() {
   const int64_t begin = trace::now_ns();
-  const auto images = [this, trained](int64_t n) {
-    return trained ? zeros(with_rows(1, input)) : first_images(*this, n);
-  };
   const ModelContext context{
       {.shape = input,
        .seed = plan.seed + kRankStride * ranks.rank,
@@ -472,7 +453,6 @@ ModulePtr Session::make_model(bool trained) {
        .vectorized = plan.model.vectorized,
        .device = device,
        .format = plan.model.channels_last ? kNHWC : kNCHW,
-       .images = images,
        .group = plan.model.sync_bn && ranks.world > 1 ? group.get() : nullptr},
       train_set->info().classes};
   const long users = state.use_count();

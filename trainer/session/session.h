@@ -93,7 +93,7 @@ class Session {
   void build(const std::optional<TrainingSetInfo>& trained);
   void meet_ranks();
   Facts facts() const;
-  ModulePtr make_model(bool trained);
+  ModulePtr make_model();
   ModelInput wanted() const;
   Feed* feed_from(Loader& loader);
   Feed* training_feed();

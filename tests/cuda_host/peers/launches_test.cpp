@@ -55,12 +55,3 @@ TEST(LaunchesOnDevice, OfResNet18AreListed) {
   expect_listed("resnet18_bf16",
                 cuda_host::plan_of("resnet18", 2, 16, {"model.width=8", "toggles.amp=bf16"}));
 }
-TEST(LaunchesOnDevice, OfAirbenchAreListed) {
-  Plan plan = cuda_host::plan_of(
-      "airbench", 2, 32,
-      {"toggles.amp=bf16", "model.widths=[16,32,32]",
-       "optimizer={name: muon, ns_steps: 3, ns_dtype: bf16, normalize_weights: true, groups: ["
-       "{parameters: '*.bias', name: sgd, nesterov: true, momentum: 0.85}, "
-       "{parameters: head.weight, name: sgd, nesterov: true, momentum: 0.85}]}"});
-  expect_listed("airbench_bf16", plan);
-}

@@ -24,12 +24,11 @@ static View view_of(const Problem& problem, const Operand& t, const void* addres
 
 Proposals propose(const Problem& p) {
   return cuda_host::propose_plans("cublasLtMatmul", p.tf32, [p](Bindings bindings) {
-    const void* at[5] = {};
+    const void* at[4] = {};
     for (const auto& [tensor, address] : bindings) at[tensor] = address;
     const View y = view_of(p, p.y, at[kY]), a = view_of(p, p.a, at[kA]),
                b = view_of(p, p.b, at[kB]);
     const int64_t length = p.epilogue == Epilogue::sum_a ? p.y.rows : p.y.columns;
-    const View base = at[kBase] ? view_of(p, p.y, at[kBase]) : View();
     const View extra = at[kExtra] ? View(at[kExtra], {length}, {1}, p.dtype) : View();
     return [=](bool wrong) {
       Slot slot;
@@ -39,11 +38,10 @@ Proposals propose(const Problem& p) {
       const bool relu = p.epilogue == Epilogue::relu || p.epilogue == Epilogue::add_row_relu;
       const Tensor bias = row ? cast(extra.load(), DType::f64) : Tensor();
       const Tensor wide = cast(product, DType::f64);
-      const Tensor added = at[kBase] ? cast(base.load(), DType::f64) : Tensor();
+      const Tensor added = p.into == Into::add ? cast(y.load(), DType::f64) : Tensor();
       double* const values = wide.ptr<double>();
       for (int64_t i = 0; i < wide.numel(); ++i) {
-        values[i] *= p.scales.product;
-        if (added.defined()) values[i] += p.scales.base * added.ptr<double>()[i];
+        if (added.defined()) values[i] += added.ptr<double>()[i];
         if (row) values[i] += bias.ptr<double>()[i % length];
         if (relu && values[i] <= 0) values[i] = 0;
         if (wrong) values[i] += 1;
