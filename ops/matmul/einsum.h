@@ -7,11 +7,9 @@ namespace bellows {
 
 // einsum("ij,jk->ki", {a, b}): each term has one letter per axis of its tensor. Shared letters are
 // multiplied, letters missing in the output are summed, and the output's letters may have any
-// order. A letter that occurs twice in one term takes its diagonal. All inputs have one float
-// dtype; y is row-major. Two terms run as kernels::matmul, after a sum over the letters that only
-// one of them has. More terms are multiplied from left to right, each with the product of those
-// before it, which has at most six letters that are still needed. 16-bit types round such sums and
-// products. Throws (exit 2), naming the letter, if letters and shapes do not fit.
+// order. One or two inputs of one float dtype; y is row-major. Two terms run as kernels::matmul,
+// after a sum over the letters that only one of them has, which 16-bit types round. Throws (exit
+// 2), naming the letter, if letters and shapes do not fit, or if a term has a letter twice.
 Tensor einsum(const std::string& expression, TensorSpan inputs);
 inline Tensor einsum(const std::string& expression, std::initializer_list<Tensor> inputs) {
   return einsum(expression, TensorSpan(inputs.begin(), inputs.size()));

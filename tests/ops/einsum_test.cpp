@@ -35,7 +35,6 @@ TEST(Einsum, TheLessonsExpressionsComputeWhatTheySay) {
               ElementsAre(5, 6, 14, 16, 15, 18, 28, 32));
   const Tensor v = tensor_of<float>({1, 2, 3}, {3});
   EXPECT_EQ(einsum("i,i->", {v, v}).item(), 14);
-  EXPECT_THAT(einsum("ii->i", {a}).data<float>(), ElementsAre(1, 4));
 }
 
 TEST(Einsum, AnOutputLetterThatNoInputHasIsNamed) {
@@ -49,7 +48,12 @@ TEST(Einsum, RefusesWhatDoesNotFitByName) {
   EXPECT_EQ(refusal("ij,jk", {{2, 3}}), "einsum 'ij,jk': no '->' before the letters of the output");
   EXPECT_EQ(refusal("i1->i", {{2, 3}}), "einsum 'i1->i': '1' is not a letter");
   EXPECT_EQ(refusal("i->ii", {{2}}), "einsum 'i->ii': the output has the letter i twice");
-  EXPECT_EQ(refusal("ij,jk->ik", {{2, 3}}), "einsum 'ij,jk->ik': 2 terms for 1 tensors");
+  EXPECT_EQ(refusal("ij,jk->ik", {{2, 3}}),
+            "einsum 'ij,jk->ik': 2 terms for 1 tensors; it takes one or two of each");
+  EXPECT_EQ(refusal("i,j,k->", {{2}, {2}, {2}}),
+            "einsum 'i,j,k->': 3 terms for 3 tensors; it takes one or two of each");
+  EXPECT_EQ(refusal("ii->i", {{2, 2}}),
+            "einsum 'ii->i': a term has the letter i twice; take the diagonal before");
   EXPECT_EQ(refusal("ij->i", {{2}}), "einsum 'ij->i': term ij for a tensor of shape [2]");
   EXPECT_EQ(refusal("ij,jk->ik", {{2, 3}, {4, 2}}),
             "einsum 'ij,jk->ik': letter j is 3 in one tensor and 4 in [4,2]");
@@ -97,17 +101,6 @@ TEST(Einsum, OfTwoTermsIsAMatmulAndSoIsEachGradient) {
   EXPECT_EQ(products_of("nchw,oc->nohw", {{2, 3, 4, 5}, {2, 3}}), 3);
   EXPECT_EQ(products_of("ijk,lj->k", {{2, 3, 4}, {2, 3}}), 3) << "after sums over i and l";
   EXPECT_EQ(products_of(",ab->ba", {{}, {2, 3}}), 3);
-  EXPECT_EQ(products_of("ii,ij->j", {{3, 3}, {3, 4}}), 3) << "of the diagonal";
-}
-
-TEST(Einsum, MultipliesMoreTermsFromLeftToRight) {
-  EXPECT_EQ(products_of("a,b,c->cab", {{2}, {3}, {4}}), 6);
-  EXPECT_EQ(products_of("ab,bc,cd,de->ae", {{2, 3}, {3, 4}, {4, 5}, {5, 6}}), 9);
-  EXPECT_EQ(
-      refusal("abcd,efgh,aebf,cgdh->", {{1, 1, 1, 1}, {1, 1, 1, 1}, {1, 1, 1, 1}, {1, 1, 1, 1}}),
-      "einsum 'abcd,efgh,aebf,cgdh->': the product of abcd and efgh has the 8 axes abcdefgh, "
-      "but a tensor has at most 6; order the terms so that products of the first ones have "
-      "fewer");
 }
 
 TEST(Einsum, OfOneTermMultipliesNothingAndIsACopy) {
@@ -161,11 +154,8 @@ TEST(Einsum, RandomExpressionsEqualNaiveLoops) {
     return term;
   };
   for (int trial = 0; trial < 300; ++trial) {
-    std::vector<std::string> terms{letters_of("badcef", 4), letters_of("fabdec", 4),
-                                   letters_of("cebfad", 3)};
-    terms.resize(1 + trial % 3);
-    for (std::string& term : terms)  // some take a diagonal
-      if (!term.empty() && rng.below(4, drawn++) == 0) term += term[0];
+    std::vector<std::string> terms{letters_of("badcef", 4), letters_of("fabdec", 4)};
+    terms.resize(1 + trial % 2);
     std::string all;
     for (const std::string& term : terms)
       for (const char letter : term)
