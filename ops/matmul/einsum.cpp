@@ -21,30 +21,26 @@ struct Expression {
 };
 
 Expression parse(const std::string& text) {
-  const auto refuse = [&](const auto&... why) {
-    fail(Exit::usage, "einsum '", text, "': ", why...);
-  };
-  std::string letters;
-  std::ranges::copy_if(text, std::back_inserter(letters), [](char c) { return c != ' '; });
+  const std::string where = cat("einsum '", text, "': ");
+  std::string letters = text;
+  std::erase(letters, ' ');
   const size_t arrow = letters.find("->");
-  if (arrow == std::string::npos) refuse("no '->' before the letters of the output");
+  CHECK(arrow != letters.npos, where, "no '->' before the letters of the output");
   Expression e{{""}, letters.substr(arrow + 2), ""};
-  for (const char letter : letters.substr(0, arrow)) {
-    if (letter == ',') {
+  for (const char c : letters.substr(0, arrow)) {
+    if (c == ',') {
       e.terms.emplace_back();
       continue;
     }
-    if (has_letter(e.terms.back(), letter))
-      refuse("a term has the letter ", letter, " twice; take the diagonal before");
-    e.terms.back() += letter;
-    if (!has_letter(e.all, letter)) e.all += letter;
+    CHECK(std::isalpha(static_cast<unsigned char>(c)), where, "'", c, "' is not a letter");
+    CHECK(!has_letter(e.terms.back(), c), where, "a term has the letter ", c,
+          " twice; take the diagonal before");
+    e.terms.back() += c;
+    if (!has_letter(e.all, c)) e.all += c;
   }
-  for (const char letter : e.all + e.out)
-    if (!std::isalpha(static_cast<unsigned char>(letter))) refuse("'", letter, "' is not a letter");
-  for (const char letter : e.out) {
-    if (!has_letter(e.all, letter)) refuse("the output's letter ", letter, " is in no input");
-    if (std::ranges::count(e.out, letter) > 1)
-      refuse("the output has the letter ", letter, " twice");
+  for (const char c : e.out) {
+    CHECK(has_letter(e.all, c), where, "the output's letter ", c, " is in no input");
+    CHECK(std::ranges::count(e.out, c) == 1, where, "the output has the letter ", c, " twice");
   }
   return e;
 }
@@ -58,17 +54,15 @@ struct Factor {
 
   // Sums over the letters that are not in `wanted`.
   Factor summed_to(const std::string& wanted) const {
-    std::string left;
+    Factor left{"", t};
     Shape kept = t.shape(), shape;
     for (int i = 0; i < t.rank(); ++i) {
-      if (has_letter(wanted, letters[i])) {
-        left += letters[i];
-        shape.push_back(t.dim(i));
-      } else {
-        kept[i] = 1;
-      }
+      const bool stays = has_letter(wanted, letters[i]);
+      if (stays) left.letters += letters[i], shape.push_back(t.dim(i));
+      if (!stays) kept[i] = 1;
     }
-    return left == letters ? *this : Factor{left, kernels::sum(t, kept, 1).view_as(shape)};
+    if (left.letters != letters) left.t = kernels::sum(t, kept, 1).view_as(shape);
+    return left;
   }
 
   // Returns t with one axis for each of these groups of its letters; copies t if it must.
@@ -184,19 +178,21 @@ std::string explain_einsum(const std::string& expression) {
     for (const char letter : letters) text += cat("[", letter, "]");
     return text;
   };
+  const bool sums = e.all.size() > e.out.size();
   std::string text, indent, product;
-  const auto loop = [&](char letter) {
+  for (const char letter : e.out) {
     text += cat(indent, "for ", letter, ":\n");
     indent += "  ";
-  };
+  }
+  if (sums) text += indent + at("y", e.out) + " = 0\n";
+  for (const char letter : e.all) {
+    if (has_letter(e.out, letter)) continue;
+    text += cat(indent, "for ", letter, ":\n");
+    indent += "  ";
+  }
   for (size_t k = 0; k < e.terms.size(); ++k)
     product += (k ? " * " : "") + at(std::string(1, char('a' + k)), e.terms[k]);
-  for (const char letter : e.out) loop(letter);
-  if (e.all.size() == e.out.size()) return text + indent + at("y", e.out) + " = " + product + "\n";
-  text += indent + at("y", e.out) + " = 0\n";
-  for (const char letter : e.all)
-    if (!has_letter(e.out, letter)) loop(letter);
-  return text + indent + at("y", e.out) + " += " + product + "\n";
+  return cat(text, indent, at("y", e.out), sums ? " += " : " = ", product, "\n");
 }
 
 // Shapes alone do not show which axes are summed over.
