@@ -26,6 +26,21 @@ def cpu_model():
     return platform.machine()
 
 
+def vectors():
+    """The widest vector units of the CPU that products use."""
+    flags = first_flags()
+    names = {"amx_bf16": "AMX", "avx512_bf16": "AVX512-BF16", "avx512f": "AVX-512", "avx2": "AVX2"}
+    found = [name for flag, name in names.items() if flag in flags]
+    return " and ".join(found[:2] if "AMX" in found else found[:1]) or "no AVX2"
+
+
+def first_flags():
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("flags"):
+            return line.split()
+    return []
+
+
 def commit():
     """Commit of this checkout, or of the checkout that the bundle was built from."""
     if bundled := first_line(ROOT / "VERSION", ""):
@@ -42,6 +57,7 @@ def machine():
     return {
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         "cpu": cpu_model(),
+        "vectors": vectors(),
         "cores": len(os.sched_getaffinity(0)),
         "governor": first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         "kernel": platform.release(),

@@ -12,7 +12,7 @@ static Json read_report(const Path& path) {
   constexpr int64_t kLargest = 1 << 28;
   const Json report = Json::parse(read_file(path, kLargest, Exit::usage), nullptr, false);
   CHECK(!report.is_discarded(), path.string(),
-        ": no JSON; name a run folder, or a report such as docs/measurements/ab/amp.json");
+        ": no JSON; name a run folder, or a report of  trainer ab --report amp.md");
   return report;
 }
 

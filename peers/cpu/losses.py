@@ -33,7 +33,7 @@ def arguments():
     p.add_argument("--data", required=True, help="folder of CIFAR-10's binary files")
     p.add_argument("--updates", type=int, default=391, help="of 128 pictures; 391 are an epoch")
     p.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    p.add_argument("--out", default=measure.ROOT / "docs" / "measurements" / "resnet18_cifar-losses")
+    p.add_argument("--out", default=measure.ROOT / "build" / "results" / "resnet18_cifar-losses")
     return p.parse_args()
 
 

@@ -50,7 +50,7 @@ def arguments():
     a = p.parse_args()
     a.batch = a.batch or MODELS[a.model][1]
     name = f"{a.model}-cpu" + f"-{a.precision}" * (a.precision != "f32")
-    a.out = a.out or measure.ROOT / "docs" / "measurements" / name
+    a.out = a.out or measure.ROOT / "build" / "results" / name
     return a
 
 

@@ -44,7 +44,7 @@ def arguments():
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--seconds", type=float, default=5, help="of steps, for each measurement")
     p.add_argument("--timeout", type=float, default=600, help="s, for a turn")
-    p.add_argument("--out", default=measure.ROOT / "docs" / "measurements" / "ddp-cpu")
+    p.add_argument("--out", default=measure.ROOT / "build" / "results" / "ddp-cpu")
     a = p.parse_args()
     flags = pathlib.Path("/proc/cpuinfo").read_text()
     if "bf16" in a.precision and "avx512_bf16" not in flags and "amx_bf16" not in flags:

@@ -33,7 +33,7 @@ def arguments():
     p.add_argument("--batch", type=int, default=64)
     p.add_argument("--photos", type=int, default=1024, help="about so many of them")
     p.add_argument("--rounds", type=int, default=5)
-    p.add_argument("--out", default=measure.ROOT / "docs" / "measurements" / "jpeg-cpu")
+    p.add_argument("--out", default=measure.ROOT / "build" / "results" / "jpeg-cpu")
     return p.parse_args()
 
 

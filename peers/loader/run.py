@@ -26,7 +26,7 @@ def arguments():
     p.add_argument("--workers", type=int, nargs="+", default=[0, 1, 2])
     p.add_argument("--batch", type=int, default=64)
     p.add_argument("--rounds", type=int, default=5)
-    p.add_argument("--out", default=measure.ROOT / "docs" / "measurements" / "loader-cpu")
+    p.add_argument("--out", default=measure.ROOT / "build" / "results" / "loader-cpu")
     return p.parse_args()
 
 

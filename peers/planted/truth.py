@@ -2,9 +2,9 @@
 """Tests `trainer ab` as an instrument: how often is it wrong about effects that are known?
 
     peers/planted/truth.py
-    peers/planted/truth.py --arms slow --states quiet --budget 1m --out docs/measurements/ab-slow
+    peers/planted/truth.py --arms slow --states quiet --budget 1m --out build/results/ab-slow
     peers/planted/truth.py --config configs/resnet18.yaml --set data.batch_size=8 --budget 2m \\
-        --out docs/measurements/ab-truth-resnet18
+        --out build/results/ab-truth-resnet18
 
 Each run of `ab` compares a run without the toggle `planted` (planted.cpp) to other arms: one equal
 but for a counter, one whose gradients are too large by 0.1 %, one that wastes 3 % of a step.
@@ -36,7 +36,7 @@ def arguments():
     p.add_argument("--runs", type=int, default=20, help="in each state")
     p.add_argument("--busy", type=int, default=2, help="processes that spin in the busy runs")
     p.add_argument("--budget", default="30s", help="of each run")
-    p.add_argument("--out", default=measure.ROOT / "docs" / "measurements" / "ab-truth")
+    p.add_argument("--out", default=measure.ROOT / "build" / "results" / "ab-truth")
     return p.parse_args()
 
 

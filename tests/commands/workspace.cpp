@@ -89,7 +89,6 @@ static const std::vector<std::pair<std::string, Supply>>& provisions() {
       {"runs/lenet-2", provide_run},
       {"folder: datasets/packed", provide_shards},
       {"resnet50.safetensors", provide_weights},
-      {"docs/", [](const fs::path& f) { fs::create_directories(f / "docs/measurements/ab"); }},
   };
   return all;
 }

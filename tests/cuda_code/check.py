@@ -2,11 +2,10 @@
 """Checks the machine code of the CUDA objects that a release build makes.
 
     tests/cuda_code/check.py                  # build/; fails with a diff or the list of violations
-    tests/cuda_code/check.py --update         # rewrites resources.tsv and docs/measurements/cuda-code.md
+    tests/cuda_code/check.py --update         # rewrites resources.tsv, prints instructions per byte
 
-Checks registers, shared memory, stack and local memory of every kernel against resources.tsv; that
-it waits for the kernel before it ahead of its first access to global memory; 128-bit loads and
-stores where its template arguments promise them; no local memory; packed conversions in kernels
+Checks registers, shared memory, stack and local memory of every kernel against resources.tsv;
+128-bit loads and stores where its template arguments promise them; no local memory; packed conversions in kernels
 that write 16-bit vectors; no call of the CUDA runtime outside a list.
 
 Needs cuobjdump and nvdisasm: the toolkit's, those in PATH, or build/cuda_code (a venv with NVIDIA's
@@ -26,7 +25,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = ROOT / 'tests/cuda_code'
-TABLE, REPORT = HERE / 'resources.tsv', ROOT / 'docs/measurements/cuda-code.md'
+TABLE = HERE / 'resources.tsv'
 WHEELS = 'nvidia-cuda-cuobjdump==13.2.78', 'nvidia-cuda-nvdisasm==13.2.78'
 
 # sm_90, from the CUDA programming guide: limits of a multiprocessor.
@@ -161,9 +160,6 @@ def sixteen_bit(name):
 def faults_of(file, name, code):
     texts = [text for _, text in code]
     has = lambda pattern: any(re.match(pattern, t) for t in texts)
-    first = lambda pattern: next((i for i, t in enumerate(texts) if re.match(pattern, t)), len(texts))
-    if first('ACQBULK') > first(r'(LDG|STG|LD|ST|LDGSTS|ATOM|ATOMG|RED|REDG)\b'):
-        yield 'touches global memory before it waits for the kernel before it (ACQBULK)'
     if has(r'(LDL|STL)\b') and not f'{file}: {name}'.startswith(tuple(LOCAL_MEMORY)):
         yield 'uses local memory'
     # Only division of 64-bit integers converts them so; it is a subroutine outside the loop.
@@ -207,7 +203,7 @@ def report_of(loops):
     head = ['| file | kernel | instructions | bytes | per byte | issue time / memory time |', '|---|---|---|---|---|---|']
     return '\n'.join([
         '# Instructions per byte of the CUDA kernels', '',
-        'Written by `tests/cuda_code/check.py --update` from machine code for sm_90; no GPU ran it. For each kernel the',
+        'From machine code for sm_90; no GPU ran it. For each kernel the',
         'loop that moves most bytes of global memory, with the instructions and the bytes of all its paths. An H200',
         f'issues {ISSUED_PER_BYTE:.1f} thread instructions in the time of one byte (132 x 4 x 32 x 1.98 GHz / 4.8 TB/s): above 1 in the',
         'last column, issue is the bound.', '', '## The worst ten', '', *head, *map(line, worst), '',
@@ -217,7 +213,7 @@ def report_of(loops):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--build', type=pathlib.Path, default=ROOT / 'build')
-    parser.add_argument('--update', action='store_true', help='rewrite the table and the report')
+    parser.add_argument('--update', action='store_true', help='rewrite the table')
     args = parser.parse_args()
     folder = args.build / 'CMakeFiles/bellows_cuda.dir'
     ninja = args.build / 'build.ninja'  # an old build folder also has objects of deleted files
@@ -247,7 +243,7 @@ def main():
     table = table_of(sorted(Kernel(*k) for k in kernels))
     if args.update:
         TABLE.write_text(table)
-        REPORT.write_text(report_of(loops))
+        print(report_of(loops))
     else:
         known = TABLE.read_text() if TABLE.exists() else ''
         diff = list(difflib.unified_diff(known.splitlines(), table.splitlines(), 'resources.tsv', 'this build', 'as committed', '', 0, ''))

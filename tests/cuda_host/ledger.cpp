@@ -3,7 +3,7 @@
 // A stand-in for a vendor's call reads and writes the vendor's tensors, so it counts alike.
 //
 //   ninja -C build cuda_host_ledger
-//   build/tests/cuda_host/cuda_host_ledger > docs/measurements/gpu-bytes.md
+//   build/tests/cuda_host/cuda_host_ledger
 #include <fmt/format.h>
 #include <map>
 #include "ops/base/work.h"
