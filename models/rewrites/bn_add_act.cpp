@@ -15,8 +15,8 @@ class BatchNormAddRelu : public Fused {
  protected:
   Tensor forward(const Tensor& x) override {
     BatchNormLayer* const last = last_norm();
-    if (!last || !training() || !kernels::streams_norms(x))
-      return norm_.with_relu(x, shortcut_.value(x));
+    const bool both = last && norm_.takes_statistics() && last->takes_statistics();
+    if (!both || !kernels::streams_norms(x)) return norm_.with_relu(x, shortcut_.value(x));
     const Tensor other = shortcut_.before_last();
     if (other.dtype() != x.dtype()) return norm_.with_relu(x, shortcut_.last(other, x));
     return batch_norms_relu(x, norm_.norm(), other, last->norm(), Impl::fused);

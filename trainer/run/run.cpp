@@ -161,6 +161,10 @@ static Position resume(Session& session, Start& start) {
     start.notes.push_back("resume: changed " + change);
     forget_outdated(session, at, change);
   }
+  const double was = session.next_rate(plan_of(saved.content)), now = session.next_rate();
+  if (now > 1.01 * was)
+    start.notes.push_back(cat("resume: the learning rate rises from ", was, " to ", now,
+                              " here, because the plan has changed"));
   if (ranks.saved != ranks.now)
     start.notes.push_back(cat("resume: ranks: ", ranks.saved, " -> ", ranks.now));
   start.notes.push_back(
