@@ -216,7 +216,7 @@ TEST_F(Weights, SeveralFilesAreReadByTheirIndexAndEitherByItsFolder) {
     write(index, text);
     return refusal([&] { evaluated("true", {{"train.weights", {folder_}}}); });
   };
-  for (const char* name : {"../m.safetensors", "/etc/passwd", "", ".."})
+  for (const char* name : {"../m.safetensors", "/etc/passwd", ""})
     EXPECT_THAT(refused_with(to_line({{"weight_map", {{"w", name}}}})),
                 HasSubstr(cat("weight_map names '", name, "', which is not a file beside it")));
   EXPECT_THAT(refused_with(R"({"weight_map": {"w": "gone.safetensors"}})"),
