@@ -11,9 +11,11 @@
 namespace bellows {
 
 void visit(Visitor& v, GroupOptions& o) {
-  v("parameters", o.parameters, "their names, as a shell pattern: *.bias");
+  v("parameters", o.parameters, "norms, biases, or their names as a shell pattern: head.*");
   v.choice("name", o.rule, "their update rule");
   v("epochs", o.epochs, "until they are frozen; 0: the whole run", {.min = 0});
+  v("freeze_statistics", o.freeze_statistics,
+    "norms of the group use their running statistics in training, too, and leave them alone");
 }
 
 void visit(Visitor& v, OptimizerOptions& o) {
@@ -26,6 +28,16 @@ void visit(Visitor& v, OptimizerOptions& o) {
   v("ema_decay", o.ema_decay, "evaluate and export an average of the model over updates; 0: off",
     {.min = 0, .max = 1});
   v.require("ema_decay", o.ema_decay < 1, "must be less than 1, or the average would never move");
+}
+
+size_t group_of(const OptimizerOptions& options, const std::string& parameter) {
+  const auto has = [&](const GroupOptions& g) {
+    const std::string layer = parameter.substr(0, parameter.rfind('.'));
+    if (g.parameters == "norms") return std::ranges::count(options.norms, layer) > 0;
+    const std::string pattern = g.parameters == "biases" ? "*.bias" : g.parameters;
+    return fnmatch(pattern.c_str(), parameter.c_str(), FNM_NOESCAPE) == 0;
+  };
+  return std::ranges::find_if(options.groups, has) - options.groups.begin();
 }
 
 void Optimizer::Group::add(const NamedTensor& parameter) {
@@ -62,10 +74,7 @@ Optimizer::Optimizer(const OptimizerOptions& options, const NamedTensors& parame
           "optimizer: '", name, "', ", w.dtype(), " on ", w.device(),
           ", is not a dense leaf like '", parameters.front().name, "', ", first.dtype(), " on ",
           first.device());
-    const auto named = [&](const GroupOptions& g) {
-      return fnmatch(g.parameters.c_str(), parameter.name.c_str(), FNM_NOESCAPE) == 0;
-    };
-    groups_[std::ranges::find_if(options.groups, named) - options.groups.begin()].add(parameter);
+    groups_[group_of(options, name)].add(parameter);
   }
   for (size_t i = 0; i < options.groups.size(); ++i)
     CHECK(!groups_[i].weights.empty(), "optimizer.groups: no parameter is left that '",
@@ -93,6 +102,10 @@ Tensors Optimizer::Group::gradients(bool low) const {
 void Optimizer::count_launches(int64_t n) const {
   trace::count<"optim.launches">(n);
   if (fused_) trace::count<"optim.fused_launches">(n);
+}
+
+StepSource Optimizer::source(const Group& group, const DeviceStepState& state) const {
+  return {state.get(), group.lr_table.ptr<double>(), group.lr_table.numel(), clip_norm_};
 }
 
 // The plain form: one launch per pass and tensor. The direction is in memory between passes.
@@ -124,15 +137,14 @@ void Optimizer::step(const Group& group, const Tensors& grads, bool last,
   // Includes weights without a gradient: their values do not change, so their copies stay valid.
   Tensors copies(group.weights.size());
   if (fused_) std::ranges::transform(group.weights, copies.begin(), amp::copy_in_use);
-  const Launch whole{
-      .weights = group.weights,
-      .grads = grads,
-      .buffers = group.buffers,
-      .copies = copies,
-      .starts = group.starts,
-      .passes = std::reduce(passes.begin(), passes.end(), 0u),
-      .last = last,
-      .step = {state.get(), group.lr_table.ptr<double>(), group.lr_table.numel(), clip_norm_}};
+  const Launch whole{.weights = group.weights,
+                     .grads = grads,
+                     .buffers = group.buffers,
+                     .copies = copies,
+                     .starts = group.starts,
+                     .passes = std::reduce(passes.begin(), passes.end(), 0u),
+                     .last = last,
+                     .step = source(group, state)};
   fused_ ? count_launches(group.rule.run(whole)) : step_each(group, whole);
   trace::count<"optim.copies_written">(std::ranges::count_if(copies, &Tensor::defined));
   for (size_t i = 0; i < copies.size(); ++i) amp::written(group.weights[i], copies[i]);
@@ -151,11 +163,13 @@ void Optimizer::step(DeviceStepState& state) {
     if (any_defined(grads[i])) last = i;
   CHECK(last < grads.size(),
         "optimizer: no parameter has a gradient; call backward() before step()");
-  if (may_skip()) {
+  bool first = true;
+  for (size_t i = 0; may_skip() && i <= last; ++i) {
     Tensors present;
-    for (const Tensors& list : grads)
-      std::ranges::copy_if(list, std::back_inserter(present), &Tensor::defined);
-    count_launches(kernels::grad_norm(present, state.get()));
+    std::ranges::copy_if(grads[i], std::back_inserter(present), &Tensor::defined);
+    if (present.empty()) continue;
+    count_launches(kernels::grad_norm(present, source(groups_[i], state), first));
+    first = false;
   }
   for (size_t i = 0; i <= last; ++i)
     if (any_defined(grads[i])) step(groups_[i], grads[i], i == last, state);
@@ -184,10 +198,8 @@ NamedTensors Optimizer::state() const {
 
 // ---- CPU
 
-static int64_t grad_norm_cpu(TensorSpan grads, StepState* state) {
-  const double norm = norm_of(grads).item() * state->inverse_scale;
-  state->grad_norm = static_cast<float>(norm);
-  state->found_inf = !std::isfinite(norm);
+static int64_t grad_norm_cpu(TensorSpan grads, const StepSource& group, bool first) {
+  add_norm(group, norm_of(grads).item(), first);
   return 1;
 }
 static const bool grad_norm_on_cpu = kernels::grad_norm.on(Device::cpu, grad_norm_cpu);

@@ -4,16 +4,13 @@
 
 namespace bellows {
 
-struct WriteNorm {
-  StepState* state;
-  __device__ void operator()(double squares) const {
-    const double norm = std::sqrt(squares) * state->inverse_scale;
-    state->grad_norm = float(norm);
-    state->found_inf = !std::isfinite(norm);
-  }
+struct AddNorm {
+  StepSource group;
+  bool first;
+  __device__ void operator()(double squares) const { add_norm(group, std::sqrt(squares), first); }
 };
-static int64_t grad_norm_cuda(TensorSpan grads, StepState* state) {
-  return sum_of_squares(grads, WriteNorm{state});
+static int64_t grad_norm_cuda(TensorSpan grads, const StepSource& group, bool first) {
+  return sum_of_squares(grads, AddNorm{group, first});
 }
 static const bool gpu = kernels::grad_norm.on(Device::cuda, grad_norm_cuda);
 

@@ -1,5 +1,6 @@
 // Optimizer: applies update rules to a model's parameters.
 #pragma once
+#include "core/base/words.h"
 #include "core/config/choice.h"
 #include "core/tensor/tensor.h"
 #include "optim/rule.h"
@@ -8,9 +9,10 @@ namespace bellows {
 
 // Parameters that have an update rule of their own.
 struct GroupOptions {
-  std::string parameters;  // their names, as a shell pattern: "*.bias"
+  std::string parameters;  // "norms", "biases", or their names as a shell pattern: "head.*"
   Choice<UpdateRule()> rule{"sgd"};
   double epochs = 0;  // length of its schedule; its rate is 0 afterwards. 0: the whole run
+  bool freeze_statistics = false;  // of its norms; applied by the model's owner
 };
 void visit(Visitor& v, GroupOptions& o);
 
@@ -22,8 +24,11 @@ struct OptimizerOptions {
   double clip_norm = 0;
   bool skip_nonfinite = false;
   double ema_decay = 0;  // for the model's average (optim/ema.h); 0: none
+  Names norms = {};      // paths of the model's norms; set by its owner
 };
 void visit(Visitor& v, OptimizerOptions& o);
+// Returns the index of the first group that has the parameter, or the number of groups.
+size_t group_of(const OptimizerOptions& options, const std::string& parameter);
 
 class Optimizer {
  public:
@@ -43,8 +48,8 @@ class Optimizer {
   // 16-bit copies of weights that products have read since the last update (counter
   // optim.copies_written); the next forward casts the others. Counter
   // optim.launches: kernels launched. One for each parameter and pass or, if fused, for each group
-  // (also in optim.fused_launches), plus one for the norm if it is needed. On a GPU one takes up to
-  // 500 parameters.
+  // (also in optim.fused_launches), plus one for the norm of each group if it is needed. On a GPU
+  // one takes up to 500 parameters.
   void step(DeviceStepState& state);
   // True if step() looks for gradients that are not finite.
   bool may_skip() const { return clip_norm_ > 0 || skip_nonfinite_; }
@@ -64,7 +69,7 @@ class Optimizer {
   struct Group {
     UpdateRule rule;
     Tensor lr_table;
-    std::vector<std::string> names = {};
+    Names names = {};
     std::vector<Tensor> weights = {}, buffers = {};  // the rule's buffers of a weight are adjacent
     std::vector<int64_t> starts = {0};
 
@@ -72,6 +77,7 @@ class Optimizer {
     Tensors gradients(bool low) const;
   };
   void count_launches(int64_t n) const;
+  StepSource source(const Group& group, const DeviceStepState& state) const;
   void step(const Group& group, const Tensors& grads, bool last, DeviceStepState& state) const;
   void step_each(const Group& group, const Launch& all) const;
 
@@ -80,9 +86,21 @@ class Optimizer {
   double clip_norm_;
 };
 
+// Adds the norm of one group's gradients to state->grad_norm, which is without the loss scale, and
+// sets state->found_inf if it is not finite. `first`: the group is the first of this update. The
+// norm of a group whose learning rate is 0 from now on counts only for found_inf: what is frozen
+// must not make the others' steps shorter.
+HD inline void add_norm(const StepSource& group, double norm, bool first) {
+  StepState& s = *group.state;
+  const double before = first ? 0 : s.grad_norm, now = norm * s.inverse_scale;
+  const bool frozen = group.values().lr == 0 && group.lr_table[group.lr_updates - 1] == 0;
+  s.found_inf = (!first && s.found_inf) || !std::isfinite(now);
+  s.grad_norm = float(frozen ? before : std::hypot(before, now));
+}
+
 namespace kernels {
-// Sets state->grad_norm, the norm of all gradients without the loss scale, and state->found_inf if
-// that is not finite. Returns the number of launches.
-inline constinit Kernel<int64_t(TensorSpan grads, StepState* state)> grad_norm{"grad_norm"};
+// Calls add_norm() on the device. Returns the number of launches.
+inline constinit Kernel<int64_t(TensorSpan grads, const StepSource& group, bool first)> grad_norm{
+    "grad_norm"};
 }  // namespace kernels
 }  // namespace bellows

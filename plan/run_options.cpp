@@ -14,7 +14,9 @@ void visit(Visitor& v, TrainOptions& o) {
   v.require("tuning_window", window.size() == 2 && window[0] <= window[1],
             "must be the first and the last update, as in [1, 10]");
   v("weights", o.weights,
-    "a .safetensors file to start from (torchvision's names, as export writes), or a run folder");
+    "a .safetensors file to start from (torchvision's names, as export writes), an index of "
+    "several "
+    "files, or the folder of a run or a file");
   v("weights_strict", o.weights_strict,
     "refuse weights that do not fit; false: parameters that lack some keep their initial values");
   v("dry_run", o.dry_run, "a pass over the largest batch before the first step");

@@ -20,6 +20,7 @@ struct TensorEntry {
   DType dtype = DType::f32;
   Shape shape = {};
   int64_t begin = 0, end = 0;  // bytes, from the end of the header
+  std::string foreign = {};    // name of a dtype that is only skipped; `dtype` is one as wide
 };
 struct TensorsHeader {
   std::vector<TensorEntry> entries;  // in the order of their bytes
@@ -27,6 +28,8 @@ struct TensorsHeader {
 };
 
 constexpr const char* kTags[] = {"F64", "F32", "BF16", "F16", "I64", "I32", "U8"};
+// Those that this program only skips.
+constexpr const char* kOthers[] = {"BOOL", "I8", "I16", "U16", "U32", "U64", "F8_E4M3", "F8_E5M2"};
 const char* tag_of(DType dtype) { return kTags[static_cast<int>(dtype)]; }
 
 // Returns the header without padding, and without spaces outside strings.
@@ -80,7 +83,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
       header.metadata[field_] = value;
     } else {
       if (field_ != "dtype") refuse("'" + field_ + "' is text");
-      header.entries.back().dtype = dtype_from(value);
+      set_dtype(header.entries.back(), value);
     }
     return true;
   }
@@ -124,10 +127,15 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
     fail(Exit::checkpoint, where_, ": header: '", printable(item_), "' ", what);
   }
   bool in_metadata() const { return item_ == "__metadata__"; }
-  DType dtype_from(const std::string& tag) const {
+  void set_dtype(TensorEntry& entry, const std::string& tag) const {
     const auto found = std::ranges::find(kTags, tag);
-    if (found == std::end(kTags)) refuse("has dtype " + printable(tag) + ", which is not known");
-    return static_cast<DType>(found - kTags);
+    if (found != std::end(kTags)) return void(entry.dtype = static_cast<DType>(found - kTags));
+    if (std::ranges::find(kOthers, tag) == std::end(kOthers))
+      refuse("has dtype " + printable(tag) + ", which is not known");
+    entry.foreign = tag;
+    entry.dtype = tag.ends_with("16") ? DType::f16 : DType::u8;
+    if (tag == "U32") entry.dtype = DType::i32;
+    if (tag == "U64") entry.dtype = DType::i64;
   }
   void finish_entry() {
     for (const char* field : {"dtype", "shape", "data_offsets"})
@@ -214,23 +222,13 @@ NamedTensors snapshot(const NamedTensors& tensors) {
   return copies;
 }
 
-NamedTensors on_host(const NamedTensors& tensors) {
-  NamedTensors ready;
-  for (const auto& [name, t] : tensors)
-    ready.push_back(
-        {name, contiguous(t.device() == Device::cpu ? t : to(Device::cpu, t.detach()))});
-  return ready;
-}
-
 static void write_file_or_retry(const Path& path, const std::vector<Bytes>& pieces,
                                 int64_t retries) {
-  for (;; --retries, trace::count<"ckpt.retries">()) {
-    try {
+  for (;; --retries, trace::count<"ckpt.retries">()) try {
       return write_file(path, pieces);
     } catch (const Error&) {
       if (retries <= 0) throw;
     }
-  }
 }
 
 void write_safetensors(const Path& path, const NamedTensors& tensors, const Metadata& metadata,
@@ -336,7 +334,9 @@ SafeTensors read_safetensors(const Path& path) {
   if (sealed) check_header_seal(header.metadata, text, where);
   SafeTensors result;
   for (const TensorEntry& e : header.entries) {
-    const Tensor t(e.shape, e.dtype);
+    const bool own = e.foreign.empty();
+    const Tensor t = own ? Tensor(e.shape, e.dtype) : Tensor({1, e.end - e.begin}, DType::u8);
+    if (!own) result.foreign[e.name] = e.foreign;
     file.read(data_at + e.begin, {t.bytes(), t.nbytes()});
     if (sealed)
       check_seal(header.metadata, seal_of(e.name), crc32c(data_of(t)),

@@ -13,14 +13,13 @@ using Metadata = std::map<std::string, std::string>;
 struct SafeTensors {
   NamedTensors tensors;  // in the order of their bytes
   Metadata metadata;     // without the checksums
+  // Names of the tensors whose dtype this program does not have, and that dtype, such as BOOL or
+  // F8_E4M3. Each is in `tensors` as its bytes, u8 (1, n).
+  std::map<std::string, std::string> foreign = {};
 };
 
 // Returns contiguous copies on the host, independent of the originals. Compute thread only.
 NamedTensors snapshot(const NamedTensors& tensors);
-
-// Returns tensors that write_safetensors() accepts. Copies only those that are not contiguous or
-// not on the host.
-NamedTensors on_host(const NamedTensors& tensors);
 
 // Writes a file durably (core/base/file.h). The tensors must be on the host and contiguous. Retries
 // a failure up to `retries` times, each counted in ckpt.retries, then throws Error, exit 8. Bytes 0

@@ -121,7 +121,10 @@ static std::string about_arm(const Json& report, const Json& on) {
   };
   const bool several = report.at("on").size() > 1;
   const std::string of = several ? ": " + escaped(text_of(on, "name")) : "";
-  return section("Losses" + of, finding("losses", "losses_hold") + loss_charts(report, on)) +
+  const std::string evaluations =
+      on.contains("evaluations") ? finding("evaluations", "evaluations_hold") : "";
+  return section("Losses" + of,
+                 finding("losses", "losses_hold") + evaluations + loss_charts(report, on)) +
          section("Counters" + of,
                  (on.contains("footprint") ? finding("footprint", "footprint_holds") : "") +
                      counters(report, on));

@@ -26,19 +26,20 @@ BatchNormLayer::BatchNormLayer(const BatchNormLayerOptions& options, LayerContex
 }
 
 BatchNormOptions BatchNormLayer::options() const {
-  return {.eps = options_.eps, .momentum = options_.momentum, .training = training()};
+  return {.eps = options_.eps, .momentum = options_.momentum, .training = takes_statistics()};
 }
 Tensor BatchNormLayer::forward(const Tensor& x) {
-  if (synchronized() && training()) return sync_batch_norm(x, {}, false, norm(), *group_);
+  if (synchronized() && takes_statistics()) return sync_batch_norm(x, {}, false, norm(), *group_);
   return batch_norm(x, norm());
 }
 Tensor BatchNormLayer::with_relu(const Tensor& x, const Tensor& residual) {
-  if (synchronized() && training()) return sync_batch_norm(x, residual, true, norm(), *group_);
+  if (synchronized() && takes_statistics())
+    return sync_batch_norm(x, residual, true, norm(), *group_);
   return batch_norm_relu(x, residual, norm());
 }
 
 Tensor BatchNormLayer::with_gelu(const Tensor& x) {
-  if (synchronized() && training()) return gelu(forward(x));
+  if (synchronized() && takes_statistics()) return gelu(forward(x));
   return batch_norm_gelu(x, norm());
 }
 

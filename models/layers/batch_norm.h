@@ -19,6 +19,10 @@ class BatchNormLayer : public Module {
   const Tensor& bias() const { return bias_; }
   const RunningStatistics& running() const { return running_; }
   BatchNormOptions options() const;
+  // From now on, training uses the running statistics too, and leaves them as they are.
+  void freeze_statistics() { frozen_ = true; }
+  // True in training, unless the statistics are frozen.
+  bool takes_statistics() const { return training() && !frozen_; }
   // True if training takes the statistics of all ranks' batches (model.sync_bn).
   bool synchronized() const { return group_; }
   // Returns relu(batch_norm(x) + residual) from the fused op. `residual` may be undefined.
@@ -33,6 +37,7 @@ class BatchNormLayer : public Module {
   BatchNormLayerOptions options_;
   Tensor weight_, bias_;
   RunningStatistics running_;
+  bool frozen_ = false;
   ProcessGroup* group_;  // ranks that share statistics; null: each rank has its own
 };
 

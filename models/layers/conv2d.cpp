@@ -46,8 +46,8 @@ void Conv2dLayer::store_in_nchw() {
   add_parameters(device, kNCHW);
 }
 
-void Conv2dLayer::drop_bias() {
-  drop_parameter("bias");
+void Conv2dLayer::drop_bias(const Tensor& mean) {
+  drop_parameter("bias", mean);
   bias_ = {};
   trace::count<"model.conv_biases_dropped">();
 }

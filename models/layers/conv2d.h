@@ -25,7 +25,10 @@ class Conv2dLayer : public Module {
   const Tensor& weight() const { return weight_; }
   const Tensor& bias() const { return bias_; }  // undefined without a bias
   Slot& slot() { return slot_; }
-  void drop_bias();
+  // Removes the bias b. `mean`, the running mean of the norm that follows, then starts at -b, so
+  // that evaluation stays as with the bias: x + b - mean = x - (mean - b), and each update moves
+  // mean - b by the batch's mean of x.
+  void drop_bias(const Tensor& mean);
   // Stores the weight in NCHW, for an op that computes in it. Call before initialize().
   void store_in_nchw();
 

@@ -16,7 +16,7 @@ NamedTensors Module::parameters() const {
   NamedTensors all;
   each("", [&](const std::string& path, const Module& module) {
     for (const Parameter& p : module.parameters_)
-      all.push_back({path_below(path, p.name), p.tensor});
+      if (!p.dropped) all.push_back({path_below(path, p.name), p.tensor});
   });
   return all;
 }
@@ -46,7 +46,7 @@ void Module::name_all(const std::string& path) {
 
 void Module::initialize(uint64_t seed) {
   each("", [&](const std::string& path, const Module& module) {
-    for (const auto& [name, tensor, init] : module.parameters_) {
+    for (const auto& [name, tensor, init, dropped] : module.parameters_) {
       const RngKey key{
           .seed = seed, .purpose = Purpose::init, .site = site_of(path_below(path, name)).hash};
       // Random values are indexed in row-major order, so the memory format does not change them.
@@ -67,6 +67,11 @@ Tensor Module::add_parameter(const char* name, const Shape& shape, Init init, De
 
 void Module::drop_parameter(const char* name) {
   std::erase_if(parameters_, [&](const Parameter& p) { return p.name == name; });
+}
+
+void Module::drop_parameter(const char* name, const Tensor& buffer) {
+  for (Parameter& p : parameters_)
+    if (p.name == name) p = {p.name, buffer, {p.init.kind, -p.init.value}, true};
 }
 
 Tensor Module::add_buffer(const char* name, const Tensor& value) {

@@ -65,6 +65,8 @@ class Module {
   Tensor add_parameter(const char* name, const Shape& shape, Init init, Device device,
                        const MemoryFormat& format = kNCHW);
   void drop_parameter(const char* name);
+  // The same, and initialize() then writes the negated initial values of the parameter to `buffer`.
+  void drop_parameter(const char* name, const Tensor& buffer);
   Tensor add_buffer(const char* name, const Tensor& value);  // saved state that is not trained
   Module& add_child(const std::string& name, ModulePtr module);
 
@@ -73,6 +75,7 @@ class Module {
     std::string name;
     Tensor tensor;
     Init init;
+    bool dropped = false;  // `tensor` is the buffer that initialize() fills instead
   };
 
   std::vector<Child> children_;

@@ -1,5 +1,6 @@
 // Removes the bias of each convolution followed by a batch_norm: subtracting the mean cancels the
-// bias, and its gradient is 0.
+// bias, and its gradient is 0. The running mean starts at minus the bias instead of 0, because the
+// statistics of evaluation would cancel the bias only after many updates.
 #include "models/module/rewrite.h"
 #include "models/rewrites/normed_conv.h"
 
@@ -29,7 +30,7 @@ static std::vector<std::string> drop(Module& root, int64_t) {
   std::vector<std::string> report;
   for (const NormedConv& c : find_normed_convs(root)) {
     if (!c.has_bias) continue;
-    c.layer->drop_bias();
+    c.layer->drop_bias(c.after->running().mean);
     report.push_back("without bias: " + c.conv.substr(c.conv.rfind('.') + 1));
   }
   return report;

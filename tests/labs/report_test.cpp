@@ -159,6 +159,7 @@ TEST_F(Report, OfAbIsWrittenBesideItsMarkdownAndHasItsNumbers) {
     EXPECT_THAT(page, HasSubstr("<code>optim.fused_launches</code></td><td class=r>0<"));
     EXPECT_THAT(page, HasSubstr(escaped(report["command"].get<std::string>())));
     EXPECT_THAT(page, HasSubstr(sentence(on["losses"])));
+    EXPECT_THAT(page, HasSubstr(sentence(on["evaluations"])));
   }
 }
 

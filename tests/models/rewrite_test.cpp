@@ -8,6 +8,7 @@
 #include "core/tensor/copy.h"
 #include "core/tensor/rng.h"
 #include "models/losses/loss.h"
+#include "optim/optimizer.h"
 #include "tests/models/build.h"
 
 using namespace bellows;
@@ -81,6 +82,68 @@ TEST(EveryRewrite, KeepsLossAndGradients) {
       Texts texts = model;
       texts[rewrite.name] = rewrite.max > 1 ? "1" : "true";
       expect_close(plain, train(texts));
+    }
+  }
+}
+
+// Norms of both momenta after convolutions with a bias. With momentum 0.01 the running mean is
+// still young after 24 updates.
+static const Texts kWithBiases = {{"name", "layers"},
+                                  {"layers.0.name", "conv2d"},
+                                  {"layers.0.out", "4"},
+                                  {"layers.1.name", "relu"},
+                                  {"layers.2.name", "conv2d"},
+                                  {"layers.2.out", "4"},
+                                  {"layers.2.stride", "3"},
+                                  {"layers.3.name", "batch_norm"},
+                                  {"layers.3.momentum", "0.01"},
+                                  {"layers.4.name", "relu"},
+                                  {"layers.5.name", "conv2d"},
+                                  {"layers.5.out", "4"},
+                                  {"layers.6.name", "batch_norm"},
+                                  {"layers.7.name", "flatten"},
+                                  {"layers.8.name", "linear"},
+                                  {"layers.8.out", "10"}};
+
+// Outputs in evaluation after 0, 1, 4 and 24 updates.
+static std::vector<Tensor> evaluations(Texts texts) {
+  if (!texts.contains("name")) texts.insert({{"name", "resnet18"}, {"width", "4"}});
+  const ModulePtr model = build(texts, {.sample = {3, 16, 16}});
+  const NamedTensors parameters = model->parameters();
+  Values rule{{"name", {"sgd"}}, {"momentum", {"0.5"}}, {"weight_decay", {"0"}}};
+  Optimizer sgd(load(OptimizerOptions{}, rule), parameters, full({1}, 0.01, DType::f64));
+  DeviceStepState state(Device::cpu);
+  const Tensor x({4, 3, 16, 16}, DType::f32);
+  std::vector<Tensor> outputs;
+  for (uint64_t update = 0; update <= 24; ++update) {
+    if (update == 0 || update == 1 || update == 4 || update == 24) {
+      const NoGrad untracked;
+      model->train(false);
+      fill_normal(x, 0, 1, {.seed = 3, .purpose = Purpose::test});
+      outputs.push_back(contiguous((*model)(x)));
+      model->train(true);
+    }
+    fill_normal(x, 0, 1, {.seed = 100 + update, .purpose = Purpose::test});
+    backward(criterion(model->for_loss(x), tensor_of<int64_t>({1, 2, 3, 4}, {4}), {.fused = true}));
+    sgd.step(state);
+    sgd.zero_grad();
+  }
+  return outputs;
+}
+
+TEST(EveryRewrite, KeepsEvaluationAfterUpdates) {
+  std::vector<Texts> models(std::begin(kModels), std::end(kModels));
+  models.push_back(kWithBiases);
+  for (const Texts& model : models) {
+    const std::vector<Tensor> plain = evaluations(model);
+    for (const Rewrite& rewrite : rewrites()) {
+      SCOPED_TRACE(cat(model.contains("name") ? model.at("name") : "resnet18", " ", rewrite.name));
+      Texts texts = model;
+      texts[rewrite.name] = rewrite.max > 1 ? "1" : "true";
+      const std::vector<Tensor> changed = evaluations(texts);
+      for (size_t i = 0; i < plain.size(); ++i)
+        for (int64_t k = 0; k < plain[i].numel(); ++k)
+          ASSERT_NEAR(plain[i].ptr<float>()[k], changed[i].ptr<float>()[k], 1e-3) << i << " " << k;
     }
   }
 }

@@ -71,6 +71,24 @@ TEST_F(OptimizerOnDevice, IsTwoLaunchesAndNoWait) {
   EXPECT_EQ(state.read().applied, 1);
 }
 
+// Gradients of 3 and 4. The group with the 4 is frozen after its first update.
+TEST_F(OptimizerOnDevice, LeavesAFrozenGroupOutOfTheNorm) {
+  OptimizerOptions options = sgd_options();
+  options.clip_norm = 1;
+  options.groups = {load(GroupOptions{}, {{"parameters", {"b"}}, {"name", {"sgd"}}})};
+  const Tensor a = require_grad(full({1}, 0, DType::f32, Device::cuda)),
+               b = require_grad(full({1}, 0, DType::f32, Device::cuda));
+  Optimizer optimizer(options, {{"a", a}, {"b", b}}, rates({1}),
+                      std::vector<Tensor>{rates({1, 0})});
+  DeviceStepState state(Device::cuda);
+  for (const float norm : {5.f, 3.f, 3.f}) {
+    set_grad(a, full({1}, 3, DType::f32, Device::cuda));
+    set_grad(b, full({1}, 4, DType::f32, Device::cuda));
+    optimizer.step(state);
+    EXPECT_FLOAT_EQ(state.read().grad_norm, norm);
+  }
+}
+
 // More parameters than a launch takes, and their norm.
 TEST_F(OptimizerOnDevice, CountsEachLaunch) {
   const trace::Counter &real = trace::counter("cuda.launches"),

@@ -91,6 +91,56 @@ TEST(Groups, AreClippedTogether) {
   for (const double value : taken(options, {rates({1})})) EXPECT_NEAR(value, 0.5, 1e-6);
 }
 
+// Of six gradients of 1, those of a.weight have the norm sqrt(2).
+TEST(Groups, LeaveTheClipNormWhileTheyAreFrozen) {
+  for (const bool fused : {false, true}) {
+    OptimizerOptions options = sgd_options();
+    options.fused = fused;
+    options.groups = {group("*.bias", 0)};
+    options.clip_norm = std::sqrt(2.) / 4;
+    const std::vector<double> all = taken(options, {rates({0})});
+    EXPECT_NEAR(all[0], 0.25, 1e-6);
+    EXPECT_EQ(all[1], 0);
+    // The second update is after the epochs of the group.
+    const std::vector<double> later = taken(options, {rates({2, 0})}, 2);
+    EXPECT_NEAR(later[0], std::sqrt(2. / 6) / 4 + 0.25, 1e-6);
+    EXPECT_NEAR(later[1], 2 * std::sqrt(2. / 6) / 4, 1e-6);
+  }
+}
+
+// A rate of 0 at the start of a warm-up is not frozen. A NaN times a rate of 0 would be a NaN.
+TEST(Groups, ThatAreFrozenStillCountForWhatIsNotFinite) {
+  OptimizerOptions options = sgd_options();
+  options.groups = {group("b", 0)};
+  options.clip_norm = 1;
+  const Tensor a = leaf({2}, [](double) { return 0.; }), b = leaf({2}, [](double) { return 0.; });
+  for (const auto& [table, norm] : {std::pair{rates({0}), 2.}, {rates({0, 1}), std::sqrt(8.)}}) {
+    Optimizer optimizer(options, {{"a", a}, {"b", b}}, rates({1}), std::vector<Tensor>{table});
+    DeviceStepState state(Device::cpu);
+    const auto step = [&](double value) {
+      set_grad(a, full({2}, std::sqrt(2.), DType::f64));
+      set_grad(b, full({2}, value, DType::f64));
+      optimizer.step(state);
+      return state.read();
+    };
+    EXPECT_NEAR(step(std::sqrt(2.)).grad_norm, norm, 1e-6);
+    const StepState bad = step(NAN);
+    EXPECT_EQ(bad.skipped, 1);
+    EXPECT_FALSE(std::isnan(b.ptr<double>()[0]));
+  }
+}
+
+TEST(Groups, TakeKindsAsWellAsNames) {
+  OptimizerOptions options = sgd_options();
+  options.norms = {"bn1", "layer2.0.downsample.1"};
+  options.groups = {group("norms", 0), group("biases", 0), group("*.weight", 0)};
+  EXPECT_EQ(group_of(options, "layer2.0.downsample.1.weight"), 0u);
+  EXPECT_EQ(group_of(options, "bn1.bias"), 0u);
+  EXPECT_EQ(group_of(options, "fc.bias"), 1u);
+  EXPECT_EQ(group_of(options, "layer2.0.downsample.0.weight"), 2u);
+  EXPECT_EQ(group_of(options, "tokens"), 3u);
+}
+
 TEST(Schedule, LinearFallsToItsShare) {
   ScheduleOptions options;
   options.curve.choose("linear");

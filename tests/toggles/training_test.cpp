@@ -32,6 +32,11 @@ TEST_P(TogglesInTraining, LeavesItsFootprintAndKeepsItsPromise) {
   EXPECT_EQ(loss_findings(toggle, device), "");
 }
 
+// A promise about training alone says nothing of the running statistics.
+TEST_P(TogglesInTraining, KeepsItsPromiseInEvaluationAfter1And4And24Updates) {
+  EXPECT_EQ(evaluation_findings(toggle, device), "");
+}
+
 // Sanitizers are slow, so under them each pair is tested once instead of from both sides.
 TEST_P(TogglesInTraining, KeepsItsPromiseBesideEveryOther) {
   for (const Toggle& other : toggles()) {
@@ -102,6 +107,16 @@ TEST(PlantedInTraining, LossesThatDifferAreFound) {
   EXPECT_THAT(loss_findings(close, kCpu), HasSubstr("close is what it promises"));
   const auto trains_less = [](Plan& plan) { plan.train.max_iters = 5; };
   EXPECT_EQ(loss_findings(planted(trains_less), kCpu), "planted: on: 5 updates in place of 6\n");
+}
+
+TEST(PlantedInTraining, EvaluationsThatDifferAreFound) {
+  const auto remembers = [](Plan& plan) {
+    plan = load(plan, {{"model.layers.1.momentum", {"0.2"}}});
+  };
+  Toggle close = *find_toggle("drop_conv_bias");
+  close.name = "planted", close.enable = remembers;
+  EXPECT_EQ(loss_findings(close, kCpu), "");
+  EXPECT_THAT(evaluation_findings(close, kCpu), StartsWith("planted: on: update 1: the loss is "));
 }
 
 TEST(PlantedInTraining, AModelThatDoesNotLearnIsFound) {

@@ -2,10 +2,12 @@
 #include <cmath>
 #include <filesystem>
 #include <numeric>
+#include <set>
 #include "core/base/trace.h"
 #include "tests/plans.h"
 #include "tests/pooled_lenet.h"
 #include "trainer/run/loop.h"
+#include "trainer/session/evaluate.h"
 #include "trainer/session/session.h"
 
 namespace bellows {
@@ -22,8 +24,9 @@ Plan tiny_plan(DeviceChoice device) {
   return plan;
 }
 
-// Writes checkpoints only if the plan requests some during the run.
-static std::vector<double> train(const Plan& plan) {
+// Writes checkpoints only if the plan requests some during the run. Returns the losses of training,
+// or those of evaluations after these updates.
+static std::vector<double> train(const Plan& plan, const std::set<int64_t>& evaluated_after) {
   const Path folder = std::filesystem::temp_directory_path() / cat("bellows_trial_", getpid());
   const bool saves = plan.ckpt.every || plan.ckpt.every_iters;
   if (saves) std::filesystem::create_directories(folder);
@@ -31,19 +34,31 @@ static std::vector<double> train(const Plan& plan) {
   Log log(session.plan, {}, LogOutput::silent);
   Checkpoints checkpoints(folder, plan.ckpt);
   Signals signals;
-  std::vector<double> losses = train(session, log, saves ? &checkpoints : nullptr, signals).losses;
+  std::vector<double> evaluations;
+  const Outcome outcome =
+      train(session, log, saves ? &checkpoints : nullptr, signals, {}, [&](const Position& at) {
+        if (evaluated_after.contains(at.step))
+          evaluations.push_back(evaluate(session).value("loss"));
+      });
   if (saves) std::filesystem::remove_all(folder);
-  return losses;
+  return evaluated_after.empty() ? outcome.losses : evaluations;
 }
 
-const Trial& tried(const Plan& plan) {
-  static std::map<Values, Trial> done;
-  const Values key = dump(plan);
+static const Trial& tried(const Plan& plan, const std::set<int64_t>& evaluated_after) {
+  static std::map<std::pair<Values, std::set<int64_t>>, Trial> done;
+  const std::pair key(dump(plan), evaluated_after);
   if (const auto found = done.find(key); found != done.end()) return found->second;
   const auto before = trace::counters();
-  Trial trial{train(plan), trace::counters()};
+  Trial trial{train(plan, evaluated_after), trace::counters()};
   for (const auto& [name, value] : before) trial.counters[name] -= value;
   return done.emplace(key, std::move(trial)).first->second;
+}
+const Trial& tried(const Plan& plan) { return tried(plan, {}); }
+
+const Trial& evaluated(Plan plan) {
+  plan.train.max_iters = 24;
+  plan.train.epochs = 24;  // each has an update at least
+  return tried(plan, {1, 4, 24});
 }
 
 static int64_t moved(const Trial& trial, const char* counter) {
@@ -59,10 +74,14 @@ Closeness weaker(const Closeness& a, const Closeness& b) {
   return {std::max(a.same, b.same), a.tolerance + b.tolerance};
 }
 
-// Returns "" if all losses are finite and fall from the first third to the last.
-static std::string statistical_complaint(const std::vector<double>& losses) {
+static std::string complaint_of_finite(const std::vector<double>& losses) {
   for (const double loss : losses)
     if (!std::isfinite(loss)) return cat("a loss of ", loss);
+  return "";
+}
+// Returns "" if all losses are finite and fall from the first third to the last.
+static std::string statistical_complaint(const std::vector<double>& losses) {
+  if (std::string complaint = complaint_of_finite(losses); !complaint.empty()) return complaint;
   const size_t third = losses.size() / 3;
   const double first = std::reduce(losses.begin(), losses.begin() + third);
   const double last = std::reduce(losses.end() - third, losses.end());
@@ -105,16 +124,32 @@ std::string footprint_findings(const Toggle& toggle, DeviceChoice device) {
   return findings;
 }
 
-std::string loss_findings(const Toggle& toggle, DeviceChoice device) {
+template <class Try, class Compare>
+static std::string findings_of(const Toggle& toggle, DeviceChoice device, const Try& run,
+                               const Compare& complaint_of) {
   const Plan plan = proof_plan(toggle, device);
   std::string findings;
   for (const std::string& value : toggle.values) {
     if (!no_effect(toggle, device, value).empty()) continue;
-    const Trial &plain = tried(plan), &changed = tried(switched(plan, toggle, value));
-    const std::string complaint = compare(plain, changed, closeness(toggle, plain, changed));
+    const Trial &plain = run(plan), &changed = run(switched(plan, toggle, value));
+    const std::string complaint = complaint_of(plain, changed, closeness(toggle, plain, changed));
     if (!complaint.empty()) findings += cat(toggle.name, ": ", value, ": ", complaint, "\n");
   }
   return findings;
+}
+
+std::string loss_findings(const Toggle& toggle, DeviceChoice device) {
+  return findings_of(
+      toggle, device, [](const Plan& plan) -> auto& { return tried(plan); }, compare);
+}
+std::string evaluation_findings(const Toggle& toggle, DeviceChoice device) {
+  // So few samples are soon learned by heart, so the loss of an evaluation need not fall.
+  const auto compare_evaluations = [](const Trial& plain, const Trial& changed,
+                                      const Closeness& allowed) {
+    return allowed.same == Same::statistical ? complaint_of_finite(changed.losses)
+                                             : compare(plain, changed, allowed);
+  };
+  return findings_of(toggle, device, evaluated, compare_evaluations);
 }
 
 std::string pair_findings(const Toggle& toggle, const Toggle& other, DeviceChoice device) {

@@ -10,7 +10,7 @@
 namespace bellows {
 
 struct Trial {
-  std::vector<double> losses;               // one per update
+  std::vector<double> losses;               // one per update, or as evaluated() says
   std::map<std::string, int64_t> counters;  // increase of each
 };
 
@@ -19,6 +19,8 @@ struct Trial {
 Plan tiny_plan(DeviceChoice device = DeviceChoice::cpu);
 // Trains the plan to its end. Plans that were tried before in this process are cached.
 const Trial& tried(const Plan& plan);
+// The same for 24 updates. The losses are those of evaluations after updates 1, 4 and 24.
+const Trial& evaluated(Plan plan);
 
 struct Closeness {
   Same same;
@@ -35,6 +37,7 @@ std::string compare(const Trial& plain, const Trial& changed, const Closeness& a
 // a footprint that is 0 when on or not 0 when off; losses that differ too much.
 std::string footprint_findings(const Toggle& toggle, DeviceChoice device);
 std::string loss_findings(const Toggle& toggle, DeviceChoice device);
+std::string evaluation_findings(const Toggle& toggle, DeviceChoice device);
 // Compares losses with both toggles on, in the proof plan of the first.
 std::string pair_findings(const Toggle& toggle, const Toggle& other, DeviceChoice device);
 

@@ -633,6 +633,32 @@ TEST(AbLosses, ThatAreDeclaredStatisticalEndNearEachOtherAndFinite) {
   EXPECT_FALSE(judged(loose, {2, 1, 0.5, 0.4}, {2, NAN, 0.5, 0.4}).good);
 }
 
+// Of off, the placebo and on, after equal losses.
+TEST(AbEvaluations, AreHeldToThePromiseOfTheToggle) {
+  const auto good = [](Same same, double placebo, double on) {
+    const Toggle toggle = with_class(same);
+    AbResult result;
+    result.toggle = &toggle;
+    const LossList losses(kFewestSteps, 2);
+    result.off = result.placebo = with_losses({losses, losses, losses});
+    result.on = {result.off};
+    for (size_t round = 0; round < 3; ++round) {
+      result.off.processes[round].end.evaluation = 1.25;
+      result.placebo.processes[round].end.evaluation = placebo;
+      result.on[0].processes[round].end.evaluation = on;
+    }
+    return compare_evaluations(result, result.on[0]).good;
+  };
+  EXPECT_TRUE(good(Same::bitwise, 1.26, 1.25));
+  EXPECT_FALSE(good(Same::bitwise, 1.26, 1.2500001));
+  EXPECT_TRUE(good(Same::close, 1.2501, 1.2509));
+  EXPECT_FALSE(good(Same::close, 1.2501, 1.2512));
+  EXPECT_FALSE(good(Same::close, 1.25, 1.2601));
+  EXPECT_TRUE(good(Same::statistical, 1.25, 1.4));
+  EXPECT_FALSE(good(Same::statistical, 1.25, 1.5));
+  EXPECT_FALSE(good(Same::close, 1.25, NAN));
+}
+
 TEST(AbCounters, AreListedPerStepWhereTheyDifferByMoreThanOnePercent) {
   AbResult result = result_of(100);
   for (int round = 0; round < kRounds; ++round)
@@ -784,6 +810,17 @@ TEST_F(AbVerb, ComparesTwoRunsThatDifferInOneToggle) {
   EXPECT_LT(on.at("processes").at(0).at("cpu_s_waiting").get<double>(), 0.01);
   EXPECT_TRUE(std::filesystem::exists(folder_ / "r.md"));
   EXPECT_TRUE(std::filesystem::is_empty(folder_ / "runs"));
+}
+
+TEST_F(AbVerb, ComparesAnEvaluationAtTheEnd) {
+  const Said said =
+      ab("--toggle drop_conv_bias --processes 3 --steps 8 --blocks 2 --warmup 2 --report r.md "
+         "'model={name: layers, layers: [{name: conv2d, out: 4}, batch_norm, relu, flatten, "
+         "{name: linear, out: 10}]}' optimizer.lr=0.001");
+  ASSERT_EQ(said.code, 0) << said.text;
+  EXPECT_THAT(said.text, HasSubstr("- evaluation: loss "));
+  const Json report = Json::parse(std::ifstream(folder_ / "r.json"));
+  EXPECT_TRUE(report.at("on").at(0).at("evaluations_hold").get<bool>()) << said.text;
 }
 
 // 2 blocks of 400 steps of 20 ms would take 16 s each time.

@@ -4,6 +4,7 @@
 #include <map>
 #include "tests/optim/trained.h"
 #include "tests/trainer/runs.h"
+#include "trainer/state/weights.h"
 
 using namespace bellows;
 
@@ -99,6 +100,74 @@ TEST(Average, IsTheModelThatIsLoaded) {
   run(trained);
   restore_model(loaded, {snapshot(state_tensors(trained)), {}});
   EXPECT_EQ(evaluate(loaded).value("loss"), evaluate(trained).value("loss"));
+}
+
+// A branch may turn the average on, which then starts from the weights, or off.
+TEST(Average, OfABranchStartsFromTheWeights) {
+  const Plan without = small_plan({}), with = small_plan({{"optimizer.ema_decay", {"0.9"}}});
+  std::vector<std::string> notes;
+  Session on(with), off(without);
+  const SafeTensors saved = saved_at(5, without);
+  restore(on, saved, notes, Resume::branch);
+  ASSERT_EQ(on.ema->state().size(), saved.tensors.size());
+  for (const NamedTensor& t : on.ema->state())
+    EXPECT_TRUE(same_bits(t.tensor, by_name(saved.tensors).at(t.name.substr(4)))) << t.name;
+  restore(off, saved_at(5, with), notes, Resume::branch);
+}
+
+TEST(Average, ThatCannotSettleWithinTheRunIsWarnedOf) {
+  const auto warning = [](const char* decay) {
+    const Session session(small_plan({{"optimizer.ema_decay", {decay}}}));
+    std::string found;
+    for (const std::string& note : session.notes)
+      if (note.starts_with("warning: optimizer.ema_decay")) found = note;
+    return found;
+  };
+  EXPECT_EQ(warning("0.999"),
+            "warning: optimizer.ema_decay: after 12 updates, 99 % of the average are still the "
+            "first weights; use at most 0.681");
+  EXPECT_EQ(warning("0.7"), "");
+  EXPECT_EQ(warning("0"), "");
+}
+
+// Training normalizes with the running statistics, which nothing changes.
+TEST(Groups, OfAPlanFreezeTheStatisticsOfTheirNormsIfAsked) {
+  for (const char* frozen : {"true", "false"}) {
+    Session session(small_plan({{"optimizer.groups.0.parameters", {"norms"}},
+                                {"optimizer.groups.0.name", {"sgd"}},
+                                {"optimizer.groups.0.lr", {"0"}},
+                                {"optimizer.groups.0.freeze_statistics", {frozen}}}));
+    const std::string members = "optimizer.groups: norms: 2 parameters: 2.weight, 2.bias";
+    EXPECT_EQ(std::ranges::count(session.notes, members), 1);
+    const NamedTensors before = values_of(session);
+    run(session);
+    const NamedTensors after = values_of(session);
+    for (size_t i = 0; i < before.size(); ++i) {
+      const std::string& name = before[i].name;
+      const bool stays = name == "2.weight" || name == "2.bias";
+      const bool statistic = name.starts_with("2.running") || name.starts_with("2.num");
+      EXPECT_EQ(same_bits(before[i].tensor, after[i].tensor),
+                stays || (statistic && frozen == std::string("true")))
+          << name;
+    }
+  }
+}
+
+TEST(Groups, OfAPlanFindTheNormsOfShortcuts) {
+  const Session session(plan_of({{"device", {"cpu"}},
+                                 {"data.train_size", {"16"}},
+                                 {"data.test_size", {"4"}},
+                                 {"data.batch_size", {"8"}},
+                                 {"model.name", {"resnet18"}},
+                                 {"model.width", {"4"}}},
+                                {{"optimizer.groups.0.parameters", {"norms"}},
+                                 {"optimizer.groups.0.name", {"sgd"}},
+                                 {"optimizer.groups.1.parameters", {"biases"}},
+                                 {"optimizer.groups.1.name", {"sgd"}}}));
+  for (const char* note : {"optimizer.groups: norms: 40 parameters: bn1.weight, bn1.bias, "
+                           "layer1.0.bn1.weight, layer1.0.bn1.bias, ...",
+                           "optimizer.groups: biases: 1 parameter: fc.bias"})
+    EXPECT_EQ(std::ranges::count(session.notes, note), 1) << note;
 }
 
 // The head stops training after the first of two epochs, all other layers continue.

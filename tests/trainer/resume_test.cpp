@@ -75,6 +75,41 @@ TEST_F(Resuming, AfterAGapTheHighestNumberIsTheNewestRunAndANewOneGoesAboveIt) {
   for (const char* name : {"run-4", "run-5"}) EXPECT_EQ(checkpoints(cat("runs/", name)).size(), 2u);
 }
 
+// A run that ended before its first checkpoint does not hide the one before it.
+TEST_F(Resuming, PassesOverARunWithoutACheckpointAndSaysSo) {
+  for (int i = 0; i < 4; ++i) run(tiny({}));
+  for (const char* name : {"run-4", "run-3"})
+    fs::remove_all(folder_ / "runs" / name / "checkpoints");
+  const Ended ended = run(tiny({"--resume", "train.epochs=3"}));
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out,
+              AllOf(HasSubstr("warning: runs/run-4 has no checkpoint; resuming runs/run-2, the "
+                              "newest run that has one\n"),
+                    HasSubstr("resume: runs/run-2/"), HasSubstr("run folder: runs/run-2\n")));
+  for (const char* name : {"run", "run-2"}) fs::remove_all(folder_ / "runs" / name / "checkpoints");
+  const Ended fresh = run(tiny({"--resume"}));
+  EXPECT_THAT(fresh.out,
+              AllOf(HasSubstr("resume: no checkpoint in runs/run-4/checkpoints, a new run"),
+                    Not(HasSubstr("warning: runs/"))));
+}
+
+TEST_F(Resuming, AFinishedCosineWithMoreEpochsSaysThatTheRateRisesAgain) {
+  for (const std::string schedule : {"cosine", "constant"}) {
+    const std::string name = cat("schedule={name: ", schedule, "}"), folder = "runs/" + schedule;
+    run(tiny({name, "optimizer={name: sgd, lr: 0.5}", "--run-dir", folder}));
+    const Ended same = run({"train", "--resume", folder});
+    EXPECT_THAT(same.out, Not(HasSubstr("rises")));
+    const Ended more = run({"train", "--resume", folder, "train.epochs=4"});
+    EXPECT_EQ(more.code, 0) << more.err;
+    // cos^2(pi/2 * 8/16) of 0.5; before, that of 7/8.
+    const auto rises = HasSubstr("resume: the learning rate rises from 0.0190301 to 0.25 here");
+    if (schedule == "cosine")
+      EXPECT_THAT(more.out, rises);
+    else
+      EXPECT_THAT(more.out, Not(HasSubstr("rises")));
+  }
+}
+
 // ---- origins
 
 TEST_F(Resuming, KeepsTheOriginOfEachValue) {

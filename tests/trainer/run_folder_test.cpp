@@ -22,7 +22,7 @@ TEST_F(RunFolderTest, ASecondRunOfTheSameNameHasItsOwnFolder) {
   const RunFolder second(root_ / "lenet", IfExists::another);
   EXPECT_EQ(first.path(), root_ / "lenet");
   EXPECT_EQ(second.path(), root_ / "lenet-2");
-  EXPECT_EQ(newest_run(root_ / "lenet"), root_ / "lenet-2");
+  EXPECT_THAT(runs_of(root_ / "lenet"), testing::ElementsAre(root_ / "lenet-2", root_ / "lenet"));
 }
 
 TEST_F(RunFolderTest, NumbersOnlyWhatIsARunOfThatName) {
@@ -30,10 +30,10 @@ TEST_F(RunFolderTest, NumbersOnlyWhatIsARunOfThatName) {
     fs::create_directories(root_ / name);
   fs::create_directories(root_ / "lenet-50");  // the first run of a plan with that name
   std::ofstream(root_ / "lenet-50/plan.yaml") << "name: lenet-50     # a.yaml:1:1\n";
-  EXPECT_EQ(newest_run(root_ / "lenet"), root_ / "lenet-3");
+  EXPECT_THAT(runs_of(root_ / "lenet"), testing::ElementsAre(root_ / "lenet-3"));
   EXPECT_EQ(RunFolder(root_ / "lenet", IfExists::another).path(), root_ / "lenet-4");
-  EXPECT_EQ(newest_run(root_ / "none"), root_ / "none");
-  EXPECT_EQ(newest_run(root_ / "no/folder"), root_ / "no/folder");
+  EXPECT_THAT(runs_of(root_ / "none"), testing::ElementsAre(root_ / "none"));
+  EXPECT_THAT(runs_of(root_ / "no/folder"), testing::ElementsAre(root_ / "no/folder"));
 }
 
 TEST_F(RunFolderTest, RefusesToStartWhereARunHasWritten) {

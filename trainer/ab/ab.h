@@ -79,6 +79,8 @@ constexpr double kChaosFactor = 10;
 // one of them. Which of them is first is chance, so the placebo has until this step to do the same.
 constexpr size_t kFewestSteps = 16;
 Finding compare_losses(const AbResult& result, const AbArm& on);
+// The same for the loss of an evaluation after the last step.
+Finding compare_evaluations(const AbResult& result, const AbArm& on);
 
 // True if more rounds would not change the verdicts: each arm is faster, slower, or within 1 % of
 // the off arm.

@@ -17,6 +17,7 @@
 #include "trainer/ab/process.h"
 #include "trainer/log/nvml.h"
 #include "trainer/run/loop.h"
+#include "trainer/session/evaluate.h"
 #include "trainer/session/session.h"
 #include "trainer/state/training_state.h"
 #include "trainer/state/weights.h"
@@ -141,11 +142,13 @@ static Plan measured_plan(Plan plan, const ArmOptions& options, int64_t round) {
   return plan;
 }
 
-static AbEnd end_of(const Outcome& outcome, const Session& session) {
+// Evaluates at the end: the counters and the peak of memory are those of training.
+static AbEnd end_of(const Outcome& outcome, Session& session) {
   const auto updates = int64_t(outcome.losses.size()), per_epoch = session.steps_per_epoch();
   rusage usage = {};
   getrusage(RUSAGE_SELF, &usage);
   const Shape image = session.loader->transforms().shape(0);  // (C, H, W)
+  constexpr int64_t kBatches = 8;  // a large test set would take longer than the comparison
   return {.losses = outcome.losses,
           .counters = trace::counters(),
           .threads = pool_threads(),
@@ -154,7 +157,8 @@ static AbEnd end_of(const Outcome& outcome, const Session& session) {
           .samples = updates / per_epoch * session.loader->sampler().joint_size() +
                      updates % per_epoch * session.joint_batch(),
           .reached_target = outcome.at.target_s >= 0,
-          .pixels = image[1] * image[2]};
+          .pixels = image[1] * image[2],
+          .evaluation = evaluate(session, {}, kBatches).value("loss")};
 }
 
 // ---- the start

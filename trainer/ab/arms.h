@@ -66,6 +66,7 @@ struct AbEnd {
   int64_t samples = 0;          // of all updates and ranks
   bool reached_target = false;  // with AbMeasure::target
   int64_t pixels = 0;           // of an image in the first epoch
+  double evaluation = 0;        // loss of the first test batches after the last step
 };
 // Reports travel as one line of JSON each.
 std::string to_line(const AbBlock& block);

@@ -187,4 +187,34 @@ Finding compare_losses(const AbResult& result, const AbArm& on) {
   return finding;
 }
 
+Finding compare_evaluations(const AbResult& result, const AbArm& on) {
+  const AbEnd &off_end = result.off.processes.front().end, &on_end = on.processes.front().end;
+  double least = INFINITY, most = 0, rounding = std::ldexp(std::abs(off_end.evaluation), -23);
+  for (size_t round = 0; round < on.processes.size(); ++round) {
+    const AbEnd &a = result.off.processes[round].end, &b = on.processes[round].end,
+                &placebo = result.placebo.processes[round].end;
+    if (a.losses.size() != b.losses.size()) continue;  // reached a target at different steps
+    const double distance = std::abs(a.evaluation - b.evaluation);
+    least = std::min(least, distance), most = std::max(most, distance);
+    rounding = std::max(rounding, std::abs(a.evaluation - placebo.evaluation));
+  }
+  Finding finding{std::isfinite(off_end.evaluation) && std::isfinite(on_end.evaluation),
+                  fmt::format("loss {:.4f} with it off and {:.4f} with it on", off_end.evaluation,
+                              on_end.evaluation)};
+  if (!finding.good || !result.toggle || least == INFINITY || off_end.losses.empty())
+    return finding.text += finding.good ? "; not judged" : "; not finite", finding;
+  const Same same = promise(result, on);
+  const double apart = same == Same::bitwise ? most : least;
+  const double allowed =
+      same == Same::bitwise ? 0
+      : same == Same::close
+          ? kChaosFactor * std::max(rounding, divergence(result, on).placebo.back())
+          : kLooseEnd * std::abs(off_end.losses.front());
+  const bool few = same == Same::close && std::ssize(on.processes) < kFewestRounds;
+  finding.good = few || apart <= allowed;
+  finding.text +=
+      fmt::format("; {:.1e} apart, and more than {:.1e} would be an error", apart, allowed);
+  return finding;
+}
+
 }  // namespace bellows

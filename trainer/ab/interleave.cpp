@@ -50,7 +50,7 @@ std::vector<AbProcess> interleave(const std::vector<ArmCommand>& arms, const Arm
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AbBlock, steps, wall_s, cpu_s, waited_s, counters, reader_s,
                                    energy_j, epoch_gaps_s)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AbEnd, losses, counters, threads, peak_tensor_bytes,
-                                   peak_resident_bytes, samples, reached_target, pixels)
+                                   peak_resident_bytes, samples, reached_target, pixels, evaluation)
 
 template <class Report> static Report parsed(const std::string& line) try {
   const auto as_nan = [](int, nlohmann::json::parse_event_t, nlohmann::json& value) {

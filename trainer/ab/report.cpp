@@ -131,13 +131,14 @@ std::string forced_off_text(const AbResult& result) {
 // Findings about one arm, as items of a list.
 static std::string findings_text(const AbResult& result, const AbArm& on) {
   const auto mark = [](const Finding& finding) { return finding.good ? "" : "**FAILED** "; };
-  const Finding losses = compare_losses(result, on);
+  const Finding losses = compare_losses(result, on), evaluations = compare_evaluations(result, on);
   std::string text;
   if (result.toggle) {
     const Finding footprints = compare_footprints(*result.toggle, result.off, on);
     text = fmt::format("- footprint: {}{}\n", mark(footprints), footprints.text);
   }
   text += fmt::format("- loss: {}{}\n", mark(losses), losses.text);
+  text += fmt::format("- evaluation: {}{}\n", mark(evaluations), evaluations.text);
   if (const double between = speedup(result, on).between; !std::isnan(between))
     text += fmt::format("- luck of a process: {:.0f} % of the variance lies between processes\n",
                         100 * between);
@@ -169,7 +170,7 @@ std::string to_markdown(const AbResult& result) {
 // ---- JSON
 
 static Json on_json(const AbResult& result, const AbArm& on) {
-  const Finding losses = compare_losses(result, on);
+  const Finding losses = compare_losses(result, on), evaluations = compare_evaluations(result, on);
   const Divergence apart = divergence(result, on);
   Json json = arm_json(on, result.options);
   json["verdict"] = headline(result, on);
@@ -179,6 +180,8 @@ static Json on_json(const AbResult& result, const AbArm& on) {
   json["speedup"] = speedup_json(speedup(result, on), result);
   json["losses_hold"] = losses.good;
   json["losses"] = losses.text;
+  json["evaluations_hold"] = evaluations.good;
+  json["evaluations"] = evaluations.text;
   json["losses_apart"] = {{"arms", apart.arms}, {"placebo", apart.placebo}};
   if (!apart.allowed.empty()) json["losses_apart"]["allowed"] = apart.allowed;
   if (result.toggle) {

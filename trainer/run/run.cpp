@@ -60,9 +60,17 @@ static Start start_of(const RunRequest& request) {
         "--run-dir ", request.folder, ": a run continues in its own folder, ", request.resume,
         "; for a branch, resume from one of its checkpoint files");
   Start start{request.resume, IfExists::keep};
-  if (latest)
-    start.folder = request.folder.empty() ? newest_run(Path("runs") / request.config.plan.name)
-                                          : Path(request.folder);
+  if (latest) {
+    const std::vector<Path> runs = request.folder.empty()
+                                       ? runs_of(Path("runs") / request.config.plan.name)
+                                       : std::vector<Path>{request.folder};
+    const auto has = [](const Path& run) { return !list_checkpoints(run / "checkpoints").empty(); };
+    const auto found = std::ranges::find_if(runs, has);
+    start.folder = found == runs.end() ? runs.front() : *found;
+    if (start.folder != runs.front())
+      start.notes.push_back(cat("warning: ", runs.front().string(), " has no checkpoint; resuming ",
+                                start.folder.string(), ", the newest run that has one"));
+  }
   const Path checkpoints = start.folder / "checkpoints";
   if (latest && list_checkpoints(checkpoints).empty())
     start.notes.push_back(cat("resume: no checkpoint in ", checkpoints.string(), ", a new run"));
@@ -161,6 +169,10 @@ static Position resume(Session& session, Start& start) {
     start.notes.push_back("resume: changed " + change);
     forget_outdated(session, at, change);
   }
+  const double was = session.next_rate(plan_of(saved.content)), now = session.next_rate();
+  if (now > 1.01 * was)
+    start.notes.push_back(cat("resume: the learning rate rises from ", was, " to ", now,
+                              " here, because the plan has changed"));
   if (ranks.saved != ranks.now)
     start.notes.push_back(cat("resume: ranks: ", ranks.saved, " -> ", ranks.now));
   start.notes.push_back(

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include "core/base/trace.h"
 #include "core/tensor/copy.h"
 #include "ops/elementwise.h"
@@ -181,7 +182,7 @@ InEvaluation::InEvaluation(Session& session)
 }
 InEvaluation::~InEvaluation() { model_.train(before_); }
 
-Metrics evaluate(Session& session, const std::function<bool()>& stop) {
+Metrics evaluate(Session& session, const std::function<bool()>& stop, int64_t batches) {
   const Plan& plan = session.plan;
   const InEvaluation mode(session);
   const EmaScope averaged(*session.ema);
@@ -195,7 +196,7 @@ Metrics evaluate(Session& session, const std::function<bool()>& stop) {
   for (size_t view = 0; view < views.size(); ++view) {
     session.test_feed->start(int64_t(view));
     size_t at = 0;
-    for (Batch batch; session.test_feed->next(batch); ++at) {
+    for (Batch batch; std::cmp_less(at, batches) && session.test_feed->next(batch); ++at) {
       if (stop && stop()) return {};
       const Tensor logits = (*session.model)(batch.x);
       if (view == 0) answers.emplace_back();

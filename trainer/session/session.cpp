@@ -1,6 +1,7 @@
 #include "trainer/session/session.h"
 #include <fmt/format.h>
 #include <omp.h>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include "autograd/backward.h"
 #include "core/base/crc32c.h"
@@ -100,8 +101,9 @@ static DatasetPtr open(const DataOptions& data, Split split,
   return open_set(data, split, trained ? class_names(trained->info) : Names(), notes);
 }
 
-static OptimizerOptions optimizer_options(const Plan& plan) {
+static OptimizerOptions optimizer_options(const Plan& plan, const Names& norms) {
   OptimizerOptions options = plan.optimizer;
+  options.norms = norms;
   const bool tolerant =
       plan.train.on_nonfinite == OnNonfinite::skip ||
       (plan.train.on_nonfinite == OnNonfinite::stop && plan.train.max_nonfinite > 1);
@@ -252,7 +254,7 @@ void Session::build(const std::optional<TrainingSetInfo>& trained) {
   test_feed = feed_from(*test_loader);
 
   rates = rates_of(plan, plan.optimizer.rule, 0, steps_per_epoch());
-  optimizer.emplace(optimizer_options(plan), parameters, rates,
+  optimizer.emplace(optimizer_options(plan, norms), parameters, rates,
                     group_rates(plan, steps_per_epoch()));
   ema.emplace(plan.optimizer.ema_decay, parameters, model->buffers());
   scaler.emplace(plan.amp.scales(), plan.amp.scaler, *state);
@@ -388,6 +390,27 @@ static std::string about_sync_bn(const Session& session) {
   return alone ? "model.sync_bn: no effect with a single rank" : "";
 }
 
+// Names the first members of each group of parameters, and an average that cannot settle.
+static void note_groups(const Session& session, Names& notes) {
+  const OptimizerOptions options = optimizer_options(session.plan, session.norms);
+  for (size_t group = 0; group < options.groups.size(); ++group) {
+    Names names;
+    for (const NamedTensor& p : session.parameters)
+      if (group_of(options, p.name) == group) names.push_back(p.name);
+    const std::string count = count_of(std::ssize(names), "parameter");
+    if (names.size() > 4) names.resize(4), names.emplace_back("...");
+    notes.push_back(cat("optimizer.groups: ", options.groups[group].parameters, ": ", count, ": ",
+                        joined(names)));
+  }
+  const auto updates = double(session.total_steps());
+  const double left = std::pow(options.ema_decay, updates);
+  if (updates > 0 && left > 0.05)
+    notes.push_back(fmt::format(
+        "warning: optimizer.ema_decay: after {:.0f} updates, {:.0f} % of the average are still the "
+        "first weights; use at most {:.3g}",
+        updates, 100 * left, std::pow(0.01, 1 / updates)));
+}
+
 // Notes on the data and the schedule, and on options without effect.
 void Session::describe() {
   notes.push_back(fmt::format("data: {}, {} to train on, {} to test", plan.data.dataset.name(),
@@ -402,6 +425,7 @@ void Session::describe() {
     notes.push_back(cat("schedule: the run ends after ", steps, " of ", count_of(warmup, "update"),
                         " of warm-up, so its rate stays below the peak"));
   note_idle_options(*this, notes);
+  note_groups(*this, notes);
   if (const std::string note = about_sync_bn(*this); !note.empty()) notes.push_back(note);
   if (!plan.profile.window.empty()) notes.push_back(profiler_command(plan.profile, plan.name));
 }
@@ -444,6 +468,22 @@ static void check_takes(const Choice<MakeModel>& model, ModelContext context, co
 // other samples.
 static constexpr uint64_t kRankStride = 0x9e3779b97f4a7c15;
 
+// Freezes the statistics of norms whose group says so. Returns the paths of all norms.
+static Names settle_norms(Module& model, const Plan& plan) {
+  OptimizerOptions options = plan.optimizer;
+  each_sequential(model, [&](const std::string& path, const Sequential& list) {
+    for (const Child& child : list.children()) {
+      auto* const norm = dynamic_cast<BatchNormLayer*>(child.module.get());
+      if (!norm) continue;
+      options.norms.push_back(path_below(path, child.name));
+      const size_t group = group_of(options, options.norms.back() + ".bias");
+      if (group < options.groups.size() && options.groups[group].freeze_statistics)
+        norm->freeze_statistics();
+    }
+  });
+  return options.norms;
+}
+
 ModulePtr Session::make_model() {
   const int64_t begin = trace::now_ns();
   const ModelContext context{
@@ -461,6 +501,7 @@ ModulePtr Session::make_model() {
   const Shape smallest = loader->transforms().shape(0);
   if (!(smallest == input)) check_takes(plan.model.model, context, smallest, *made);
   normed_convs = find_normed_convs(*made);
+  norms = settle_norms(*made, plan);
   const std::vector<std::string> changes = rewrite(*made, plan.model.rewrites);
   made->name_all("");
   made->initialize(plan.seed);
@@ -524,6 +565,12 @@ const std::string& Session::data_fingerprint() const {
 }
 
 double Session::next_rate() const { return lr_at(rates, state->read().schedule_index()); }
+
+double Session::next_rate(const Plan& other) const {
+  const Tensor table =
+      rates_of(other, other.optimizer.rule, 0, steps_per_epoch(), rate_state_.factor);
+  return lr_at(table, state->read().schedule_index());
+}
 
 void Session::set_rate_state(const RateState& state) {
   rate_state_ = state;

@@ -41,8 +41,9 @@ class Session {
   bool by_root() const { return ranks.world > 1 && !plan.dist.ddp; }
   // fingerprint() of the training set. The first call reads samples.
   const std::string& data_fingerprint() const;
-  double last_rate() const;  // in the last applied update; waits for the device
-  double next_rate() const;  // in the next update; waits for the device
+  double last_rate() const;                   // in the last applied update; waits for the device
+  double next_rate() const;                   // in the next update; waits for the device
+  double next_rate(const Plan& other) const;  // the same under another plan's schedule
 
   // State of the learning rates after the evaluations so far. Setting it rewrites the rate tables
   // in place, also on the device, so a captured update reads the new rates.
@@ -83,6 +84,7 @@ class Session {
   NamedTensors parameters;
   Feed *feed = nullptr, *test_feed = nullptr;  // deliver batches on the device
   Tensor rates;                                // f64 on the host: learning rate by applied updates
+  Names norms;                                 // paths of the batch norms
   std::optional<Optimizer> optimizer;
   std::optional<Ema> ema;
   std::optional<GradScaler> scaler;

@@ -82,6 +82,16 @@ void Checkpoints::save_best(const NamedTensors& tensors, const Metadata& metadat
   save_as(best_path(folder_), tensors, metadata);
 }
 
+// Returns tensors that write_safetensors() accepts. Copies only those that are not contiguous or
+// not on the host.
+static NamedTensors on_host(const NamedTensors& tensors) {
+  NamedTensors ready;
+  for (const auto& [name, t] : tensors)
+    ready.push_back(
+        {name, contiguous(t.device() == Device::cpu ? t : to(Device::cpu, t.detach()))});
+  return ready;
+}
+
 void Checkpoints::save_as(const Path& path, const NamedTensors& tensors, const Metadata& metadata) {
   wait();
   trace::count<"ckpt.saves">();

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include "core/config/values.h"
 #include "trainer/state/checkpoints.h"
 
@@ -35,30 +36,37 @@ static bool is_first_of_its_name(const Path& folder) {
          read_file(plan, 1 << 20, Exit::storage).starts_with(begin);
 }
 
-// Returns the highest number of a run of that name; 0 if there is none. Lower ones may be missing,
-// because users delete runs.
-static int highest_number(const Path& path) {
+// Returns the numbers of the runs of that name, highest first. Some may be missing, because users
+// delete runs.
+static std::vector<int> numbers_of(const Path& path) {
   constexpr int kMost = 999'999;  // a larger one is a date
   const Path parent = path.has_parent_path() ? path.parent_path() : Path(".");
-  if (kind_of(parent, Exit::storage) != Kind::folder) return 0;
-  int highest = kind_of(path, Exit::storage) == Kind::nothing ? 0 : 1;
+  if (kind_of(parent, Exit::storage) != Kind::folder) return {};
+  std::vector<int> numbers;
+  if (kind_of(path, Exit::storage) != Kind::nothing) numbers.push_back(1);
   const std::string start = path.filename().string() + "-";
   for (const Path& other : paths_in(parent, Exit::storage)) {
     const std::string name = other.filename();
     if (!name.starts_with(start)) continue;
     int n = 0;
     std::from_chars(name.data() + start.size(), name.data() + name.size(), n);
-    const bool is_newer = n > highest && n <= kMost && name == start + std::to_string(n);
-    if (is_newer && !is_first_of_its_name(other)) highest = n;
+    const bool is_number = n > 1 && n <= kMost && name == start + std::to_string(n);
+    if (is_number && !is_first_of_its_name(other)) numbers.push_back(n);
   }
-  return highest;
+  std::ranges::sort(numbers, std::greater<>());
+  return numbers;
 }
 
-Path newest_run(const Path& path) { return numbered(path, std::max(1, highest_number(path))); }
+std::vector<Path> runs_of(const Path& path) {
+  std::vector<Path> runs;
+  for (const int n : numbers_of(path)) runs.push_back(numbered(path, n));
+  return runs.empty() ? std::vector<Path>{path} : runs;
+}
 
 // mkdir decides, so two runs that start together get two folders.
 static Path make_new(const Path& path) {
-  for (int n = highest_number(path) + 1;; ++n) {
+  const std::vector<int> numbers = numbers_of(path);
+  for (int n = numbers.empty() ? 1 : numbers.front() + 1;; ++n) {
     const Path candidate = numbered(path, n);
     if (mkdir(candidate.c_str(), 0777) == 0) return candidate;
     if (errno != EEXIST) fail_storage(candidate, "mkdir");

@@ -4,6 +4,7 @@
 // request.
 #pragma once
 #include <optional>
+#include <vector>
 #include "core/base/file.h"
 
 namespace bellows {
@@ -34,9 +35,9 @@ class RunFolder {
 
 // Throws Error (exit 2) if a run has written in that folder.
 void refuse_used(const Path& path);
-// Returns the folder with the highest number, even if lower ones are missing: <path>-3 before
-// <path>-2 before <path>. Throws Error (exit 8) if the parent folder cannot be listed.
-Path newest_run(const Path& path);
+// Returns the folders of the runs of that name, highest number first: <path>-3, <path>-2, <path>.
+// <path> alone if there is none. Throws Error (exit 8) if the parent folder cannot be listed.
+std::vector<Path> runs_of(const Path& path);
 
 // runs/ab-XXXXXX: the folder for files of the arms of `ab`. The destructor removes it. A folder
 // whose process was killed is removed by the next ScratchFolder.

@@ -265,21 +265,29 @@ static void check_position(const Position& at, const StepState& state, int64_t p
 }
 
 // Labels are indices into the names. Names of folders may not be UTF-8, so they are compared as
-// JSON stores them.
-static void check_classes(const Names& names, const SafeTensors& saved) {
-  const auto here = Json::parse(to_line(Json(names))).get<Names>();
-  if (here.empty()) return;
-  const Names then = names_in(saved, kClassNames.c_str());
-  const auto [learned, given] = std::ranges::mismatch(then, here);
-  if (then.empty() || (learned == then.end() && given == here.end())) return;
-  fail(Exit::data, "the classes differ from those of the model: class ", given - here.begin(),
-       " of ", here.size(), " is ", given == here.end() ? "none" : *given, ", class ",
-       learned - then.begin(), " of ", then.size(), " was ",
-       learned == then.end() ? "none" : *learned);
+// JSON stores them. Any program may have written the metadata.
+std::string other_classes(const Names& given, const Metadata& metadata) {
+  const auto found = metadata.find(kClassNames);
+  const Json list = found == metadata.end() ? Json() : Json::parse(found->second, nullptr, false);
+  const auto is_text = [](const Json& name) { return name.is_string(); };
+  if (!list.is_array() || list.empty() || !std::ranges::all_of(list, is_text)) return "";
+  const auto then = list.get<Names>(), here = Json::parse(to_line(Json(given))).get<Names>();
+  if (then == here) return "";
+  const auto same = std::ranges::mismatch(then, here).in1 - then.begin();
+  const auto from = std::max(then.size(), here.size()) > 8 ? same : 0;
+  const auto listed = [&](const Names& all) {
+    const auto to = std::min(std::ssize(all), from + 8);
+    return joined({all.begin() + from, all.begin() + to}) + (to < std::ssize(all) ? ", ..." : "");
+  };
+  return cat("the classes differ from those of the model: ", here.size(), " classes",
+             from ? cat(", from ", from + 1, " on: ") : ": ", listed(here), "; the model has ",
+             then.size(), ": ", listed(then));
 }
 
 void restore_model(Session& session, const SafeTensors& saved) {
-  check_classes(session.test_set->info().names, saved);
+  const Names& names = session.test_set->info().names;
+  const std::string other = names.empty() ? "" : other_classes(names, saved.metadata);
+  if (!other.empty()) fail(Exit::data, other);
   copy_saved(model_tensors(session), by_name(model_part(saved.tensors)));
   session.ema->restart();
 }
@@ -302,6 +310,17 @@ static void restart_epoch(Position& at, StepState& state, const Session& session
   at.window = at.of_epoch = {};
 }
 
+// A branch that turns the average on starts it from the weights, and one that turns it off drops
+// it.
+static void fit_averages(const Ema& ema, TensorsByName& saved) {
+  const std::string prefix = Ema::kPrefix;
+  if (ema.state().empty())
+    std::erase_if(saved, [&](const auto& t) { return t.first.starts_with(prefix); });
+  for (const NamedTensor& average : ema.state())
+    if (const auto value = saved.find(average.name.substr(prefix.size())); value != saved.end())
+      saved.emplace(average.name, value->second);
+}
+
 Position restore(Session& session, const SafeTensors& saved, std::vector<std::string>& notes,
                  Resume resume) {
   check_format(saved);
@@ -315,7 +334,9 @@ Position restore(Session& session, const SafeTensors& saved, std::vector<std::st
     fail(Exit::data, "the training set is not the one of the checkpoint: ", now, " now, ", then,
          " then; to train on with other data, resume from a checkpoint file");
   check_position(position, state, session.steps_per_epoch(), resume);
-  copy_saved(state_tensors(session), by_name(saved.tensors), "the checkpoint",
+  TensorsByName tensors = by_name(saved.tensors);
+  if (resume == Resume::branch) fit_averages(*session.ema, tensors);
+  copy_saved(state_tensors(session), tensors, "the checkpoint",
              "; or start a new run from the weights alone with  train.weights=FILE");
   const Plan before = plan_of(saved);
   if (resume == Resume::branch) {

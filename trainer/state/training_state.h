@@ -58,6 +58,9 @@ inline const std::string kClassNames = "classes";  // a JSON list; empty if ther
 
 // Returns the description of the training set.
 TrainingSetInfo trained_on(const SafeTensors& saved);
+// Returns both lists of classes if those that a file's metadata name are not `here`, else "". Long
+// lists begin at the first difference.
+std::string other_classes(const Names& here, const Metadata& metadata);
 // Returns the names of biases that drop_conv_bias removed.
 Names dropped_biases(const SafeTensors& saved);
 

@@ -1,4 +1,7 @@
 #include "trainer/state/weights.h"
+#include <nlohmann/json.hpp>
+#include <set>
+#include "core/base/json.h"
 #include "core/tensor/copy.h"
 #include "ops/elementwise.h"
 #include "trainer/session/session.h"
@@ -47,22 +50,68 @@ void copy_saved(const NamedTensors& wanted, const TensorsByName& saved, const st
 
 // ---- initial weights
 
-static void strip_wrapper(TensorsByName& saved, const TensorsByName& model) {
-  constexpr std::string_view kWrapper = "module.";  // prefix of DistributedDataParallel
-  const auto is_wrapped = [&](const auto& item) { return item.first.starts_with(kWrapper); };
-  if (!std::ranges::all_of(saved, is_wrapped) || std::ranges::any_of(model, is_wrapped)) return;
-  TensorsByName inner;
-  for (const auto& [name, tensor] : saved) inner[name.substr(kWrapper.size())] = tensor;
-  saved = inner;
+// Returns the tensors under the model's names and in its dtypes, as PyTorch converts them. Prefixes
+// that wrappers of a model add to its names are removed, in any order. A missing count of batches
+// is 0, as in files from before PyTorch counted them.
+static TensorsByName as_in_model(const Loaded& file, const TensorsByName& all,
+                                 const TensorsByName& model) {
+  constexpr std::string_view kWrappers[] = {"_orig_mod.", "module.", "model."},
+                             kCount = "num_batches_tracked", kMean = "running_mean";
+  TensorsByName saved;
+  for (const auto& [name, tensor] : all) {
+    std::string inner = name;
+    const auto begins = [&](std::string_view wrapper) { return inner.starts_with(wrapper); };
+    while (!model.contains(inner)) {
+      const auto* const wrapper = std::ranges::find_if(kWrappers, begins);
+      if (wrapper == std::end(kWrappers)) break;
+      inner.erase(0, wrapper->size());
+    }
+    if (all.contains(inner)) inner = name;
+    const auto wanted = model.find(inner);
+    const auto foreign = file.content.foreign.find(name);
+    if (wanted != model.end() && foreign != file.content.foreign.end())
+      fail(Exit::checkpoint, file.path.string(), ": ", name, " has dtype ", foreign->second,
+           ", which this program does not read; save it as ", wanted->second.dtype());
+    const bool fits = wanted != model.end() && wanted->second.shape() == tensor.shape();
+    saved[inner] = fits ? cast(tensor, wanted->second.dtype()) : tensor;
+    if (!fits || !inner.ends_with(kMean)) continue;
+    inner.replace(inner.size() - kMean.size(), kMean.size(), kCount);
+    if (model.contains(inner)) saved.emplace(inner, zeros({}, model.at(inner).dtype()));
+  }
+  return saved;
 }
 
-// Casts floating-point tensors of the file to the model's dtypes.
-static void cast_floats(TensorsByName& saved, const TensorsByName& model) {
-  for (auto& [name, tensor] : saved) {
-    const auto wanted = model.find(name);
-    if (wanted != model.end() && is_float(wanted->second.dtype()) && is_float(tensor.dtype()))
-      tensor = cast(tensor, wanted->second.dtype());
+// Returns the tensors of the files that an index of Hugging Face names:
+// {"weight_map": {"fc.weight": "model-00001-of-00002.safetensors"}}
+static SafeTensors read_shards(const Path& index) {
+  constexpr int64_t kLargest = 100'000'000;
+  const auto shallow = [](int depth, Json::parse_event_t, Json&) { return depth < 4; };
+  const Json json = Json::parse(read_file(index, kLargest, Exit::checkpoint), shallow, false);
+  std::set<std::string> files;
+  if (json.is_object() && json.contains("weight_map"))
+    for (const Json& file : json["weight_map"]) files.insert(file.is_string() ? file : "");
+  if (files.empty()) files.insert("");
+  SafeTensors all;
+  for (const std::string& file : files) {
+    if (file.empty() || Path(file).filename() != file)
+      fail(Exit::checkpoint, index.string(), ": weight_map names '", printable(file),
+           "', which is not a file beside it");
+    SafeTensors shard = read_safetensors(index.parent_path() / file);
+    std::ranges::move(shard.tensors, std::back_inserter(all.tensors));
+    all.foreign.merge(shard.foreign);
   }
+  return all;
+}
+
+// Reads a file, an index, a run folder, or a folder that holds one of the first two.
+static Loaded load_file(const Path& from, std::vector<std::string>& notes) {
+  const bool folder = kind_of(from, Exit::checkpoint) == Kind::folder;
+  if (folder && list_checkpoints(from / "checkpoints").empty())
+    for (const char* name : {"model.safetensors", "model.safetensors.index.json"})
+      if (kind_of(from / name, Exit::checkpoint) == Kind::file)
+        return load_file(from / name, notes);
+  if (from.native().ends_with(".index.json")) return {from, read_shards(from)};
+  return load_checkpoint(from.string(), notes);
 }
 
 static bool fits(const TensorsByName& all, const NamedTensor& wanted) {
@@ -72,22 +121,27 @@ static bool fits(const TensorsByName& all, const NamedTensor& wanted) {
 
 // A bias b before a norm only shifts the mean: mean(conv(x) + b) = mean(conv(x)) + b. Two changes
 // keep the output of the norm: a bias that only the file has is subtracted from the running mean,
-// and a bias that only the model has is set to 0. Returns a description of the changes.
+// and a bias that only the model has is set to 0. A model whose bias was dropped starts from the
+// running mean that it would have with the bias, less the bias. Returns a description of the
+// changes. `strict`: the file must have the running mean.
 static std::string settle_biases(TensorsByName& saved, const TensorsByName& wanted,
-                                 const std::vector<NormedConv>& layers) {
+                                 const std::vector<NormedConv>& layers, bool strict) {
   std::vector<std::string> moved, absent;
   for (const NormedConv& layer : layers) {
     const NamedTensor mean{layer.norm + ".running_mean", layer.after->running().mean};
     const std::string bias = layer.conv + ".bias";
-    if (saved.contains(bias) == wanted.contains(bias)) continue;
-    if (wanted.contains(bias)) {
-      if (!fits(saved, {layer.conv + ".weight", layer.layer->weight()})) continue;
-      saved[bias] = zeros(mean.tensor.shape(), mean.tensor.dtype());
+    const bool given = saved.contains(bias), keeps = wanted.contains(bias);
+    const bool known = given ? fits(saved, {bias, mean.tensor})
+                             : fits(saved, {layer.conv + ".weight", layer.layer->weight()});
+    if ((given && keeps) || !known) continue;
+    const Tensor zero = zeros(mean.tensor.shape(), mean.tensor.dtype());
+    const Tensor start = fits(saved, mean) ? saved[mean.name] : zero;
+    if (keeps) {
+      saved[bias] = zero;
       absent.push_back(bias);
-    } else if (fits(saved, mean) && fits(saved, {bias, mean.tensor})) {
-      saved[mean.name] = sub(saved[mean.name], cast(saved[bias], mean.tensor.dtype()));
-      saved.erase(bias);
-      moved.push_back(bias);
+    } else if (fits(saved, mean) || (!strict && (given || layer.has_bias))) {
+      saved[mean.name] = given ? sub(start, cast(saved[bias], zero.dtype())) : start;
+      if (saved.erase(bias)) moved.push_back(bias);
     }
   }
   return list_of("subtracted from the running mean after it (drop_conv_bias)", moved) +
@@ -119,15 +173,16 @@ static std::string copy_what_fits(const NamedTensors& model, const TensorsByName
 void load_weights(Session& session, std::vector<std::string>& notes) {
   const TrainOptions& train = session.plan.train;
   if (train.weights.empty()) return;
-  const Loaded file = load_checkpoint(train.weights, notes);
+  const Loaded file = load_file(train.weights, notes);
   const NamedTensors model = model_tensors(session);
   const NamedTensors given = model_part(file.content.tensors);
   check_finite(file.path, given, session.plan.ckpt, notes);
-  TensorsByName saved = by_name(given);
-  strip_wrapper(saved, by_name(model));
-  cast_floats(saved, by_name(model));
+  TensorsByName saved = as_in_model(file, by_name(given), by_name(model));
+  const std::string classes =
+      other_classes(class_names(session.train_set->info()), file.content.metadata);
+  if (!classes.empty()) notes.push_back(cat("warning: ", file.path.string(), ": ", classes));
   std::string text = cat("weights: ", file.path.string(), ";");
-  text += settle_biases(saved, by_name(model), session.normed_convs);
+  text += settle_biases(saved, by_name(model), session.normed_convs, train.weights_strict);
   if (train.weights_strict)
     copy_saved(model, saved, file.path.string(),
                "; or write  train.weights_strict=false  to keep the initial values of the rest");

@@ -18,11 +18,13 @@ TensorsByName by_name(const NamedTensors& tensors);
 void copy_saved(const NamedTensors& wanted, const TensorsByName& saved,
                 const std::string& what = "the checkpoint", const char* advice = "");
 
-// Loads plan.train.weights: a safetensors file or a run folder, with PyTorch's names, written by
-// any program. The prefix "module." of DistributedDataParallel is removed, and floating-point
-// dtypes are converted. No-op if the plan names none. Lists in `notes` the tensors that were not in
-// the file and those that were not used. Throws Error: exit 4 for a file that does not fit, before
-// anything is changed; 5 for values that are not finite with ckpt.require_finite.
+// Loads plan.train.weights: a safetensors file, an index of several (model.safetensors.index.json),
+// a folder with one of these or a run folder, with PyTorch's names, written by any program. The
+// prefixes "_orig_mod.", "module." and "model." of wrappers are removed, dtypes are converted, and
+// a missing num_batches_tracked is 0. No-op if the plan names none. Lists in `notes` the tensors
+// that were not in the file, those that were not used, and other classes. Throws Error: exit 4 for
+// a file that does not fit, before anything is changed; 5 for values that are not finite with
+// ckpt.require_finite.
 void load_weights(Session& session, std::vector<std::string>& notes);
 
 }  // namespace bellows
