@@ -67,7 +67,7 @@ class Updates {
     const int64_t begin = trace::now_ns();
     next();
     const double reader_s = seconds_since(begin);
-    train_({batch_, session_.plan.train.accumulate});
+    train_({batch_, micro_batches(session_.plan, batch_.size())});
     synchronize(current_stream(session_.device));
     return reader_s;
   }

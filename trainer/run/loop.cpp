@@ -136,10 +136,7 @@ class Loop {
   Update update_of(const Batch& batch) const {
     const Sampler& sampler = session_.loader->sampler();
     const int64_t fewest = sampler.joint_size(at_.batch) / session_.ranks.world;
-    const int64_t most = plan_.train.accumulate;
-    const int64_t least = std::clamp<int64_t>(plan_.data.loader.sampler.batch_size / most, 1, 2);
-    const int64_t parts = std::clamp<int64_t>(fewest / least, 1, most);
-    return {batch, parts, sampler.weight(at_.batch)};
+    return {batch, micro_batches(plan_, fewest), sampler.weight(at_.batch)};
   }
 
   // With progressive_resize, logs the size of this epoch's images. A new size needs other kernels,
