@@ -4,6 +4,7 @@
 #include "core/base/trace.h"
 #include "core/device/adaptive_threads.h"
 #include "core/tensor/copy.h"
+#include "core/tensor/foreach.h"
 #include "core/tensor/safetensors.h"
 #include "trainer/session/session.h"
 
@@ -13,6 +14,10 @@ TrainingStep::TrainingStep(Session& session) : session_(session) {
   // In dp the host sends what changes in an update, which a graph cannot.
   if (session.plan.train.cuda_graph && !session.by_root())
     captured_ = std::make_unique<CapturedUpdate>(session);
+  if (!session.optimizer->may_skip()) return;
+  written_ = session.loss_terms.sums();
+  for (const NamedTensor& buffer : session.model->buffers()) written_.push_back(buffer.tensor);
+  for (const Tensor& tensor : written_) kept_.push_back(empty_like(tensor));
 }
 
 void TrainingStep::prepare() {
@@ -41,6 +46,7 @@ static BackwardOptions backward_options(const Session& s, const Batch& batch) {
 Tensors TrainingStep::train_on(const Update& update) {
   Session& s = session_;
   Tensors losses;
+  copy_each(kept_, written_);  // running statistics, if this update may be skipped
   for (const Batch& batch : update) {
     const auto quiet = s.reducer->no_sync(!batch.last);  // only the last one sends buckets
     const Tensor loss = s.loss_of(batch);
@@ -53,6 +59,7 @@ Tensors TrainingStep::train_on(const Update& update) {
     s.ema->update(s.state->get());
   }
   s.reducer->end_update(*s.state);
+  copy_each(written_, kept_, s.state->get());  // only if it was skipped
   s.optimizer->zero_grad();
   return losses;
 }

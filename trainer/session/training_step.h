@@ -20,6 +20,9 @@ class TrainingStep {
   Tensors train_on(const Update& update);
 
   Session& session_;
+  // Tensors that forward writes (running statistics, sums of loss terms) and their values before
+  // the update; none if no update can be skipped.
+  Tensors written_, kept_;
   std::unique_ptr<CapturedUpdate> captured_;  // null unless cuda_graph is on
 };
 
