@@ -12,6 +12,11 @@ namespace bellows {
 // Named values of one time step, for metrics.jsonl and TensorBoard.
 using Scalars = std::vector<std::pair<std::string, double>>;
 
+// Returns x, and for a NaN one without a sign: x86 makes negative ones, which print as "-nan".
+inline double unsigned_nan(double x) {
+  return x == x ? x : std::numeric_limits<double>::quiet_NaN();
+}
+
 double quantile(std::vector<double> values, double share);  // share: 0 to 1; interpolated
 inline double median(std::vector<double> values) { return quantile(std::move(values), 0.5); }
 double mean(const std::vector<double>& values);  // 0 if there is none

@@ -1,5 +1,6 @@
 #include "core/tensor/foreach.h"
 #include <cmath>
+#include <cstring>
 #include "core/device/parallel.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/step_state.h"
@@ -39,6 +40,12 @@ void swap_each(TensorSpan a, TensorSpan b) {
   for (const TensorSpan list : {a, b})
     for (const Tensor& t : list) t.raise_version();
   kernels::swap_each(a, b);
+}
+void copy_each(TensorSpan to, TensorSpan from, const StepState* only_if_skipped) {
+  check_pairs("copy_each", to, from);
+  if (to.empty()) return;
+  for (const Tensor& t : to) t.raise_version();
+  kernels::copy_each(to, from, only_if_skipped);
 }
 
 Tensor norm_of(TensorSpan list) {
@@ -92,6 +99,11 @@ static void lerp_each_cpu(TensorSpan list, TensorSpan to, double share, const St
 static void swap_each_cpu(TensorSpan a, TensorSpan b) {
   for_pairs(a, b, []<class T>(T* x, T* y, int64_t n) { std::swap_ranges(x, x + n, y); });
 }
+static void copy_each_cpu(TensorSpan to, TensorSpan from, const StepState* only_if_skipped) {
+  if (only_if_skipped && !only_if_skipped->found_inf) return;
+  for (size_t i = 0; i < to.size(); ++i)
+    if (from[i].nbytes()) std::memcpy(to[i].bytes(), from[i].bytes(), from[i].nbytes());
+}
 
 static void norm_of_cpu(TensorSpan list, const Tensor& norm) {
   double squares = 0;
@@ -110,6 +122,7 @@ static const bool cpu = kernels::fill.on(Device::cpu, fill_cpu) &&
                         kernels::add_into.on(Device::cpu, add_into_cpu) &&
                         kernels::lerp_each.on(Device::cpu, lerp_each_cpu) &&
                         kernels::swap_each.on(Device::cpu, swap_each_cpu) &&
+                        kernels::copy_each.on(Device::cpu, copy_each_cpu) &&
                         kernels::norm_of.on(Device::cpu, norm_of_cpu);
 
 }  // namespace bellows

@@ -63,6 +63,29 @@ static void swap_each_cuda(TensorSpan a, TensorSpan b) {
   });
 }
 
+static __global__ void copy_chunks(const __grid_constant__ Chunks to,
+                                   const __grid_constant__ Chunks from,
+                                   const StepState* only_if_skipped) {
+  if (only_if_skipped && !only_if_skipped->found_inf) return;
+  visit_pair(to, from, blockIdx.x, [&]<class T>(T* t, const T* other, int64_t n) {
+    for (int64_t i = threadIdx.x; i < n; i += blockDim.x) t[i] = other[i];
+  });
+}
+// Chunks hold floating-point values. A move of bits may take 64-bit integers for f64.
+static Tensors as_floats(TensorSpan list) {
+  Tensors all(list.begin(), list.end());
+  for (Tensor& t : all)
+    if (t.dtype() == DType::i64)
+      t = Tensor(t.storage(), {}, DType::f64).view(t.shape(), t.strides(), t.offset());
+  return all;
+}
+static void copy_each_cuda(TensorSpan to, TensorSpan from, const StepState* only_if_skipped) {
+  const auto copy = [&](const Chunks& chunks, const Chunks& others) {
+    launch(copy_chunks, {unsigned(chunks.count()), kThreads}, chunks, others, only_if_skipped);
+  };
+  for_pairs("copy_each", as_floats(to), as_floats(from), copy);
+}
+
 struct WriteRoot {
   float* norm;
   __device__ void operator()(double squares) const { *norm = float(std::sqrt(squares)); }
@@ -75,6 +98,7 @@ static const bool gpu = kernels::fill.on(Device::cuda, fill_cuda) &&
                         kernels::add_into.on(Device::cuda, add_into_cuda) &&
                         kernels::lerp_each.on(Device::cuda, lerp_each_cuda) &&
                         kernels::swap_each.on(Device::cuda, swap_each_cuda) &&
+                        kernels::copy_each.on(Device::cuda, copy_each_cuda) &&
                         kernels::norm_of.on(Device::cuda, norm_of_cuda);
 
 }  // namespace bellows

@@ -1,6 +1,6 @@
 // In-place operations on tensors and lists of tensors, for optimizers, gradients and buffers. Each
 // raises the version of the tensors that it writes. Tensors must be dense (except `t` in add_into)
-// and floating-point (except in fill).
+// and floating-point (except in fill and copy_each).
 #pragma once
 #include <numeric>
 #include "core/tensor/kernel.h"
@@ -18,6 +18,9 @@ void add_into(const Tensor& sum, const Tensor& t, double factor = 1);
 // t), rounded once; does nothing if state->found_inf. swap_each: exchanges the values.
 void lerp_each(TensorSpan list, TensorSpan to, double share, const StepState* state = nullptr);
 void swap_each(TensorSpan a, TensorSpan b);
+// For two such lists: copies the bits of `from` to `to`; does nothing if `only_if_skipped` is given
+// and its update was not skipped (found_inf). On a GPU integers must be i64.
+void copy_each(TensorSpan to, TensorSpan from, const StepState* only_if_skipped = nullptr);
 
 // Returns the L2 norm of all elements: an f32 scalar on the tensors' device. Sums in double, in an
 // order that depends only on the sizes. The list must not be empty.
@@ -42,6 +45,8 @@ inline constinit Kernel<void(const Tensor& sum, const Tensor& t, double factor)>
 inline constinit Kernel<void(TensorSpan list, TensorSpan to, double share, const StepState* state)>
     lerp_each{"lerp_each"};
 inline constinit Kernel<void(TensorSpan a, TensorSpan b)> swap_each{"swap_each"};
+inline constinit Kernel<void(TensorSpan to, TensorSpan from, const StepState* only_if_skipped)>
+    copy_each{"copy_each"};
 inline constinit Kernel<void(TensorSpan list, const Tensor& norm)> norm_of{"norm_of"};
 }  // namespace kernels
 }  // namespace bellows

@@ -27,7 +27,8 @@ struct Evidence {
   std::vector<double> batch_cost = {}, reader_cost = {};
   // Shares of the whole run; 0 if unknown.
   double eval_share = 0, save_share = 0;
-  int64_t saves = -1;  // checkpoints that the run wrote; -1: unknown
+  int64_t saves = -1;   // checkpoints that the run wrote; -1: unknown
+  int64_t skipped = 0;  // updates, because their gradients were not finite
 
   bool on_gpu = false;
   bool gpu_idle = false;  // the machine has a GPU that the binary could use, and the run does not

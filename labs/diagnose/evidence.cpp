@@ -67,7 +67,7 @@ class Updates {
     const int64_t begin = trace::now_ns();
     next();
     const double reader_s = seconds_since(begin);
-    train_({batch_, session_.plan.train.accumulate});
+    train_({batch_, micro_batches(session_.plan, batch_.size())});
     synchronize(current_stream(session_.device));
     return reader_s;
   }
@@ -131,6 +131,7 @@ Evidence measure(const Config& config, double seconds) {
   e.gpu_idle = !e.on_gpu && !gpus.gpus.empty() && gpus.code.runtime != 0;
   for (const NormedConv& conv : session.normed_convs) e.biases_before_norm += conv.has_bias;
 
+  const int64_t skipped = session.state->read().skipped;
   const Counters before = trace::counters();
   const MakingTime& making = session.loader->making_time();
   const int64_t made = making.batches, making_ns = making.ns;
@@ -161,6 +162,7 @@ Evidence measure(const Config& config, double seconds) {
   const BusyMachine busy = machine.since_begin();
   e.others = busy.others + busy.stolen;
   e.counters = trace::moved_since(before);
+  e.skipped = session.state->read().skipped - skipped;
   add_ops(e, recorder.take());
   return e;
 }
@@ -196,6 +198,8 @@ Evidence evidence_of(const std::string& folder) {
     e.others = std::max(0.0, mean(machine) - e.cpu_used / e.cores);
   if (const auto disk = finite(column(train, "disk_bytes_per_s")); !disk.empty())
     e.disk_bytes_per_s = mean(disk);
+  if (const auto skipped = finite(column(train, "skipped_updates")); !skipped.empty())
+    e.skipped = int64_t(skipped.back());
   e.on_gpu = train.contains("gpu_utilization");
   // The first window of several also makes buffers and searches for kernels.
   if (e.batch_cost.size() > 2) {

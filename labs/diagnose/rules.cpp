@@ -277,6 +277,15 @@ static Judged grads_not_cleared(const Evidence& e) {
                .advice = "call zero_grad() after every update"};
 }
 
+static Judged updates_skipped(const Evidence& e) {
+  const double share = double(e.skipped) / double(std::max<int64_t>(1, e.updates));
+  const bool settles = e.config.plan.amp.scales() && share < 0.02;  // its loss scale
+  if (e.skipped == 0 || settles) return {};
+  return Fault{.text = cat(e.skipped, " of ", count_of(e.updates, "update"),
+                           " skipped, because gradients were not finite."),
+               .advice = "a lower learning rate, or see which op with  debug.anomaly=true"};
+}
+
 static Judged saving(const Evidence& e) {
   const double limit = e.config.plan.ckpt.max_overhead;
   if (e.save_share <= limit || e.saves == 1) return {};  // no option saves less often than once
@@ -315,6 +324,7 @@ const std::vector<Rule>& diagnosis_rules() {
       {"created_then_moved", created_then_moved},
       {"bias_before_bn", bias_before_norm},
       {"grads_not_cleared", grads_not_cleared},
+      {"updates_skipped", updates_skipped},
       {"saving", saving},
       {"evaluating", evaluating},
   };

@@ -19,7 +19,7 @@ ComputeProfile measure_profile(Plan plan, int64_t updates) {
   Batch batch;
   session.feed->start(0);
   CHECK(session.feed->next(batch), "plan: the training set has no full batch");
-  const Update update(batch, session.plan.train.accumulate);
+  const Update update(batch, micro_batches(plan, batch.size()));
   const Stream stream = current_stream(session.device);
   const size_t n = session.parameters.size();
   std::vector<std::optional<Moment>> ready(n);

@@ -4,6 +4,7 @@
 #include "core/base/trace.h"
 #include "core/tensor/foreach.h"
 #include "core/tensor/rng.h"
+#include "core/tensor/step_state.h"
 #include "tests/refusal.h"
 
 using namespace bellows;
@@ -247,6 +248,19 @@ TEST(Foreach, LerpsAndSwapsPairs) {
   EXPECT_NE(refusal([&] { swap_each({&t, 1}, {&other, 1}); }), "no error");
 }
 
+TEST(Foreach, CopiesEachUnlessItsUpdateWasApplied) {
+  const std::vector<Tensor> from{full({2, 3}, NAN), full({}, 7, DType::i64)};
+  const auto copied = [&](const StepState* state) {
+    const std::vector<Tensor> to{full({2, 3}, 1), full({}, 1, DType::i64)};
+    copy_each(to, from, state);
+    return std::isnan(get(to[0], 5)) && get(to[1], 0) == 7;
+  };
+  const StepState applied, skipped{.found_inf = 1};
+  EXPECT_TRUE(copied(nullptr));
+  EXPECT_TRUE(copied(&skipped));
+  EXPECT_FALSE(copied(&applied));
+}
+
 TEST(Foreach, EveryWriterRaisesTheVersion) {
   const Tensor t = full({3}, 1), other = full({3}, 2);
   const auto raises = [&](const auto& write) {
@@ -260,6 +274,8 @@ TEST(Foreach, EveryWriterRaisesTheVersion) {
   EXPECT_FALSE(raises([&] { lerp_each({&other, 1}, {&t, 1}, 0.5); }));
   EXPECT_TRUE(raises([&] { swap_each({&t, 1}, {&other, 1}); }));
   EXPECT_TRUE(raises([&] { swap_each({&other, 1}, {&t, 1}); }));
+  EXPECT_TRUE(raises([&] { copy_each({&t, 1}, {&other, 1}); }));
+  EXPECT_FALSE(raises([&] { copy_each({&other, 1}, {&t, 1}); }));
   EXPECT_TRUE(raises([&] { fill_uniform(t, 0, 1, {}); }));
   EXPECT_TRUE(raises([&] { fill_normal(t, 0, 1, {}); }));
   EXPECT_FALSE(raises([&] { norm_of({&t, 1}); }));

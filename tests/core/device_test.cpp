@@ -122,6 +122,19 @@ static void check_pairs() {
 }
 TEST_F(CoreOnDevice, LerpsAndSwapsPairs) { check_pairs(); }
 
+TEST_F(CoreOnDevice, CopiesPairsIfTheUpdateWasSkipped) {
+  auto from = list_on(Device::cuda, {std::begin(kFloats), std::end(kFloats)});
+  std::vector<Tensor> to;
+  from.push_back(full({}, 7, DType::i64, Device::cuda));
+  for (const Tensor& t : from) fill(to.emplace_back(empty_like(t)), 1);
+  DeviceStepState state(Device::cuda);
+  copy_each(to, from, state.get());
+  EXPECT_EQ(difference(to.back(), full({}, 1, DType::i64)), 0);
+  state.write({.found_inf = 1});
+  copy_each(to, from, state.get());
+  for (size_t i = 0; i < to.size(); ++i) EXPECT_EQ(difference(on_host(to[i]), from[i]), 0) << i;
+}
+
 TEST_F(CoreOnDevice, AListOfManyShortTensorsTakesFewLaunches) {
   std::vector<Tensor> list;
   for (int i = 0; i < 1100; ++i) list.push_back(full({i % 5}, 2, DType::f32, Device::cuda));

@@ -107,6 +107,7 @@ const Planted kFaults[] = {
      },
      "toggles.drop_conv_bias=on"},
     {"grads_not_cleared", [](Evidence& e) { e.counters.clear(); }, ""},
+    {"updates_skipped", [](Evidence& e) { e.skipped = 1; }, ""},
     {"saving", [](Evidence& e) { e.save_share = 0.2, e.saves = 2; }, ""},
     {"evaluating", [](Evidence& e) { e.eval_share = 0.5; }, ""},
 };

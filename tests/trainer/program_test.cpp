@@ -236,13 +236,51 @@ TEST_F(Program, NamesOptionsThatLackTheOneTheyBelongTo) {
   EXPECT_THAT(run(tiny({"target={metric: loss, value: 0.9}"})).out, Not(HasSubstr("no effect")));
 }
 
+namespace {
+const char* const kNormOfFeatures =
+    "model={name: layers, layers: [flatten, {name: linear, out: 8}, batch_norm, relu, {name: "
+    "linear, out: 10}]}";
+}  // namespace
+
 // The last batch of 4 is split into 2 micro-batches, because batch_norm refuses single samples.
 TEST_F(Program, ASmallLastBatchIsNotSplitIntoSingleSamples) {
-  const Ended ended =
-      run(tiny({"model={name: layers, layers: [flatten, {name: linear, out: 8}, "
-                "batch_norm, relu, {name: linear, out: 10}]}",
-                "data={name: digits, train_size: 20, test_size: 20, batch_size: 8}",
-                "toggles.gradient_accumulation=4"}));
+  const Ended ended = run(
+      tiny({kNormOfFeatures, "data={name: digits, train_size: 20, test_size: 20, batch_size: 8}",
+            "toggles.gradient_accumulation=4"}));
+  EXPECT_EQ(ended.code, 0) << ended.err;
+}
+
+// One sample has no variance for a batch norm over (N, C).
+TEST_F(Program, AnEpochThatEndsWithABatchThatCannotTrainIsRefusedBeforeTheFirstStep) {
+  const auto args = [](const Args& more) {
+    Args all = {kNormOfFeatures,
+                "data={name: digits, train_size: 17, test_size: 20, batch_size: 8}"};
+    all.insert(all.end(), more.begin(), more.end());
+    return tiny(all);
+  };
+  const std::string text =
+      "data.batch_size 8: the last batch of an epoch has 1 sample, and the model cannot train on "
+      "one (batch_norm_relu: x [1,8] has one element a channel, which has no variance to train "
+      "with); "
+      "write  data.drop_last=true  or another data.batch_size";
+  expect_refusal(args({"--dry-run"}), 2, text);
+  expect_refusal(args({}), 2, text);
+  EXPECT_FALSE(fs::exists(folder_ / "runs"));
+  expect_refusal(args({"--dry-run", "toggles.gradient_accumulation=8"}), 2,
+                 "data.batch_size 8: a micro-batch has 1 sample, and the model cannot train on");
+  EXPECT_EQ(run(args({"data.drop_last=true"})).code, 0);
+  EXPECT_EQ(run(args({"train.max_iters=2", "--overwrite"})).code, 0) << "never meets that batch";
+  EXPECT_EQ(run(tiny({"data={name: digits, train_size: 17, test_size: 20, batch_size: 8}",
+                      "debug.anomaly=true", "--overwrite"}))
+                .code,
+            0)
+      << "a model that takes one";
+}
+
+TEST_F(Program, DiagnoseSplitsASmallLastBatchAsTrainingDoes) {
+  const Ended ended = run({"diagnose", "--config", source_dir() + "/configs/lenet.yaml",
+                           "--seconds", "0.1", kNormOfFeatures, "toggles.gradient_accumulation=4",
+                           "data={name: digits, train_size: 20, test_size: 20, batch_size: 8}"});
   EXPECT_EQ(ended.code, 0) << ended.err;
 }
 

@@ -426,6 +426,22 @@ TEST_F(RanksTest, CountADamagedSampleOnceAndLeaveItOutOfTheEvaluation) {
 
 // ---- errors
 
+// The last round has one sample for each rank, which a batch norm over (N, C) refuses.
+TEST_F(RanksTest, RefuseALastBatchThatCannotTrainBeforeTheFirstStep) {
+  const Args args = tiny(
+      {"model={name: layers, layers: [flatten, {name: linear, out: 8}, "
+       "batch_norm, relu, {name: linear, out: 10}]}",
+       "data={name: digits, train_size: 18, test_size: 20, batch_size: 8}", "--run-dir", "out"});
+  for (const Ended& ended : run_ranks(2, args)) {
+    EXPECT_EQ(ended.code, 2);
+    EXPECT_THAT(ended.err, HasSubstr("the last batch of an epoch has 1 sample on a rank"));
+  }
+  EXPECT_FALSE(fs::exists(folder_ / "out"));
+  Args joint = args;  // its statistics are those of both samples
+  joint.emplace_back("model.sync_bn=true");
+  for (const Ended& ended : run_ranks(2, joint)) EXPECT_EQ(ended.code, 0) << ended.err;
+}
+
 TEST_F(RanksTest, EndTogetherWhenTheFirstCannotSave) {
   for (const std::string async : {"off", "on"}) {
     const auto no_room = [](int rank) {

@@ -444,7 +444,7 @@ TEST(Nonfinite, StopsWithTheStepInTheMessage) {
       run(small_plan({{"optimizer.lr", {"1e30"}}, {"log.deferred", {deferred}}}));
     });
     EXPECT_EQ(stopped.exit, Exit::numeric);
-    EXPECT_THAT(stopped.message, testing::ContainsRegex("^step [2-6]: the loss is -?(nan|inf)"));
+    EXPECT_THAT(stopped.message, testing::ContainsRegex("^step [2-6]: the loss is (nan|-?inf)"));
   }
 }
 
@@ -510,7 +510,7 @@ TEST(LossScale, AtItsMinimumWithoutAppliedUpdatesEndsTheRunAtALogStep) {
     EXPECT_EQ(stopped.exit, Exit::numeric);
     EXPECT_THAT(
         stopped.message,
-        testing::AllOf(HasSubstr(cat("step ", step, ": the last ", step, " updates were skipped")),
+        testing::AllOf(HasSubstr(cat("step ", step, ": ", step, " updates skipped in a row")),
                        HasSubstr("amp.scaler.min_scale")));
     EXPECT_EQ(session.state->read().skipped, step);
   }

@@ -136,7 +136,7 @@ void Log::window(const LogPoint& p, const Scalars& more, const ScalarLists& list
 }
 
 void Log::epoch(const Position& at) {
-  if (bar_.on() && at.of_epoch.count)
+  if (bar_.on() && !at.of_epoch.empty())
     line(fmt::format("train: epoch: {}, step: {}, loss: {:.4f}", at.epoch, at.step,
                      at.of_epoch.mean()));
 }

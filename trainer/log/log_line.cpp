@@ -16,6 +16,14 @@ std::string clock_text(double seconds) {
   return fmt::format("{:02}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
 }
 
+static std::string troubles(const LogPoint& p) {
+  std::string text;
+  for (const auto& [count, what] : {std::pair(p.nonfinite_losses, "non-finite losses"),
+                                    std::pair(p.skipped_updates, "skipped updates")})
+    if (count) text += fmt::format(", {}: {}", what, count);
+  return text;
+}
+
 std::string log_line(const LogPoint& p, LogFormat format) {
   if (format == LogFormat::json)
     return to_line({{"epoch", p.epoch},
@@ -23,6 +31,8 @@ std::string log_line(const LogPoint& p, LogFormat format) {
                     {"iters", p.iters},
                     {"step", p.step},
                     {"loss", p.loss},
+                    {"nonfinite_losses", p.nonfinite_losses},
+                    {"skipped_updates", p.skipped_updates},
                     {"lr", p.lr},
                     {"batch_cost", p.batch_cost},
                     {"reader_cost", p.reader_cost},
@@ -30,13 +40,13 @@ std::string log_line(const LogPoint& p, LogFormat format) {
                     {"unit", p.unit},
                     {"eta_s", p.eta_s}});
   if (format == LogFormat::plain)
-    return fmt::format("epoch {} step {} loss {:.4f} lr {:.3g} {:.1f} {}/s", p.epoch, p.step,
-                       p.loss, p.lr, p.ips, p.unit);
+    return fmt::format("epoch {} step {} loss {:.4f} lr {:.3g} {:.1f} {}/s{}", p.epoch, p.step,
+                       p.loss, p.lr, p.ips, p.unit, troubles(p));
   return fmt::format(
       "epoch: {}, iter: {}/{}, loss: {:.4f}, lr: {:.6f}, batch_cost: {:.4f}, reader_cost: {:.5f}, "
-      "ips: {:.4f} {}/sec | ETA {}",
+      "ips: {:.4f} {}/sec | ETA {}{}",
       p.epoch, p.iter, p.iters, p.loss, p.lr, p.batch_cost, p.reader_cost, p.ips, p.unit,
-      clock_text(p.eta_s));
+      clock_text(p.eta_s), troubles(p));
 }
 
 // ---- progress bar

@@ -13,11 +13,14 @@ struct LogPoint {
   double loss = 0, lr = 0;
   double batch_cost = 0, reader_cost = 0;  // seconds per iteration; its part spent waiting for data
   double ips = 0;                          // samples per second
+  int64_t nonfinite_losses = 0;            // left out of the mean
+  int64_t skipped_updates = 0;
   std::string unit = "samples";
   double eta_s = 0;  // estimated seconds of all remaining updates, without evaluations and saves
 };
 
-// `paddle` is exactly the line format of Paddle; a golden test checks it.
+// `paddle` is exactly the line format of Paddle; a golden test checks it. Text formats append the
+// counts of non-finite losses and of skipped updates that are not 0.
 std::string log_line(const LogPoint& point, LogFormat format);
 std::string clock_text(double seconds);  // "00:03:52"
 // Returns a progress bar in `width` columns, in tqdm's format. `elapsed_s`: since the start of the

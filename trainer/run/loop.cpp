@@ -5,6 +5,7 @@
 #include <cmath>
 #include <iterator>
 #include "autograd/backward.h"
+#include "core/base/statistics.h"
 #include "core/base/trace.h"
 #include "core/base/words.h"
 #include "core/tensor/copy.h"
@@ -57,7 +58,7 @@ class Loop {
         consensus_(session.host_group(), signals),
         after_update_(after_update),
         from_(from) {
-    if (plan_.amp.scales()) seen_ = session.state->read();
+    if (session.optimizer->may_skip()) seen_ = session.state->read();
     if (std::optional<Nvml> gpu = nvml_of(session.device)) gpu_.emplace(std::move(*gpu));
   }
 
@@ -118,16 +119,11 @@ class Loop {
     }
   }
 
-  // Splits a batch into 1 or N micro-batches. All ranks make the same number, even if some have
-  // fewer samples. A smaller last batch is not split into single samples, which some norms refuse,
-  // unless the others are.
+  // All ranks make the same number of micro-batches, even if some have fewer samples.
   Update update_of(const Batch& batch) const {
     const Sampler& sampler = session_.loader->sampler();
     const int64_t fewest = sampler.joint_size(at_.batch) / session_.ranks.world;
-    const int64_t most = plan_.train.accumulate;
-    const int64_t least = std::clamp<int64_t>(plan_.data.loader.sampler.batch_size / most, 1, 2);
-    const int64_t parts = std::clamp<int64_t>(fewest / least, 1, most);
-    return {batch, parts, sampler.weight(at_.batch)};
+    return {batch, micro_batches(plan_, fewest), sampler.weight(at_.batch)};
   }
 
   // With progressive_resize, logs the size of this epoch's images. A new size needs other kernels,
@@ -227,7 +223,7 @@ class Loop {
       if (plan_.train.on_nonfinite != OnNonfinite::stop || nonfinite_ < plan_.train.max_nonfinite)
         continue;
       const int64_t step = from_.step + static_cast<int64_t>(checked_) + 1;
-      throw AgreedError(cat("step ", step, ": the loss is ", known[checked_],
+      throw AgreedError(cat("step ", step, ": the loss is ", unsigned_nan(known[checked_]),
                             "; lower the learning rate, or see which op with  debug.anomaly=true"),
                         Exit::numeric);
     }
@@ -237,9 +233,11 @@ class Loop {
     const SyncGuard expected(OnSync::ignore);
     read_losses();
     // A resumed run that stops before its first update keeps the window open.
-    if (at_.window.count == 0 || at_.step == from_.step) return;
+    if (at_.window.empty() || at_.step == from_.step) return;
     const Meter::Window window = meter_.take();
-    last_.loss = std::exchange(at_.window, {}).mean();
+    const LossSum losses = std::exchange(at_.window, {});
+    last_.loss = losses.mean();
+    last_.nonfinite_losses = losses.nonfinite;
     last_.lr = session_.last_rate();
     last_.batch_cost = window.batch_cost;
     last_.reader_cost = window.reader_cost;
@@ -254,7 +252,7 @@ class Loop {
     }
     log_.window(point(), values, lists);
     if (!news.empty()) log_.line(news);
-    check_scale();
+    check_stuck();
     meter_.lap(Phase::other);
   }
 
@@ -299,13 +297,12 @@ class Loop {
     values.insert(values.end(), tuning.begin(), tuning.end());
     if (image_shape_.rank())
       values.emplace_back("image_size", double(std::min(image_shape_[1], image_shape_[2])));
+    if (last_.nonfinite_losses)
+      values.emplace_back("nonfinite_losses", double(last_.nonfinite_losses));
     if (session_.optimizer->may_skip()) {
-      const StepState state = session_.state->read();
-      if (plan_.amp.scales()) {
-        watch_loss_scale(state);
-        values.emplace_back("loss_scale", state.loss_scale);
-      }
-      values.emplace_back("skipped_updates", double(state.skipped));
+      watch_skips();
+      if (plan_.amp.scales()) values.emplace_back("loss_scale", seen_.loss_scale);
+      values.emplace_back("skipped_updates", double(seen_.skipped));
     }
     values.emplace_back("max_mem_allocated",
                         double(allocator_stats(session_.device).peak_allocated));
@@ -324,23 +321,29 @@ class Loop {
     return values;
   }
 
-  // Runs at log steps only, on values that are read there anyway, so a captured update never waits.
-  void watch_loss_scale(const StepState& now) {
+  // Runs at log steps only, which read the state anyway, so a captured update never waits.
+  void watch_skips() {
+    const StepState now = session_.state->read();
+    last_.skipped_updates = now.skipped - seen_.skipped;
     const bool stuck = now.applied == seen_.applied && now.loss_scale == seen_.loss_scale;
-    stuck_ = stuck ? stuck_ + now.skipped - seen_.skipped : 0;
+    stuck_ = stuck ? stuck_ + last_.skipped_updates : 0;
     seen_ = now;
   }
 
-  // Throws if gradients are not finite although the loss scale can fall no further.
-  void check_scale() const {
+  // Throws if updates are skipped one after the other, whatever skips them, unless a loss scale is
+  // still falling.
+  void check_stuck() const {
     constexpr int64_t kMostStuck = 5;  // fewer may come from a few bad batches
-    if (plan_.train.on_nonfinite != OnNonfinite::stop || stuck_ < kMostStuck) return;
-    throw AgreedError(
-        cat("step ", at_.step, ": the last ", stuck_,
-            " updates were skipped for gradients that are not finite, and the loss scale ",
-            seen_.loss_scale,
-            " falls no further; lower the learning rate or amp.scaler.min_scale, or train in bf16"),
-        Exit::numeric);
+    const int64_t most =
+        std::min(std::max(kMostStuck, plan_.train.max_nonfinite), session_.total_steps());
+    if (plan_.train.on_nonfinite != OnNonfinite::stop || stuck_ < most) return;
+    std::string text = cat("step ", at_.step, ": ", count_of(stuck_, "update"),
+                           " skipped in a row, because gradients were not finite");
+    text += plan_.amp.scales()
+                ? cat(", and the loss scale ", seen_.loss_scale, " falls no further; lower the ",
+                      "learning rate or amp.scaler.min_scale, or train in bf16")
+                : "; lower the learning rate, or see which op with  debug.anomaly=true";
+    throw AgreedError(text, Exit::numeric);
   }
 
   // Returns false after a signal. An evaluation that is interrupted or fails is left to the resumed
@@ -470,7 +473,7 @@ class Loop {
   int64_t waited_before_ = waited_.value(), costs_at_ = from_.step;  // at the last costs_by_rank()
   int64_t writes_ = 0;                                               // calls of on_rank0()
   int64_t nonfinite_ = 0;  // consecutive non-finite losses
-  StepState seen_;         // at the last log step, with fp16 loss scaling
+  StepState seen_;         // at the last log step
   int64_t stuck_ = 0;      // skipped updates since one was applied or the scale changed
   // Set between an epoch's end and the next one's first batch: training_s() at the end. The gap is
   // the time between the two; the first log line of an epoch reports it.

@@ -25,9 +25,9 @@ using AfterUpdate = std::function<void(const Position&)>;
 
 // Trains from that position until the plan, the target, train.patience, the profile window or a
 // signal ends the run. `checkpoints`: null if nothing is saved, and on all ranks but rank 0. Throws
-// Error: exit 5 with train.on_nonfinite: stop, for non-finite losses or if the loss scale is at its
-// minimum and all updates are skipped; 8 if a checkpoint cannot be written; and errors from data
-// and ops.
+// Error: exit 5 with train.on_nonfinite: stop, for non-finite losses or if updates are skipped one
+// after the other and no loss scale falls; 8 if a checkpoint cannot be written; and errors from
+// data and ops.
 Outcome train(Session& session, Log& log, Checkpoints* checkpoints, Signals& signals,
               const Position& from = {}, const AfterUpdate& after_update = {});
 

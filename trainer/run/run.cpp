@@ -310,7 +310,7 @@ static std::optional<Position> begin_run(Session& session, const Config& config,
   }
   compare_ranks(session);
   print_start(speaker, session, config, start.notes);
-  if (!start.saved || !nothing_to_do(session, at)) return at;
+  if (!start.saved || !nothing_to_do(session, at)) return check_micro_batches(session, at.step), at;
   speaker.line("nothing to do: the run is finished");
   speaker.line("params hash: " + model_hash(session));
   return {};

@@ -129,7 +129,7 @@ class Tally {
     if (group.world() > 1) add_ranks(group);
     if (samples_ == 0) fail(Exit::data, "test set: no sample can be read");
     Metrics metrics{.samples = samples_, .damaged = damaged_, .values = sums_.read()};
-    for (auto& [name, value] : metrics.values) value /= double(samples_);
+    for (auto& [name, value] : metrics.values) value = unsigned_nan(value / double(samples_));
     return metrics;
   }
 

@@ -40,13 +40,14 @@ void Losses::read() {
   parts_.clear();
 }
 
+LossTerms::LossTerms(const LossOptions& loss, Device device) {
+  if (loss.loss.name() != "sum") return;
+  for (const LossTerm& term : terms_of(loss)) names_.push_back(term.name);
+  for (size_t i = 0; i <= names_.size(); ++i) sums_.push_back(zeros({}, DType::f32, device));
+}
+
 void LossTerms::add(const NamedTensors& terms, double share) {
   if (terms.empty()) return;
-  const Device device = terms[0].tensor.device();
-  if (sums_.empty()) {
-    for (const NamedTensor& term : terms) names_.push_back(term.name);
-    for (size_t i = 0; i <= terms.size(); ++i) sums_.push_back(zeros({}, DType::f32, device));
-  }
   for (size_t i = 0; i < terms.size(); ++i) add_into(sums_[i], terms[i].tensor, share);
   add_into(sums_.back(), full({}, 1, sums_.back()), share);
 }

@@ -4,6 +4,7 @@
 #include <vector>
 #include "core/tensor/tensor.h"
 #include "data/loader/batch.h"
+#include "models/losses/loss.h"
 
 namespace bellows {
 
@@ -35,16 +36,19 @@ class Losses {
 // device, so a captured update adds its own. A resumed run begins with none.
 class LossTerms {
  public:
+  LossTerms() = default;
+  LossTerms(const LossOptions& loss, Device device);
   // Adds the terms of a micro-batch, scalars on the device. share: Batch::share.
   void add(const NamedTensors& terms, double share);
   // Returns sum(share * term) for each of names(), then sum(share); empty if the loss has no terms.
   // Waits for the device.
   std::vector<double> take();
   const std::vector<std::string>& names() const { return names_; }
+  const Tensors& sums() const { return sums_; }  // f32 scalars, in the order of take()
 
  private:
   std::vector<std::string> names_;
-  Tensors sums_;  // f32 scalars
+  Tensors sums_;
 };
 
 }  // namespace bellows

@@ -247,6 +247,7 @@ void Session::build(const std::optional<TrainingSetInfo>& trained) {
   input = Transforms(plan.data.transforms, train_set->info(), TransformMode::evaluation).shape();
 
   state = std::make_shared<DeviceStepState>(device);
+  loss_terms = LossTerms(plan.loss, device);
   model = make_model();
   parameters = model->parameters();
   if (ranks.world > 1) agree("start", facts());

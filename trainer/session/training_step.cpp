@@ -1,7 +1,9 @@
 #include "trainer/session/training_step.h"
 #include "autograd/backward.h"
+#include "core/base/scoped.h"
 #include "core/base/trace.h"
 #include "core/tensor/copy.h"
+#include "core/tensor/foreach.h"
 #include "core/tensor/safetensors.h"
 #include "trainer/session/session.h"
 
@@ -11,6 +13,10 @@ TrainingStep::TrainingStep(Session& session) : session_(session) {
   // In dp the host sends what changes in an update, which a graph cannot.
   if (session.plan.train.cuda_graph && !session.by_root())
     captured_ = std::make_unique<CapturedUpdate>(session);
+  if (!session.optimizer->may_skip()) return;
+  written_ = session.loss_terms.sums();
+  for (const NamedTensor& buffer : session.model->buffers()) written_.push_back(buffer.tensor);
+  for (const Tensor& tensor : written_) kept_.push_back(empty_like(tensor));
 }
 
 void TrainingStep::prepare() {
@@ -38,6 +44,7 @@ static BackwardOptions backward_options(const Session& s, const Batch& batch) {
 Tensors TrainingStep::train_on(const Update& update) {
   Session& s = session_;
   Tensors losses;
+  copy_each(kept_, written_);  // running statistics, if this update may be skipped
   for (const Batch& batch : update) {
     const auto quiet = s.reducer->no_sync(!batch.last);  // only the last one sends buckets
     const Tensor loss = s.loss_of(batch);
@@ -50,8 +57,39 @@ Tensors TrainingStep::train_on(const Update& update) {
     s.ema->update(s.state->get());
   }
   s.reducer->end_update(*s.state);
+  copy_each(written_, kept_, s.state->get());  // only if it was skipped
   s.optimizer->zero_grad();
   return losses;
+}
+
+int64_t micro_batches(const Plan& plan, int64_t samples) {
+  const int64_t most = plan.train.accumulate;
+  const int64_t least = std::clamp<int64_t>(plan.data.loader.sampler.batch_size / most, 1, 2);
+  return std::clamp<int64_t>(samples / least, 1, most);
+}
+
+// Tries it, because only the layers know what they can train on.
+void check_micro_batches(Session& session, int64_t step) {
+  const int64_t batches = session.steps_per_epoch(), end = session.total_steps();
+  const auto has_one_sample = [&](int64_t index) {
+    const int64_t fewest = session.loader->sampler().joint_size(index) / session.ranks.world;
+    return fewest / micro_batches(session.plan, fewest) <= 1;
+  };
+  const bool any = step < end && has_one_sample(0);
+  const bool last = end / batches > step / batches && has_one_sample(batches - 1);
+  if (!any && !last) return;
+  try {
+    dry_run(session, 1);
+  } catch (const Error& error) {
+    if (error.exit != Exit::usage) throw;
+    const std::string why = error.what();
+    fail(error.exit, "data.batch_size ", session.plan.data.loader.sampler.batch_size, ": ",
+         any ? "a micro-batch" : "the last batch of an epoch", " has 1 sample",
+         session.ranks.world > 1 ? " on a rank" : "", ", and the model cannot train on one (",
+         why.substr(0, why.find(';')), "); ",
+         any ? "raise data.batch_size or lower  toggles.gradient_accumulation"
+             : "write  data.drop_last=true  or another data.batch_size");
+  }
 }
 
 void dry_run(Session& session) {
@@ -62,10 +100,11 @@ void dry_run(Session& session) {
 void dry_run(Session& session, int64_t batch) {
   trace::count<"alloc.dry_runs">();
   const Kernels use(session.kernels());
+  const Scoped unchecked(anomaly().on, false);  // a model may have no finite gradient at 0
   const StepState before = session.state->read();
   const NamedTensors buffers = session.model->buffers(), kept = snapshot(buffers);
   const Shape shape = with_rows(batch, session.loader->transforms().shape());
-  const Update update(session.zeros_like_batches(shape), session.plan.train.accumulate);
+  const Update update(session.zeros_like_batches(shape), micro_batches(session.plan, batch));
   // The first pass runs all kernel searches, each of which releases the allocator's cached blocks.
   // A second pass allocates them again.
   const int passes = session.kernels().autotune == Autotune::benchmark ? 2 : 1;

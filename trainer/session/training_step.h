@@ -20,8 +20,18 @@ class TrainingStep {
   Tensors train_on(const Update& update);
 
   Session& session_;
+  // Tensors that forward writes (running statistics, sums of loss terms) and their values before
+  // the update; none if no update can be skipped.
+  Tensors written_, kept_;
   std::unique_ptr<CapturedUpdate> captured_;  // null unless cuda_graph is on
 };
+
+// Returns the number of micro-batches of an update with so many samples. A smaller last batch is
+// not split into single samples, which some norms refuse, unless the others are.
+int64_t micro_batches(const Plan& plan, int64_t samples);
+// Throws Error, exit 2, if an update after `step` has a micro-batch of one sample and the model
+// cannot train on one. All ranks must call it.
+void check_micro_batches(Session& session, int64_t step);
 
 // Runs one forward and backward over `batch` images of zeros, without an update; with
 // kernel_autotune, two. Afterwards no kernel has to be searched for, and the allocator has cached

@@ -66,7 +66,9 @@ static Json step_state_json(const StepState& s) {
           {"good_updates", s.good_updates}};
 }
 
-static Json loss_sum_json(const LossSum& l) { return {{"sum", l.sum}, {"count", l.count}}; }
+static Json loss_sum_json(const LossSum& l) {
+  return {{"sum", l.sum}, {"count", l.count}, {"nonfinite", l.nonfinite}};
+}
 
 static Json best_json(const Best& b) {
   return {{"step", b.step},
@@ -208,10 +210,12 @@ static StepState step_state_of(const Json& j) {
           .grad_norm = norm.is_null() ? INFINITY : norm.get<float>()};
 }
 
-// A sum that was not finite was written as null.
+// Earlier versions also summed losses that were not finite, and wrote such a sum as null.
 static LossSum loss_sum_of(const Json& j) {
   const Json& sum = j.at("sum");
-  return {.sum = sum.is_null() ? NAN : sum.get<double>(), .count = count_in(j, "count")};
+  return {.sum = sum.is_null() ? NAN : sum.get<double>(),
+          .count = count_in(j, "count"),
+          .nonfinite = j.value("nonfinite", int64_t{0})};
 }
 
 static Best best_of(const Json& j) {

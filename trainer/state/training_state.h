@@ -1,5 +1,6 @@
 // The complete state of a run between two updates. Another process can resume from it bit for bit.
 #pragma once
+#include <cmath>
 #include <optional>
 #include "core/base/words.h"
 #include "core/tensor/safetensors.h"
@@ -11,13 +12,14 @@ class Session;
 struct Plan;
 struct TrainingSetInfo;
 
-// Sum and count of losses; the log prints their mean.
+// Sum and count of the finite losses; the log prints their mean and the number of the others.
 struct LossSum {
   double sum = 0;
-  int64_t count = 0;
+  int64_t count = 0, nonfinite = 0;
 
-  void add(double loss) { sum += loss, ++count; }
-  double mean() const { return sum / double(count); }
+  void add(double loss) { std::isfinite(loss) ? (sum += loss, ++count) : ++nonfinite; }
+  double mean() const { return count ? sum / double(count) : NAN; }
+  bool empty() const { return count + nonfinite == 0; }
 };
 
 // The best evaluation so far, by the metric best_metric().

@@ -7,6 +7,7 @@
 #include "autograd/record.h"
 #include "core/base/json.h"
 #include "core/base/output.h"
+#include "core/base/statistics.h"
 #include "core/base/utf8.h"
 #include "core/base/words.h"
 #include "core/tensor/copy.h"
@@ -73,8 +74,8 @@ static Names best_of(const std::vector<float>& values, const Names& names, int64
   Names best = {};
   for (const size_t i : ranked(values)) {
     if (std::ssize(best) == top) break;
-    best.push_back(
-        fmt::format("class {}{}: {:.4f}", i, names.empty() ? "" : " " + names[i], values[i]));
+    best.push_back(fmt::format("class {}{}: {:.4f}", i, names.empty() ? "" : " " + names[i],
+                               unsigned_nan(values[i])));
   }
   return best;
 }

@@ -1,0 +1,245 @@
+// Updates that are skipped because their gradients are not finite: nothing that the step wrote
+// remains, log lines count them, and a run in which all are skipped ends.
+#include <gmock/gmock.h>
+#include <cmath>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include "core/base/json.h"
+#include "core/device/allocator.h"
+#include "core/tensor/copy.h"
+#include "tests/data/image_files.h"
+#include "tests/trainer/rank_programs.h"
+#include "tests/trainer/runs.h"
+#include "trainer/session/training_step.h"
+
+using namespace bellows;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+namespace {
+
+Plan with_batch_norm(const Values& more) {
+  return plan_of({{"data.train_size", {"16"}},
+                  {"data.test_size", {"8"}},
+                  {"data.batch_size", {"8"}},
+                  {"model", {"layers"}},
+                  {"model.layers.0.name", {"conv2d"}},
+                  {"model.layers.0.out", {"4"}},
+                  {"model.layers.0.kernel", {"3"}},
+                  {"model.layers.1.name", {"batch_norm"}},
+                  {"model.layers.2.name", {"flatten"}},
+                  {"model.layers.3.name", {"linear"}},
+                  {"model.layers.3.out", {"10"}},
+                  {"optimizer.momentum", {"0.9"}}},
+                 more);
+}
+
+// Everything that an update writes, except for the StepState.
+NamedTensors state_of(const Session& session) {
+  NamedTensors all = state_tensors(session);
+  for (const Tensor& sum : session.loss_terms.sums()) all.push_back({"sum of a term", sum});
+  return snapshot(all);
+}
+
+void expect_same(const NamedTensors& a, const NamedTensors& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    const Tensor &x = a[i].tensor, &y = b[i].tensor;
+    EXPECT_EQ(std::memcmp(x.bytes(), y.bytes(), x.nbytes()), 0) << a[i].name;
+  }
+}
+
+// Makes two good updates, with one between them whose first image has a NaN if `broken`.
+NamedTensors state_after_two_updates(const Plan& plan, bool broken) {
+  Session session(plan);
+  TrainingStep step(session);
+  session.model->train(true);
+  Batch batch;
+  session.feed->start(0);
+  EXPECT_TRUE(session.feed->next(batch));
+  const Update update(batch, plan.train.accumulate);
+  step(update);
+  if (broken) {
+    const NamedTensors before = state_of(session);
+    float& pixel = batch.x.data<float>()[0];
+    const float good = std::exchange(pixel, NAN);
+    step(update);
+    pixel = good;
+    EXPECT_EQ(session.state->read().skipped, 1);
+    expect_same(before, state_of(session));
+  }
+  step(update);
+  EXPECT_EQ(session.state->read().applied, 2);
+  return state_of(session);
+}
+
+}  // namespace
+
+TEST(SkippedUpdate, LeavesNothingThatTheStepWrote) {
+  const std::vector<std::pair<const char*, Values>> variants = {
+      {"skip", {{"train.on_nonfinite", {"skip"}}}},
+      {"several in a row", {{"train.max_nonfinite", {"3"}}}},
+      {"clipping", {{"optimizer.clip_norm", {"1"}}}},
+      {"fused", {{"optimizer.skip_nonfinite", {"true"}}, {"optimizer.fused", {"true"}}}},
+      {"average", {{"train.on_nonfinite", {"skip"}}, {"optimizer.ema_decay", {"0.5"}}}},
+      {"micro-batches", {{"train.on_nonfinite", {"skip"}}, {"train.accumulate", {"2"}}}},
+      {"fp16", {{"amp.dtype", {"fp16"}}, {"amp.scaler.init_scale", {"1"}}}},
+      {"terms of a loss",
+       {{"train.on_nonfinite", {"skip"}},
+        {"loss", {"sum"}},
+        {"loss.terms.0", {"cross_entropy"}},
+        {"loss.terms.1", {"l1"}}}},
+  };
+  for (const auto& [name, values] : variants) {
+    SCOPED_TRACE(name);
+    const Plan plan = with_batch_norm(values);
+    expect_same(state_after_two_updates(plan, true), state_after_two_updates(plan, false));
+  }
+}
+
+// A run that cannot skip keeps no second copy of what forward writes.
+TEST(SkippedUpdate, CostsNothingWhereNoneIsSkipped) {
+  const auto bytes = [](const Values& values) {
+    Session session(with_batch_norm(values));
+    const int64_t before = allocator_stats(Device::cpu).allocated;
+    const TrainingStep step(session);
+    return allocator_stats(Device::cpu).allocated - before;
+  };
+  EXPECT_EQ(bytes({}), 0);
+  EXPECT_GT(bytes({{"train.on_nonfinite", {"skip"}}}), 0);
+}
+
+namespace {
+
+class SkippedProgram : public RankPrograms {
+ protected:
+  // Two classes of 24 images to train on, red and blue. The first of each class is black, so its
+  // logarithm is infinite.
+  SkippedProgram() {
+    for (const char* split : {"train", "val"})
+      for (const bool red : {true, false})
+        for (int i = 0; i < (split[0] == 't' ? 24 : 4); ++i) {
+          Pixels image{8, 8, 3, {}};
+          const bool black = split[0] == 't' && i == 0;
+          for (int k = 0; k < 64; ++k) {
+            const auto v = uint8_t(60 + (37 * k + 11 * i) % 120);
+            for (const int c : {v + (red ? 60 : 0), int(v), v + (red ? 0 : 60)})
+              image.bytes.push_back(black ? 0 : uint8_t(c));
+          }
+          write(cat("set/", split, red ? "/red/" : "/blue/", i, ".png"), as_png(image));
+        }
+  }
+  static Args on_images(const Args& more) {
+    Args args = {
+        "model={name: layers, layers: [log, {name: conv2d, out: 8, kernel: 3}, "
+        "batch_norm, relu, flatten, {name: linear, out: 2}]}",
+        "data={name: image_folder, root: set, batch_size: 8, transforms: [{name: resize, "
+        "size: 8}, {name: center_crop, size: 8}, {name: normalize, mean: [0, 0, 0], std: "
+        "[1, 1, 1]}]}",
+        "optimizer={name: sgd, lr: 0.05}", "train.epochs=3", "train.on_nonfinite=skip"};
+    args.insert(args.end(), more.begin(), more.end());
+    return tiny(args);
+  }
+  // Rows of the run's metrics.jsonl of that split.
+  std::vector<Json> rows(const std::string& split) const {
+    std::istringstream lines(read("runs/run/metrics.jsonl"));
+    std::vector<Json> rows;
+    for (std::string line; std::getline(lines, line);)
+      if (Json row = Json::parse(line); row["split"] == split) rows.push_back(std::move(row));
+    return rows;
+  }
+  // Gradients of sqrt at 0 are infinite, and those before it NaN.
+  static Args never_applied(const Args& more) {
+    Args args = {
+        "model={name: layers, layers: [flatten, {name: linear, out: 16}, relu, sqrt, "
+        "{name: linear, out: 10}]}",
+        "optimizer={name: sgd, lr: 0.05, clip_norm: 1}"};
+    args.insert(args.end(), more.begin(), more.end());
+    return tiny(args);
+  }
+};
+
+}  // namespace
+
+TEST_F(SkippedProgram, OneBlackImageLeavesTheRunningStatisticsFinite) {
+  const Ended ended = run(on_images({}));
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out,
+              AllOf(HasSubstr("updates skipped, because"),
+                    HasSubstr("test: accuracy: 1.0000, loss: 0."), Not(HasSubstr("loss: nan\n"))));
+}
+
+// In each epoch one black image is among rank 0's samples, and one among rank 1's.
+TEST_F(SkippedProgram, OneBlackImageLeavesTheRunningStatisticsOfAllRanksFinite) {
+  for (const Args& more :
+       {Args{"optimizer.ema_decay=0.5"},
+        {"model.sync_bn=true", "toggles={background_loader: off, gradient_accumulation: 2}"},
+        {"toggles={background_loader: off, ddp: off}"}}) {
+    Args args = on_images(more);
+    args.insert(args.end(), {"data.shuffle=false", "--overwrite", "--run-dir", "out"});
+    for (const Ended& ended : run_ranks(2, args)) EXPECT_EQ(ended.code, 0) << ended.err;
+    const std::string last = checkpoints("out").back();
+    for (const NamedTensor& t : read_safetensors(folder_ / "out/checkpoints" / last).tensors) {
+      const Tensor values = cast(t.tensor, DType::f64);
+      for (const double value : values.data<double>())
+        ASSERT_TRUE(std::isfinite(value)) << t.name << " " << testing::PrintToString(more);
+    }
+  }
+}
+
+// ---- log lines
+
+TEST_F(SkippedProgram, ALogWindowHasTheMeanOfItsFiniteLossesAndTheCountOfTheOthers) {
+  EXPECT_EQ(run(on_images({"log={every: 1, tensorboard: false}"})).code, 0);
+  double sum = 0, count = 0, others = 0;
+  for (const Json& row : rows("train"))
+    if (row["epoch"] == 1)
+      row["loss"].is_null() ? ++others : (++count, sum += row["loss"].get<double>());
+  EXPECT_GT(others, 0);
+  const Ended ended = run(on_images({"log={every: 6, tensorboard: false}", "--overwrite"}));
+  ASSERT_FALSE(rows("train").empty());
+  const Json first = rows("train").front();
+  EXPECT_EQ(first["step"], 6);
+  EXPECT_NEAR(first["loss"].get<double>(), sum / count, 1e-9);
+  EXPECT_EQ(first["nonfinite_losses"], others);
+  EXPECT_THAT(ended.out,
+              HasSubstr(cat(", non-finite losses: ", others, ", skipped updates: ", others, "\n")));
+}
+
+// ---- updates that are skipped one after the other
+
+TEST_F(SkippedProgram, EndsWhereClippingSkipsEveryUpdate) {
+  const Ended ended = run(never_applied({}));
+  EXPECT_EQ(ended.code, 5) << ended.out;
+  EXPECT_THAT(ended.err, AllOf(HasSubstr("step 6: 6 updates skipped in a row, because gradients "
+                                         "were not finite; lower the learning rate"),
+                               Not(HasSubstr("loss scale"))));
+  EXPECT_THAT(ended.out, HasSubstr(" | ETA 00:00:00, skipped updates: 2\n"));
+  EXPECT_THAT(run({"diagnose", "runs/run"}).out,
+              HasSubstr("6 of 6 updates skipped, because gradients were not finite."));
+}
+
+TEST_F(SkippedProgram, EndsWhereAllUpdatesOfAShortRunAreSkipped) {
+  expect_refusal(never_applied({"train.max_iters=3"}), 5, "step 3: 3 updates skipped in a row");
+}
+
+TEST_F(SkippedProgram, TakesAsManySkippedUpdatesAsNonFiniteLosses) {
+  expect_refusal(never_applied({"train.epochs=3", "train.max_nonfinite=7"}), 5,
+                 "step 8: 8 updates");
+  EXPECT_EQ(run(never_applied({"train.on_nonfinite=skip", "--overwrite"})).code, 0);
+}
+
+// ---- how a NaN is printed
+
+TEST_F(SkippedProgram, PrintsNanWithoutASign) {
+  const Ended ended = run(tiny({"optimizer.lr=1e38", "train.on_nonfinite=continue"}));
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out, AllOf(HasSubstr(" loss: nan"), Not(HasSubstr("-nan"))));
+  write("x.png", as_png(slopes(28, 28, 1)));
+  EXPECT_THAT(run({"predict", "runs/run", "x.png"}).out,
+              AllOf(HasSubstr(": nan"), Not(HasSubstr("-nan"))));
+  EXPECT_THAT(run({"eval", "runs/run"}).out, AllOf(HasSubstr(": nan"), Not(HasSubstr("-nan"))));
+  expect_refusal(tiny({"optimizer.lr=1e38", "--overwrite"}), 5, "the loss is nan");
+}
