@@ -1,5 +1,6 @@
 #include "data/loader/worker.h"
 #include "core/config/visitor.h"
+#include "core/device/start_thread.h"
 #include "core/device/threads.h"
 
 namespace bellows {
@@ -38,7 +39,6 @@ struct Worker::State {
 };
 
 void Worker::State::work(bool background) {
-  name_thread(cat("loader/", index));
   if (background && enter_background()) trace::count<"data.background_threads">();
   for (;;) {
     start.acquire();
@@ -59,7 +59,8 @@ void Worker::State::make_all() {
 
 Worker::Worker(std::shared_ptr<const BatchSource> source, int index, int workers, bool background)
     : state_(std::make_shared<State>(std::move(source), index, workers)),
-      thread_([state = state_, background] { state->work(background); }) {
+      thread_(start_thread(cat("loader/", index),
+                           [state = state_, background] { state->work(background); })) {
   trace::count<"data.worker_starts">();
 }
 
