@@ -6,11 +6,12 @@
 #include <cstdlib>
 #include <fstream>
 #include <latch>
-#include <thread>
+#include <system_error>
 #include "core/base/trace.h"
 #include "core/config/visitor.h"
 #include "core/device/affinity.h"
 #include "core/device/cpu_time.h"
+#include "core/device/start_thread.h"
 
 namespace bellows {
 
@@ -143,6 +144,19 @@ int quota_cores(const std::filesystem::path& cgroups, const std::filesystem::pat
 void name_thread(const std::string& name) {
   pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
   unpin_thread();
+}
+
+std::thread start_thread(const std::string& name, std::function<void()> body) {
+  try {
+    return std::thread([name, body = std::move(body)] {
+      name_thread(name);
+      body();
+    });
+  } catch (const std::system_error& error) {
+    fail(Exit::memory, "cannot start the thread '", name, "': ", error.what(),
+         "; raise the limit (ulimit -u, ulimit -v), or use fewer:  toggles.num_workers=0 "
+         "threads.threads=1");
+  }
 }
 
 }  // namespace bellows

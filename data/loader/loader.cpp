@@ -77,13 +77,8 @@ void Loader::start(int64_t epoch, int64_t first_batch) {
 void Loader::start_workers() {
   const int workers = static_cast<int>(workers_now_);
   if (!workers_.empty()) trace::count<"data.worker_reuses">(workers);
-  try {
-    for (int w = static_cast<int>(workers_.size()); w < workers; ++w)
-      workers_.push_back(std::make_unique<Worker>(source_, w, workers));
-  } catch (const std::system_error& error) {
-    fail(Exit::memory, "no thread for loader worker ", workers_.size(), " of ", workers, ": ",
-         error.what(), "; lower num_workers");
-  }
+  for (int w = static_cast<int>(workers_.size()); w < workers; ++w)
+    workers_.push_back(std::make_unique<Worker>(source_, w, workers));
 }
 
 // Closes the queue and waits until all workers are idle. Ends them unless they are persistent; if

@@ -1,5 +1,6 @@
 #include "data/loader/worker.h"
 #include "core/config/visitor.h"
+#include "core/device/start_thread.h"
 #include "core/device/threads.h"
 
 namespace bellows {
@@ -37,7 +38,6 @@ struct Worker::State {
 };
 
 void Worker::State::work() {
-  name_thread(cat("loader/", index));
   for (;;) {
     start.acquire();
     if (!epoch) return;
@@ -57,7 +57,7 @@ void Worker::State::make_all() {
 
 Worker::Worker(std::shared_ptr<const BatchSource> source, int index, int workers)
     : state_(std::make_shared<State>(std::move(source), index, workers)),
-      thread_([state = state_] { state->work(); }) {
+      thread_(start_thread(cat("loader/", index), [state = state_] { state->work(); })) {
   trace::count<"data.worker_starts">();
 }
 

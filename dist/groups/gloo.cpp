@@ -7,9 +7,9 @@
 #include <gloo/gather.h>
 #include <gloo/scatter.h>
 #include <algorithm>
-#include <thread>
 #include "core/config/visitor.h"
 #include "core/device/graph.h"
+#include "core/device/start_thread.h"
 #include "dist/groups/gloo_engine.h"
 
 namespace bellows {
@@ -118,12 +118,10 @@ class Gloo : public ProcessGroup {
  public:
   // Returns once all ranks are connected.
   Gloo(const GlooOptions& options, const GroupContext& context)
-      : ranks_(context.ranks),
-        device_(context.device),
-        staging_(device_ == Device::cpu ? nullptr : std::make_shared<Staging>()),
-        engine_(std::make_shared<GlooEngine>(context, options.shared_memory)) {
-    threads_.emplace_back([engine = engine_] { engine->run_all(); });
-    threads_.emplace_back([engine = engine_] { engine->watch(); });
+      : Gloo(context, std::make_shared<GlooEngine>(context, options.shared_memory)) {
+    // If the second thread cannot start, the destructor ends the first one.
+    threads_.push_back(start_thread("gloo", [engine = engine_] { engine->run_all(); }));
+    threads_.push_back(start_thread("gloo watch", [engine = engine_] { engine->watch(); }));
   }
   ~Gloo() override {
     const bool ended = engine_->stop();
@@ -242,6 +240,12 @@ class Gloo : public ProcessGroup {
   std::string flight_report() const override { return engine_->report(); }
 
  private:
+  Gloo(const GroupContext& context, std::shared_ptr<GlooEngine> engine)
+      : ranks_(context.ranks),
+        device_(context.device),
+        staging_(device_ == Device::cpu ? nullptr : std::make_shared<Staging>()),
+        engine_(std::move(engine)) {}
+
   using Run = std::function<void(const GlooCall&, const Tensors& host)>;
   using Share = std::function<SharedMemory::Message(const Tensors& host)>;
 

@@ -1,4 +1,5 @@
 #include "dist/groups/gloo_engine.h"
+#include <future>
 
 namespace bellows {
 
@@ -14,14 +15,20 @@ static constexpr Timeout kLate(100), kSearch(1400);
 GlooEngine::GlooEngine(const GroupContext& group, bool share)
     : group_(group),
       timeout_(group.timeout()),
-      share_(share),
       prefix_(group.new_prefix("gloo")),
       postmortem_(group, prefix_ + "end/"),
-      recorder_(group.options.flight_recorder) {}
+      recorder_(group.options.flight_recorder),
+      mesh_(std::async(std::launch::async, [&] {  // Gloo's thread inherits name and cores
+              begin_thread("gloo");
+              return std::make_unique<GlooMesh>(group.ranks, *group.store, prefix_ + "mesh/",
+                                                timeout_);
+            }).get()),
+      shared_(SharedMemory::join(group.ranks, *group.store, prefix_ + "memory/", timeout_, share)) {
+}
 
 int64_t GlooEngine::start(GlooOperation operation) {
   const std::lock_guard lock(mutex_);
-  if (!failure_.empty()) fail(Exit::distributed, failure_);
+  if (!failure_.empty()) fail(exit_, failure_);
   const int64_t sequence = operation.collective.sequence = recorder_.start(operation.collective);
   if (queue_.empty()) due_ = Clock::now() + timeout_;
   SharedMemory::Message& message = operation.message;
@@ -62,12 +69,12 @@ void GlooEngine::wait(int64_t sequence) {
       wake();
     }
   }
-  if (done_ < sequence) fail(Exit::distributed, failure_);
+  if (done_ < sequence) fail(exit_, failure_);
 }
 
 void GlooEngine::abort(const std::string& cause) {
   std::unique_lock lock(mutex_);
-  if (!failure_.empty() || !mesh_) return;
+  if (!failure_.empty()) return;
   cause_ = cause;
   failure_ = "gloo: " + cause;
   wake();
@@ -79,22 +86,15 @@ bool GlooEngine::stop() {
   std::unique_lock lock(mutex_);
   stopping_ = true;
   wake();
-  if (mesh_) {
-    if (done_ < wanted_) close();
-    mesh_->stop_watching();
-  }
+  if (done_ < wanted_) close();
+  mesh_->stop_watching();
   return changed_.wait_for(lock, kGrace, [this] { return ran_ && watched_; });
 }
 
-bool GlooEngine::shares_memory() {
-  const std::lock_guard lock(mutex_);
-  return shared_ != nullptr;
-}
-
-// Ends the operation in progress, here and on the other ranks, if there is a mesh.
+// Ends the operation in progress, here and on the other ranks.
 void GlooEngine::close() {
   if (shared_) shared_->close();
-  if (mesh_) mesh_->close();
+  mesh_->close();
 }
 
 void GlooEngine::wake() {
@@ -106,18 +106,7 @@ void GlooEngine::wake() {
 
 void GlooEngine::run_all() {
   begin_thread("gloo");
-  std::unique_ptr<GlooMesh> mesh;
-  std::unique_ptr<SharedMemory> shared;
-  try {
-    mesh = std::make_unique<GlooMesh>(group_.ranks, *group_.store, prefix_ + "mesh/", timeout_);
-    shared = SharedMemory::join(group_.ranks, *group_.store, prefix_ + "memory/", timeout_, share_);
-  } catch (const std::exception& error) {
-    set_failure(error.what());
-  }
   std::unique_lock lock(mutex_);
-  mesh_ = std::move(mesh);
-  shared_ = std::move(shared);
-  changed_.notify_all();
   do {
     has_work_.wait(
         lock, [this] { return stopping_ || !failure_.empty() || (done_ < wanted_ && !running_); });
@@ -167,6 +156,12 @@ bool GlooEngine::run(const GlooOperation& operation) {
     recorder_.finish(c.sequence);
     return true;
   } catch (const std::exception& error) {
+    try {
+      check_exhaustion(error);
+    } catch (const Error& exhaustion) {
+      exit_ = exhaustion.exit;
+      postmortem_.leave(cat("rank ", group_.ranks.rank, " left: ", exhaustion.what()));
+    }
     diagnose(c, Clock::now() >= due - Timeout(20), plain(error.what()));
     return false;
   }
@@ -174,12 +169,15 @@ bool GlooEngine::run(const GlooOperation& operation) {
 
 void GlooEngine::diagnose(const Collective& c, bool timed_out, const std::string& symptom) {
   const std::lock_guard searching(search_);
+  Clock::duration left;
   {
     const std::lock_guard lock(mutex_);
     if (!failure_.empty()) return;
+    left = due_ - Clock::now();
   }
+  const bool away = left > timeout_ / 2 || left < -kLate - kSearch;
   const std::string why =
-      postmortem_.why(c, recorder_.started(), timed_out, symptom, [this] { close(); });
+      postmortem_.why(c, recorder_.started(), timed_out, symptom, [this] { close(); }, away);
   set_failure(cat("gloo: ", place_of(c), ": ", why));
 }
 
@@ -193,34 +191,29 @@ void GlooEngine::set_failure(const std::string& failure) {
 
 void GlooEngine::watch() {
   begin_thread("gloo watch");
+  const bool broken = mesh_->watch();
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return mesh_ || stopping_ || !failure_.empty(); });
-  if (mesh_) {
+  if (!cause_.empty()) {
     lock.unlock();
-    const bool broken = mesh_->watch();
+    postmortem_.leave(cause_);
+    close();
     lock.lock();
-    if (!cause_.empty()) {
+  } else if (broken) {
+    lock.unlock();
+    postmortem_.report(recorder_.started(), false);
+    lock.lock();
+    const auto over = [this] { return stopping_ || !failure_.empty(); };
+    while (!over()) {
+      changed_.wait(lock, [&] { return !queue_.empty() || over(); });
+      // Runs all that is queued. What is still there after kGrace needs a rank that has left.
+      wanted_ = recorder_.started();
+      has_work_.notify_one();
+      changed_.wait_for(lock, kGrace, [&] { return queue_.empty() || over(); });
+      if (queue_.empty() || over()) continue;
+      const Collective first = queue_.front().collective;
       lock.unlock();
-      postmortem_.leave(cause_);
-      close();
+      diagnose(first, false, "closed by peer");
       lock.lock();
-    } else if (broken) {
-      lock.unlock();
-      postmortem_.report(recorder_.started(), false);
-      lock.lock();
-      const auto over = [this] { return stopping_ || !failure_.empty(); };
-      while (!over()) {
-        changed_.wait(lock, [&] { return !queue_.empty() || over(); });
-        // Runs all that is queued. What is still there after kGrace needs a rank that has left.
-        wanted_ = recorder_.started();
-        has_work_.notify_one();
-        changed_.wait_for(lock, kGrace, [&] { return queue_.empty() || over(); });
-        if (queue_.empty() || over()) continue;
-        const Collective first = queue_.front().collective;
-        lock.unlock();
-        diagnose(first, false, "closed by peer");
-        lock.lock();
-      }
     }
   }
   watched_ = true;

@@ -42,6 +42,7 @@ struct GlooOperation {
 class GlooEngine {
  public:
   // `share`: exchange values through memory if all ranks can.
+  // Returns once all ranks are connected.
   GlooEngine(const GroupContext& group, bool share);
 
   void run_all();  // the first thread
@@ -56,7 +57,7 @@ class GlooEngine {
   // Ends both threads. Returns false if one is stuck.
   bool stop();
   std::string report() const { return recorder_.report(); }
-  bool shares_memory();
+  bool shares_memory() const { return shared_ != nullptr; }
 
  private:
   bool run_first(std::unique_lock<std::mutex>& lock);
@@ -69,11 +70,14 @@ class GlooEngine {
 
   const GroupContext group_;
   const Timeout timeout_;
-  const bool share_;
   const std::string prefix_;  // of its keys in the store
   Postmortem postmortem_;
   FlightRecorder recorder_;
   std::mutex search_;  // held during the search for the cause of a failure
+
+  const std::unique_ptr<GlooMesh> mesh_;
+  const std::unique_ptr<SharedMemory> shared_;  // null: all values go over TCP
+  std::atomic<Exit> exit_ = Exit::distributed;  // of a failure
 
   std::mutex mutex_;                  // guards all below
   std::condition_variable changed_;   // all below
@@ -83,8 +87,6 @@ class GlooEngine {
   int64_t done_ = 0;      // sequence number of the last operation that has ended
   int64_t wanted_ = 0;    // and of the last one that must not be left to wait()
   std::chrono::steady_clock::time_point due_;  // deadline of the first one
-  std::unique_ptr<GlooMesh> mesh_;             // null until connected; then it does not change
-  std::unique_ptr<SharedMemory> shared_;       // set with mesh_; null: all values go over TCP
   std::string failure_;                        // why the group is dead; "" while it lives
   std::string cause_;                          // argument of abort(), for the other ranks
   bool stopping_ = false;

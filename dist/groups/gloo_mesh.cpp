@@ -4,7 +4,11 @@
 #include <gloo/types.h>
 #include <netdb.h>
 #include <sys/socket.h>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
+#include <new>
+#include <system_error>
 #include "core/base/file.h"
 
 namespace bellows {
@@ -82,6 +86,7 @@ std::shared_ptr<gloo::transport::Device> device_for(const Ranks& ranks) {
   try {
     return gloo::transport::tcp::CreateDevice(at);
   } catch (const std::exception& error) {
+    check_exhaustion(error);
     fail(Exit::distributed, "gloo: ", plain(error.what()), "; check GLOO_SOCKET_IFNAME='", at.iface,
          "', which takes the name of one interface");
   }
@@ -91,6 +96,15 @@ std::shared_ptr<gloo::transport::Device> device_for(const Ranks& ranks) {
 std::string plain(const std::string& gloo_message) {
   const size_t end = gloo_message.starts_with('[') ? gloo_message.find("] ") : std::string::npos;
   return end == std::string::npos ? gloo_message : gloo_message.substr(end + 2);
+}
+
+void check_exhaustion(const std::exception& error) {
+  const std::string what = plain(error.what());
+  if (dynamic_cast<const std::bad_alloc*>(&error) ||
+      dynamic_cast<const std::system_error*>(&error) ||
+      what.find(std::strerror(ENOMEM)) != what.npos || what.find(std::strerror(EMFILE)) != what.npos)
+    fail(Exit::memory, "gloo: out of memory, threads or open files (", what,
+         "); raise the limits (ulimit -v, -u, -n)");
 }
 
 GlooMesh::GlooMesh(const Ranks& ranks, Store& store, const std::string& prefix, Timeout timeout) {
@@ -107,6 +121,7 @@ GlooMesh::GlooMesh(const Ranks& ranks, Store& store, const std::string& prefix, 
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
+    check_exhaustion(error);
     rendezvous.fail_late(cat(" (", plain(error.what()), ")"));
   }
   context_ = context;

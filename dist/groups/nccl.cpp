@@ -2,9 +2,9 @@
 #include <condition_variable>
 #include <deque>
 #include <optional>
-#include <thread>
 #include "core/config/visitor.h"
 #include "core/device/graph.h"
+#include "core/device/start_thread.h"
 #include "core/tensor/foreach.h"
 #include "dist/groups/communicator.h"
 #include "dist/groups/postmortem.h"
@@ -30,7 +30,7 @@ class NcclWatch {
   NcclWatch(const GroupContext& group, const std::string& prefix, Communicator& communicator)
       : group_(group), communicator_(communicator), recorder_(group.options.flight_recorder) {
     if (group.store) postmortem_.emplace(group, prefix + "end/");
-    thread_ = std::thread([this] { run_thread(); });
+    thread_ = start_thread("nccl watch", [this] { run_thread(); });
   }
   ~NcclWatch() {
     {

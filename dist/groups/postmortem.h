@@ -52,13 +52,14 @@ class Postmortem {
   // Calls report(), then `close`, which makes the other ranks fail and report as well. Returns why
   // `c` failed: the published cause, or which ranks are dead, stuck or late. Takes up to 1.2 s,
   // also if rank 0 is stuck; later requests to the store fail. `symptom`: the library's message.
+  // `away`: this rank began to wait long after the others, or did not run while it waited.
   std::string why(const Collective& c, int64_t started, bool timed_out, const std::string& symptom,
-                  const std::function<void()>& close) {
+                  const std::function<void()>& close, bool away = false) {
     store_->end_within(kCauseSearch);
     report(started, timed_out);
     close();
     try {
-      const std::string why = find(c, timed_out, symptom);
+      const std::string why = find(c, timed_out, symptom, away);
       finish();
       return why;
     } catch (const Error& error) {
@@ -80,9 +81,10 @@ class Postmortem {
     return left ? store_->get(prefix_ + "cause", kPatience) : "";
   }
 
-  std::string find(const Collective& c, bool timed_out, const std::string& symptom) {
+  std::string find(const Collective& c, bool timed_out, const std::string& symptom, bool away) {
     const auto end = std::chrono::steady_clock::now() + kPatience;
     Names silent, late;
+    bool gave_up = false;  // another rank
     for (int r = 0; r < ranks_.world; ++r) {
       if (r == ranks_.rank) continue;
       if (const std::string left = cause(); !left.empty()) return left;
@@ -93,8 +95,9 @@ class Postmortem {
       }
       const std::string report = store_->get(key("started", r), kPatience);
       if (std::stoll(report) < c.sequence) late.push_back(std::to_string(r));
-      timed_out = timed_out || report.ends_with(" timeout");
+      gave_up = gave_up || report.ends_with(" timeout");
     }
+    timed_out = timed_out || gave_up;
     if (const std::string left = cause(); !left.empty()) return left;
     const std::string within = cat(" within ", timeout_s_, " s; ");
     if (!silent.empty() && timed_out)
@@ -103,6 +106,9 @@ class Postmortem {
       return cat(named(silent),
                  " left and gave no cause; look at its last lines, and whether the "
                  "system killed it");
+    if (away && gave_up)
+      return cat("this rank did not come", within,
+                 "the others have given up; was it stopped, or its machine too busy?");
     if (!late.empty() && timed_out)
       return cat(named(late), " did not come", within,
                  "find out what it is doing, or raise dist.timeout_s");

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <climits>
 #include <fstream>
+#include <sstream>
 #include "core/base/trace.h"
 
 namespace bellows {
@@ -55,25 +56,36 @@ static std::string machine() {
   return text;
 }
 
-static std::string inode_of(int file) {
-  struct stat status {};
-  return fstat(file, &status) ? "" : cat(" ", status.st_dev, " ", status.st_ino);
-}
-
-// Creates memory of that size without a name. Returns its file; negative: none.
+// Creates memory of that size without a name, which nobody can resize. Returns its file; negative:
+// none.
 static int create(size_t bytes) {
-  const int file = memfd_create("bellows ranks", MFD_CLOEXEC);
-  if (file < 0 || posix_fallocate(file, 0, off_t(bytes)) == 0) return file;
+  const int file = memfd_create("bellows ranks", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (file < 0 || (posix_fallocate(file, 0, off_t(bytes)) == 0 &&
+                   fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0))
+    return file;
   close(file);
   return -1;
 }
 
-// Opens the memory of rank 0, which keeps its file open meanwhile. Returns a file; negative: none.
-static int open_at(const std::string& path, const std::string& inode) {
-  const int file = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-  if (file < 0 || inode_of(file) == inode) return file;
-  close(file);
-  return -1;
+// Opens the memory of rank 0, which keeps its file open meanwhile. `place` is its process and
+// descriptor. Returns a file; negative: it belongs to another user, or to a process that this one
+// may not look into. Throws Error, exit 7, for any file that create() has not made: a foreign rank
+// 0 could make this rank write into it, or cut it off while it is mapped.
+static int open_at(const std::string& place, size_t bytes) {
+  int64_t process = 0, number = -1;
+  std::istringstream(place) >> process >> number;
+  const std::string path = cat("/proc/", process, "/fd/", number);
+  struct stat status {};
+  if (stat(path.c_str(), &status) != 0) return -1;
+  // Opening a device may have an effect, so the kind of file is checked before.
+  Descriptor file(S_ISREG(status.st_mode) ? open(path.c_str(), O_RDWR | O_CLOEXEC) : -1);
+  constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
+  const int seals = fcntl(file.get(), F_GET_SEALS);  // negative for a file on a disk
+  if (seals < 0 || (seals & kSeals) != kSeals || fstat(file.get(), &status) != 0 ||
+      status.st_nlink != 0 || size_t(status.st_size) != bytes)
+    fail(Exit::distributed, "gloo: rank 0 names '", path, "' as the memory that all ranks share, ",
+         "but that is another file; find out which program runs as rank 0");
+  return status.st_uid == geteuid() ? file.release() : -1;
 }
 
 std::unique_ptr<SharedMemory> SharedMemory::join(const Ranks& ranks, Store& store,
@@ -86,13 +98,10 @@ std::unique_ptr<SharedMemory> SharedMemory::join(const Ranks& ranks, Store& stor
   const Descriptor created(willing && ranks.rank == 0 ? create(bytes) : -1);
   if (ranks.rank == 0) {
     store.set(prefix + "machine", created.get() < 0 ? "" : here);
-    store.set(prefix + "path", cat("/proc/", getpid(), "/fd/", created.get()));
-    store.set(prefix + "inode", inode_of(created.get()));
+    store.set(prefix + "place", cat(getpid(), " ", created.get()));
   }
   willing = willing && store.get(prefix + "machine", timeout) == here;
-  const Descriptor opened(
-      willing ? open_at(store.get(prefix + "path", timeout), store.get(prefix + "inode", timeout))
-              : -1);
+  const Descriptor opened(willing ? open_at(store.get(prefix + "place", timeout), bytes) : -1);
   void* const mapped =
       opened.get() < 0 ? MAP_FAILED
                        : mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, opened.get(), 0);

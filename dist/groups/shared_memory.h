@@ -21,7 +21,8 @@ class SharedMemory {
   // Maps memory that all ranks share. Returns null on all of them if one cannot: because it is not
   // `willing`, belongs to another user, or is on another machine. A network or PID namespace of its
   // own counts as a machine, because its link may be limited on purpose. `prefix` begins the names
-  // of keys in the store. All ranks call it; throws Error, exit 7, if one does not in time.
+  // of keys in the store. All ranks call it; throws Error, exit 7, if one does not in time, or if
+  // rank 0 names anything but sealed memory of the right size.
   static std::unique_ptr<SharedMemory> join(const Ranks& ranks, Store& store,
                                             const std::string& prefix, Timeout timeout,
                                             bool willing);

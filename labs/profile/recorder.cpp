@@ -7,8 +7,8 @@
 #include "core/base/file.h"
 #include "core/device/affinity.h"
 #include "core/device/allocator.h"
+#include "core/device/start_thread.h"
 #include "core/device/sync_guard.h"
-#include "core/device/threads.h"
 #include "core/device/topology.h"
 #include "trainer/session/session.h"
 #include "trainer/state/training_state.h"
@@ -20,8 +20,7 @@ namespace bellows {
 
 CoreWatch::CoreWatch(std::vector<int> cores) : cores_(std::move(cores)) {
   read();
-  thread_ = std::thread([this] {
-    name_thread("core watch");
+  thread_ = start_thread("core watch", [this] {
     while (!stop_.try_acquire_for(std::chrono::milliseconds(20))) read();
   });
 }

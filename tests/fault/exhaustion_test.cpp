@@ -35,6 +35,17 @@ class Exhaustion : public Program {
   Ended run_without_threads(const Args& args, int nth, const char* mode) {
     return run_without("thread", args, nth, mode);
   }
+  static Args launched(Args args) {
+    args.insert(args.begin(), {"launch", "--ranks", "2", "--"});
+    return args;
+  }
+  // Of the launcher and of each rank: rank 0's line is its own, and the cause's is printed again.
+  static void expect_one_line_each(const Ended& ended) {
+    EXPECT_THAT(ended.code, testing::AnyOf(0, 6)) << ended.err;
+    EXPECT_LE(std::ranges::count(ended.err, '\n'), 3) << ended.err;
+    EXPECT_THAT(ended.err, testing::Not(testing::AnyOf(HasSubstr("terminate called"),
+                                                       HasSubstr("GLOO_SOCKET_IFNAME"))));
+  }
   bool failed() { return read("log").find("hit\n") != std::string::npos; }
   static std::string line_of(const std::string& err) {  // libgomp's begins with a newline
     return err.substr(err.find_first_not_of('\n'));
@@ -122,6 +133,54 @@ TEST_F(Exhaustion, ARealLimitOfThreads) {
   const Ended two = with_threads(4, frugal);
   EXPECT_EQ(two.code, 0) << two.err;
   EXPECT_THAT(two.out, HasSubstr("start 1 of 3 compute threads"));
+  for (const rlim_t count : {2, 3, 4, 5, 6, 12}) {
+    const Ended profile = with_threads(
+        count, {"profile", "--steps", "2:4", "train.epochs=2", "threads.threads=3",
+                "model={name: layers, layers: [flatten, {name: linear, out: 10}]}",
+                "data={name: digits, train_size: 64, test_size: 20, batch_size: 16}",
+                "toggles={num_workers: 2, background_loader: off}"});
+    EXPECT_EQ(profile.code, count < 12 ? 6 : 0) << count << profile.err;
+    EXPECT_EQ(std::ranges::count(profile.err, '\n'), count < 12) << profile.err;
+  }
+  for (const rlim_t count : {3, 8, 16, 18, 19, 20, 60}) {
+    const Ended ranks = with_threads(count, launched(threaded({"--overwrite"})));
+    expect_one_line_each(ranks);
+    EXPECT_LE(ranks.code, count == 60 ? 0 : 6) << ranks.err;
+  }
+}
+
+// One thread after the other: of signals, the store, Gloo's four, those of workers and of savers.
+TEST_F(Exhaustion, RanksWithoutThreadsEndInOneLineEach) {
+  std::map<int, int> codes;
+  for (int nth = 2; !codes[0]; ++nth) {
+    SCOPED_TRACE(nth);
+    ASSERT_LT(nth, 60);
+    const Ended ended = run_without_threads(
+        launched(tiny({"toggles={num_workers: 2, background_loader: off}", "threads.threads=1",
+                       "train.epochs=1", "--overwrite"})),
+        nth, "persist");
+    expect_one_line_each(ended);
+    ++codes[ended.code];
+  }
+  EXPECT_GT(codes[6], 4);
+}
+
+TEST_F(Exhaustion, RanksWithoutMemoryDoNotBlameTheNetwork) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "its shadow memory takes all address space";
+#endif
+  std::map<int, int> codes;
+  for (double mib = 100; mib < 2000 && !codes[0]; mib *= 1.2) {
+    SCOPED_TRACE(cat(mib, " MiB"));
+    const Ended ended = run(launched(threaded({"--overwrite"})), [=] {
+      const rlim_t bytes = rlim_t(mib * (1 << 20));
+      const rlimit limit = {bytes, bytes};
+      setrlimit(RLIMIT_AS, &limit);
+    });
+    ++codes[ended.code];
+    if (ended.code != 127) expect_one_line_each(ended);
+  }
+  EXPECT_GT(codes[6], 2);
 }
 
 // Raises the limit of address space until the program starts, and until it trains.

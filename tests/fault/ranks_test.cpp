@@ -215,6 +215,59 @@ TEST_F(FaultyRanks, EndWithTheFirstWhoseDiskIsFullAndResume) {
   EXPECT_EQ(hash_of_pair(training("full")), hash_of_pair(training("whole")));
 }
 
+// The files of the run folder come before the first update.
+TEST_F(FaultyRanks, WaitForFirstFilesThatTakeLongerThanTheTimeout) {
+  const Args args = training("slow", {"dist.timeout_s=2", "ckpt.every=0"});
+  EXPECT_EQ(hash_of(start_pair(args,
+                               [&](int rank) {
+                                 setenv("FAULT_MS", "1100", 1);
+                                 if (rank == 0) plant("rename", 1, "slow", folder_ / "log");
+                               })),
+            hash_of_pair(training("whole")));
+}
+
+TEST_F(FaultyRanks, EndWithTheCauseIfTheFirstFilesCannotBeWritten) {
+  const std::vector<Ended> all = ends(start_pair(training("full"), [&](int rank) {
+    setenv("FAULT_FOLDER", "full", 1);
+    setenv("FAULT_ERRNO", std::to_string(ENOSPC).c_str(), 1);
+    if (rank == 0) plant("fsync", 1, "persist", folder_ / "log");
+  }));
+  EXPECT_EQ(all[0].code, 8);
+  EXPECT_EQ(all[1].code, 7);
+  EXPECT_THAT(all[1].err, HasSubstr("run folder: rank 0: full/plan.yaml: fsync: No space left"));
+}
+
+// The others have given up meanwhile, and it must not name them as the cause.
+TEST_F(FaultyRanks, ARankThatGoesOnAfterAStopIsItselfTheCause) {
+  const Running ranks = start_pair(training("run", {"dist.timeout_s=2"}), [&](int rank) {
+    if (rank == 0) plant("forward", 6, "stop", folder_ / "log");
+  });
+  EXPECT_EQ(ranks[1]->end().code, 7);
+  ranks[0]->send(SIGCONT);
+  const Ended stopped = ranks[0]->end();
+  EXPECT_EQ(stopped.code, 7);
+  EXPECT_THAT(stopped.err, AllOf(HasSubstr("this rank did not come within 2 s; "),
+                                 testing::Not(HasSubstr("rank 1"))));
+}
+
+// Rank 1 stops when it has nothing left to do.
+TEST_F(FaultyRanks, ALaunchEndsIfARankStopsAtItsEnd) {
+  Args args = training("run", {"dist.timeout_s=1"});
+  args.insert(args.begin(), {"launch", "--ranks", "2", "--grace", "0.2", "--"});
+  const auto launch = start(args, [&] {
+    setenv("OMP_NUM_THREADS", "1", 1);
+    setenv("FAULT_RANK", "1", 1);
+    plant("exit", 1, "stop", folder_ / "log");
+  });
+  ASSERT_TRUE(eventually([&] { return is_gone(launch->process()); }));
+  const Ended ended = launch->end();
+  EXPECT_EQ(ended.code, 7) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("params hash: "));
+  EXPECT_EQ(ended.err,
+            "trainer: launch: rank 1 was stopped or stuck: it did not end within 1 s "
+            "(dist.timeout_s) of another rank's end; look at what it waited for\n");
+}
+
 // ---- before the first update
 
 TEST_F(FaultyRanks, AreRefusedIfTheirProgramsDiffer) {

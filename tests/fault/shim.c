@@ -4,6 +4,7 @@
 //   FAULT_CALL   open, write, read, fsync, close, rename, flock, thread (pthread_create), connect,
 //                malloc, bucket (half of a large message has been sent), or a point of
 //                fault_point()
+//   FAULT_RANK   if set, only the process with this BELLOWS_RANK is affected
 //   FAULT_NTH    index of the call to affect, from 1
 //   FAULT_MODE   once, persist (that call and all later ones), short (half a write), damage (a
 //                flipped bit in a write), kill, stop (continues after SIGCONT), slow (that call and
@@ -40,7 +41,9 @@ static const char* setting(const char* name) {
 
 __attribute__((constructor)) static void configure(void) {
   folder = setting("FAULT_FOLDER");
-  target = setting("FAULT_CALL");
+  target = strcmp(setting("FAULT_RANK"), setting("BELLOWS_RANK")) && *setting("FAULT_RANK")
+               ? ""
+               : setting("FAULT_CALL");
   mode = setting("FAULT_MODE");
   nth = atoi(setting("FAULT_NTH"));
   error = atoi(setting("FAULT_ERRNO"));

@@ -217,6 +217,24 @@ TEST_F(LaunchTest, ExitSevenIsTheCauseWhenTheOthersOnlyEndByOurSignals) {
   EXPECT_THAT(ended.err, HasSubstr("launch: rank 1 ended first, with exit 7 (distributed)"));
 }
 
+// Rank 0 writes the files, and the others end with its code.
+TEST_F(LaunchTest, AFailureOfAllRanksIsRank0s) {
+  const Ended ended = supervised({"sleep 0.2; exit 8", "echo with rank 0; exit 8"});
+  EXPECT_EQ(ended.code, 8);
+  EXPECT_EQ(ended.err,
+            "launch: rank 0 ended first, with exit 8 (storage); its last lines are above");
+}
+
+TEST_F(LaunchTest, RanksThatRunOnAfterAnotherHasEndedAreEnded) {
+  for (const std::string stuck : {"kill -STOP $$", "trap '' TERM; " + std::string(kWait)}) {
+    const Ended ended = supervised({"exit 0", stuck}, {.grace_s = 0.2, .timeout_s = 0.3});
+    EXPECT_EQ(ended.code, 7);
+    EXPECT_THAT(ended.err, testing::StartsWith("launch: rank 1 was stopped or stuck: it did not end "
+                                               "within 0.3 s (dist.timeout_s)"));
+  }
+  EXPECT_EQ(supervised({"exit 0", "sleep 0.2"}, {.timeout_s = 10}).code, 0);
+}
+
 TEST_F(LaunchTest, ARankThatIgnoresSigtermIsKilled) {
   const std::string stubborn =
       cat("trap '' TERM; echo $$ > ", file("pid"), "; touch ", file("ready"), "; ", kWait);

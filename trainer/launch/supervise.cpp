@@ -22,7 +22,7 @@ namespace bellows {
 
 constexpr size_t kLastLines = 20;             // that are kept of each rank
 constexpr int kLookMs = 100;                  // interval of checking all ranks without events
-constexpr int64_t kSettleNs = 1'000'000'000;  // after an exit 7: time for the causing rank to end
+constexpr int64_t kSettleNs = 1'000'000'000;  // after a failure: time for the causing rank to end
 constexpr int kDistributed = static_cast<int>(Exit::distributed);
 
 // ---- one rank
@@ -156,7 +156,7 @@ namespace {
 class Supervisor {
  public:
   Supervisor(const std::vector<RankCommand>& ranks, const SuperviseOptions& options)
-      : grace_ns_(int64_t(options.grace_s * 1e9)) {
+      : grace_ns_(int64_t(options.grace_s * 1e9)), timeout_s_(options.timeout_s) {
     for (const RankCommand& rank : ranks)
       ranks_.emplace_back(rank, options.all_output ? RankOutput::prefix
                                 : rank.rank == 0   ? RankOutput::ours
@@ -175,6 +175,9 @@ class Supervisor {
     // After a stop signal, exit 7 is not a failure: ranks that end earlier disconnect from the
     // others.
     if (stop_ && ended_by_us_ && (!cause_ || cause_->code() == kDistributed)) return 128 + stop_;
+    if (stuck_ >= 0)
+      fail(Exit::distributed, "launch: rank ", stuck_, " was stopped or stuck: it did not end within ",
+           timeout_s_, " s (dist.timeout_s) of another rank's end; look at what it waited for");
     if (!cause_) return 0;
     if (stopped(*cause_)) {
       if (fatal_.contains(SIGKILL))
@@ -239,6 +242,12 @@ class Supervisor {
       term_ns_ = now;
       end_all();
     }
+    if (done_ns_ && !term_ns_ && 1e-9 * double(now - done_ns_) > timeout_s_) {
+      const auto running = std::ranges::find_if(ranks_, &RankProcess::running);
+      if (running != ranks_.end()) stuck_ = running->rank();
+      term_ns_ = now;
+      end_all();
+    }
     if (term_ns_ && now - term_ns_ > grace_ns_) {
       const std::lock_guard lock(lock_);
       fatal_.insert(SIGKILL);
@@ -248,14 +257,24 @@ class Supervisor {
 
   // Time for the other ranks to end on their own.
   int64_t settle_ns() const {
-    return cause_->code() == kDistributed ? kSettleNs : stopped(*cause_) ? grace_ns_ : 0;
+    if (stopped(*cause_)) return grace_ns_;
+    const bool others = cause_->code() == kDistributed || cause_->rank() > 0;
+    return others && !cause_->signaled() ? kSettleNs : 0;
+  }
+
+  // Rank 0 writes the files, so a failure of all ranks with one code is its own, although another
+  // rank may end before it.
+  bool caused(const RankProcess& rank) const {
+    return !cause_ || precedence(rank) > precedence(*cause_) ||
+           (rank.rank() == 0 && rank.code() == cause_->code() && rank.code() != kDistributed);
   }
 
   void note_end(const RankProcess& rank) {
-    if (rank.code() == 0) return;
-    if (fatal_.contains(rank.code() - 128)) {
+    if (rank.code() == 0) {
+      done_ns_ = trace::now_ns();
+    } else if (fatal_.contains(rank.code() - 128)) {
       ended_by_us_ = true;
-    } else if (!cause_ || precedence(rank) > precedence(*cause_)) {
+    } else if (caused(rank)) {
       cause_ = &rank;
       cause_ns_ = trace::now_ns();
     }
@@ -272,10 +291,13 @@ class Supervisor {
 
   std::list<RankProcess> ranks_;
   const int64_t grace_ns_;
+  const double timeout_s_;
   // Rank that ended first, unless we had signaled it, or the first that failed after an agreed
   // stop.
   const RankProcess* cause_ = nullptr;
   int64_t cause_ns_ = 0, term_ns_ = 0;
+  int64_t done_ns_ = 0;  // when a rank ended with 0
+  int64_t stuck_ = -1;   // rank that was still running timeout_s later
   // Guards the members below, and which ranks run, because signals arrive on another thread.
   std::mutex lock_;
   int stop_ = 0;         // the last SIGINT or SIGTERM that was passed on

@@ -13,6 +13,7 @@ struct RankCommand {
 struct SuperviseOptions {
   bool all_output = false;  // print all ranks' output, prefixed; false: rank 0's alone, unchanged
   double grace_s = 10;      // between SIGTERM and SIGKILL, for ranks that have to end
+  double timeout_s = 300;   // in which all ranks end, once one has ended with 0
 };
 
 // Starts the ranks and returns 0 once all have ended with 0. Their stdin is empty.
@@ -20,7 +21,11 @@ struct SuperviseOptions {
 // When one fails, the others receive SIGTERM, and SIGKILL after grace_s. Throws Error with the exit
 // code of the first failure (128 + signal if one ended it), after printing that rank's last lines,
 // unless its output is this process's own. Exit 7 may be the consequence of another rank's failure:
-// if that one ends within a second, it counts as the first.
+// if that one ends within a second, it counts as the first. So does rank 0 before ranks that end
+// with the same code, because it writes the files of all.
+//
+// When a rank has ended with 0, the others have timeout_s to end. Ends the run in the same way if
+// one does not, and throws Error, exit 7, naming it: it is stopped or stuck.
 //
 // A rank that exits with 128 + SIGINT or SIGTERM has stopped after a signal to one of the ranks, on
 // which all have agreed. The others have grace_s to do the same, before they receive SIGTERM. If

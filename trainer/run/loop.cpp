@@ -250,6 +250,7 @@ class Loop {
                                    {"disk_bytes_per_s", load->disk_bytes_per_s}});
       lists.emplace_back("cpu_utilization_by_core", load->cores);
     }
+    if (plan_.ckpt.on_error == OnSaveError::stop) guarded([&] { checkpoints_->check_folder(); });
     log_.window(point(), values, lists);
     if (!news.empty()) log_.line(news);
     check_stuck();

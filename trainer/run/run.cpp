@@ -250,6 +250,7 @@ struct Files {
 // Returns rank 0's folder on every rank; "" if it is not there on this machine.
 static Path shared_folder(const Session& session, const Path& folder) {
   if (session.ranks.world == 1) return folder;
+  session.wait_for_rank0("run folder");  // its first files may take longer than dist.timeout_s
   const std::string key = "run/folder";
   if (session.ranks.rank == 0) return session.store->set(key, folder.string()), folder;
   const Timeout timeout = timeout_of(session.plan.dist.timeout_s);
@@ -336,6 +337,7 @@ static int run_in(Session& session, const RunRequest& request, Start& start, Pat
   const Lines lines = summary(session, outcome);
   const auto uses = toggle_uses(request.config, before, trace::counters());
   if (files) files->folder.write("end.json", to_line(end_of_run(lines, uses)) + "\n");
+  session.wait_for_rank0("end.json");  // the launcher waits no longer for a rank than dist.timeout_s
   speaker.all(lines);
   const int code = end_run(session, outcome, speaker, folder);
   speaker.all(idle_toggles(uses));

@@ -23,7 +23,7 @@ bool refuse(Store& store, const Ranks& ranks, const std::string& topic,
 // Makes the other ranks wait for work of rank 0 that may take longer than dist.timeout_s, such as a
 // checkpoint. Rank 0 calls it after that work. On the other ranks it returns then, and waits as
 // long as rank 0's store answers. `what` is unique in the run. Throws Error, exit 7, naming `what`,
-// if rank 0 has died or is stuck.
+// if rank 0 has died or is stuck, or has called refuse() on the topic "rank 0".
 void wait_for_rank0(Store& store, const Ranks& ranks, const std::string& what);
 
 }  // namespace bellows

@@ -345,6 +345,7 @@ void Session::wait_for_rank0(const std::string& what) const {
 
 void Session::abort(const std::string& why) const noexcept {
   if (ranks.world == 1) return;
+  if (store && ranks.rank == 0) refuse(*store, ranks, "rank 0", why);  // to wait_for_rank0()
   const bool training = group && group->step > 0;  // no rank is in agree() any more
   if (store && !training) {
     store->end_within(Timeout(300));  // rank 0 may be stuck; do not wait for it

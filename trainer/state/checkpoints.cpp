@@ -1,4 +1,5 @@
 #include "trainer/state/checkpoints.h"
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <algorithm>
 #include "autograd/backward.h"
@@ -72,7 +73,18 @@ void check_finite(const Path& file, const NamedTensors& tensors, const CkptOptio
 // ---- writing
 
 Checkpoints::Checkpoints(const Path& folder, const CkptOptions& options, const Path& keep_this)
-    : folder_(folder), options_(options), keep_this_(keep_this) {}
+    : folder_(folder),
+      run_(open(folder.parent_path().c_str(), O_PATH | O_CLOEXEC)),
+      options_(options),
+      keep_this_(keep_this) {}
+
+void Checkpoints::check_folder() const {
+  std::error_code gone;
+  const Path run = folder_.parent_path(), then = cat("/proc/self/fd/", run_.get());
+  if (!fs::equivalent(run, then, gone) || fs::is_symlink(folder_, gone))
+    fail(Exit::storage, run.string(), ": the folder of the run was removed, moved or replaced, so ",
+         "nothing more can be saved; a moved one still has its checkpoints, for --resume");
+}
 
 void Checkpoints::save(int64_t step, const NamedTensors& tensors, const Metadata& metadata) {
   save_as(checkpoint_path(folder_, step), tensors, metadata);
@@ -96,10 +108,13 @@ void Checkpoints::save_as(const Path& path, const NamedTensors& tensors, const M
   wait();
   trace::count<"ckpt.saves">();
   writing_ = path;
-  std::error_code ignored;  // if the folder is missing, writing reports it
-  fs::create_directories(folder_, ignored);
-  if (options_.async && save_in_background(tensors, metadata)) return;
-  guarded([&] { write_safetensors(writing_, on_host(tensors), metadata, options_.retries); });
+  guarded([&] {
+    check_folder();
+    std::error_code ignored;  // if the folder is missing, writing reports it
+    fs::create_directories(folder_, ignored);
+    if (options_.async && save_in_background(tensors, metadata)) return;
+    write_safetensors(writing_, on_host(tensors), metadata, options_.retries);
+  });
 }
 
 // Returns false if there is no thread or no memory for a copy of the tensors. Later saves do not
@@ -117,7 +132,7 @@ bool Checkpoints::save_in_background(const NamedTensors& tensors, const Metadata
 
 template <class Attempt> void Checkpoints::guarded(const Attempt& attempt) try {
   attempt();
-  finished();
+  if (!background_.valid()) finished();
 } catch (const Error& error) {
   if (options_.on_error == OnSaveError::stop) throw;
   messages_.push_back(cat("WARNING: this run continues without its checkpoint: ", error.what()));

@@ -10,7 +10,7 @@ namespace bellows {
 // Writes checkpoints. Not thread-safe: use it on the compute thread only.
 class Checkpoints {
  public:
-  // `keep_this`: never deleted, because the run started from it.
+  // `folder` lies in the run folder. `keep_this`: never deleted, because the run started from it.
   Checkpoints(const Path& folder, const CkptOptions& options, const Path& keep_this = {});
 
   // Saves a checkpoint. It is complete and verified on return. With ckpt.async a background thread
@@ -20,6 +20,8 @@ class Checkpoints {
   void save(int64_t step, const NamedTensors& tensors, const Metadata& metadata);
   // The same as best.safetensors, which replaces the previous one.
   void save_best(const NamedTensors& tensors, const Metadata& metadata);
+  // Throws Error (exit 8) if the run folder is not at its place any more, or `folder` is a link.
+  void check_folder() const;
   // Finishes a background save that has ended; throws its error.
   void poll();
   void wait();  // waits for the background save, then does the same
@@ -34,6 +36,7 @@ class Checkpoints {
   void finished();
 
   Path folder_;
+  Descriptor run_;  // the run folder
   CkptOptions options_;
   Path keep_this_, writing_;
   std::future<void> background_;

@@ -110,6 +110,11 @@ RunFolder::RunFolder(const Path& path, IfExists existing) : path_(path) {
   else
     make_folders(path, kAdvice);
   lock();
+  std::error_code none;
+  for (const Path& inner : {checkpoints(), path_ / "pictures"})
+    if (fs::is_symlink(inner, none))
+      fail(Exit::storage, inner.string(), ": a link, and a run writes into its own folder only; ",
+           "remove the link, or choose another folder with --run-dir");
   if (existing == IfExists::refuse) refuse_used(path_);
   if (existing == IfExists::overwrite) {
     for (const Path& earlier : written_by_runs(path_))

@@ -18,7 +18,8 @@ class RunFolder {
   // another: leaves existing folders alone and uses the number after the highest, beginning with
   // <path>, <path>-2. refuse: throws if a run has written there. keep: continues in it. overwrite:
   // removes files that an earlier run wrote there, and nothing else. Throws Error: exit 2 if
-  // another run owns the folder or (refuse) has written there, 8 if it is not writable.
+  // another run owns the folder or (refuse) has written there, 8 if it is not writable, or if a
+  // folder in it is a link.
   RunFolder(const Path& path, IfExists existing);
   RunFolder(RunFolder&&) = delete;
 

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <optional>
 #include "core/base/output.h"
+#include "core/config/config.h"
 #include "core/config/hint.h"
 #include "dist/rendezvous/rendezvous.h"
 #include "trainer/launch/supervise.h"
@@ -91,6 +92,18 @@ static Command command_of(int64_t local_rank, const LaunchLine& given, const Arg
   return command;
 }
 
+// Returns dist.timeout_s of the run that the ranks will start, or the default if that is unknown.
+static double timeout_of_run(const Arguments& args) try {
+  Arguments given;
+  for (const std::string& arg : args)
+    if (arg.starts_with("dist.timeout_s=")) given.push_back(arg);
+  auto file = std::ranges::find_if(args, [](auto& arg) { return arg == "--config" || arg == "-c"; });
+  if (file != args.end()) ++file;
+  return make_config(sources_of(file == args.end() ? "" : *file, given)).plan.dist.timeout_s;
+} catch (const Error&) {  // the ranks report it
+  return DistOptions{}.timeout_s;
+}
+
 static int run_launch(CommandLine& line, const Arguments& args) {
   LaunchLine given;
   declare(line, given);
@@ -112,6 +125,7 @@ static int run_launch(CommandLine& line, const Arguments& args) {
   std::vector<RankCommand> ranks;
   for (int64_t rank = 0; rank < given.ranks; ++rank)
     ranks.push_back({given.node_rank * given.ranks + rank, command_of(rank, given, rank_args)});
+  given.supervise.timeout_s = timeout_of_run(rank_args);
   return supervise(ranks, given.supervise);
 }
 
