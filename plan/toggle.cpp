@@ -179,16 +179,21 @@ static void read_preset(Config& config, const Values& source, const std::string&
     config.toggles[toggle.name] = {preset_value(toggle, value.text), "toggles: " + value.text};
 }
 
+static std::string remark_on(const std::string& name) {
+  const std::string different = remark(name.substr(name.rfind('.') + 1));
+  return different.empty() ? "" : "; " + different;
+}
+
 static void read_toggle(Config& config, const std::string& name, const Value& value) {
   CHECK(name[0] != '0', value.origin,
         ": toggles: a list; write a map, such as  toggles: {amp: on}");
   const Toggle& toggle = known_toggle(name, value.origin);
   CHECK(toggle.name == name, value.origin, ": unknown toggle '", name, "', it is called '",
-        toggle.name, "' here");
+        toggle.name, "' here", remark_on(name));
   std::string text = toggle.off();
   const Option option = value_option(toggle, text);
   CHECK(option.read(value.text), value.origin, ": toggles.", name, ": '", value.text, "' is not ",
-        option.accepts);
+        option.accepts, remedy(value.text, option.accepts));
   config.toggles[name] = {text, value.origin};
 }
 
@@ -242,10 +247,11 @@ static void refuse_misplaced(const Values& source, const Values& options) {
     const Toggle* toggle = find_toggle(key);
     if (!toggle) toggle = find_toggle(key.substr(key.rfind('.') + 1));
     if (!toggle) continue;
-    std::string text = value.text == "false" ? toggle->off() : suggested(*toggle);
+    const bool off = remedy(value.text, "off or on") == "; write off";
+    std::string text = off ? toggle->off() : suggested(*toggle);
     value_option(*toggle, text).read(value.text);
     fail(Exit::usage, value.origin, ": unknown key '", key, "', it is a toggle; write  ",
-         setting(value, *toggle, text));
+         setting(value, *toggle, text), remark_on(key));
   }
 }
 

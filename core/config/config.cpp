@@ -1,5 +1,6 @@
 #include "core/config/config.h"
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include "core/base/file.h"
 #include "core/config/yaml.h"
@@ -27,7 +28,7 @@ class Sources {
     chain_.emplace_back(path);
     Values values = read_yaml(path);
     for (const Value& base : take_bases(values)) {
-      const fs::path next = (fs::path(path).parent_path() / base.text).lexically_normal();
+      const fs::path next = (fs::path(path).parent_path() / with_home(base.text)).lexically_normal();
       CHECK(kind_of(next, Exit::usage) != Kind::nothing, base.origin, ": base ", next.string(),
             " does not exist");
       const auto is_next = [&](const fs::path& file) {
@@ -49,6 +50,11 @@ class Sources {
 };
 
 }  // namespace
+
+std::string with_home(const std::string& path) {
+  const char* const home = std::getenv("HOME");
+  return home && path.starts_with("~/") ? home + path.substr(1) : path;
+}
 
 std::vector<Values> read_config(const std::string& path) {
   Sources sources;

@@ -11,6 +11,9 @@ constexpr size_t kConfigFiles = 32;  // limit on a config and all its bases
 // Error as the YAML reader does.
 std::vector<Values> read_config(const std::string& path);
 
+// Returns a path with $HOME in place of a leading ~, for paths that no shell has expanded.
+std::string with_home(const std::string& path);
+
 // Parses the assignments into one source, so their order does not matter. Refuses repeated keys.
 Values parse_overrides(const std::vector<std::string>& assignments);
 

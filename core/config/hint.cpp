@@ -1,6 +1,9 @@
 #include "core/config/hint.h"
 #include <algorithm>
+#include <cctype>
+#include <map>
 #include <numeric>
+#include <set>
 #include <utility>
 #include "core/base/check.h"
 
@@ -39,6 +42,7 @@ std::string hint(const std::string& of, const std::vector<std::string>& known) {
   const bool element = last_word(of).find_first_not_of("0123456789") == of.npos;
   const std::string key = element ? of.substr(0, of.rfind('.')) : of;
   const std::string place = key.substr(0, key.size() - last_word(key).size());
+  if (const std::string different = remark(last_word(key)); !different.empty()) return different;
   for (const auto& [ours, theirs] : other_names()) {
     if (!std::ranges::count(theirs, last_word(key))) continue;
     auto found = std::ranges::find(known, place + ours);  // same section first, then any
@@ -57,11 +61,57 @@ std::string hint(const std::string& of, const std::vector<std::string>& known) {
   return "the nearest known key is '" + near + "'";
 }
 
+// Returns whether only some YAML readers take the text as a number: `010`, `+5`, `.5`, `0x10`,
+// `1_000`, and `1e3` as an integer.
+static bool ambiguous_number(const std::string& text, bool whole) {
+  if (text.find_first_not_of("0123456789abcdefxABCDEFX_+-.") != std::string::npos) return false;
+  const size_t first = text.find_first_not_of('-');
+  const size_t digit = text.find_first_of("0123456789");
+  if (digit == std::string::npos) return false;
+  const bool zero_first = text[first] == '0' && first + 1 < text.size() &&
+                          std::isdigit(static_cast<unsigned char>(text[first + 1]));
+  return zero_first || text[first] == '+' || text[first] == '.' ||
+         text.find_first_of(whole ? "_xXeE" : "_xX") != std::string::npos;
+}
+
+std::string remedy(std::string text, const std::string& accepts) {
+  static const std::set<std::string> yes = {"yes", "y", "on", "1", "true"};
+  static const std::set<std::string> no = {"no", "n", "off", "0", "false"};
+  const bool whole = accepts.find("a whole number") != std::string::npos;
+  if (whole || accepts.starts_with("a number"))
+    return ambiguous_number(text, whole) ? "; write it in plain decimal digits" : "";
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+  const bool truth = accepts == "false or true";
+  if (!truth && accepts != "off or on") return "";
+  if (yes.contains(text)) return truth ? "; write true" : "; write on";
+  return !no.contains(text) ? "" : truth ? "; write false" : "; write off";
+}
+
 std::string on_one_line(const std::string& text) {
   std::string line = text.size() > 60 ? text.substr(0, 60) + "..." : text;
   std::ranges::replace_if(
       line, [](unsigned char c) { return c < ' '; }, ' ');
   return "'" + line + "'";
+}
+
+std::string remark(const std::string& name) {
+  static const std::string horizon =
+      "a schedule spans the whole run; set train.epochs or train.max_iters";
+  static const std::string splits =
+      "elsewhere it multiplies the samples of an update, here it splits data.batch_size; multiply "
+      "that too";
+  static const std::map<std::string, std::string> remarks = {
+      {"T_max", horizon},
+      {"accum_iter", splits},
+      {"accumulate_grad_batches", splits},
+      {"betas", "it is two keys of adam and adamw here, 'beta1' and 'beta2'"},
+      {"gradient_accumulation_steps", splits},
+      {"ignore_index", "every label counts; leave those samples out of the data set"},
+      {"total_steps", horizon},
+      {"update_freq", splits},
+  };
+  const auto found = remarks.find(name);
+  return found == remarks.end() ? "" : found->second;
 }
 
 const std::vector<OtherNames>& other_names() {

@@ -18,6 +18,13 @@ bool is_like(const std::string& word, const std::string& key);
 // than half of the letters differ, where all keys are listed. `known` must not be empty.
 std::string hint(const std::string& of, const std::vector<std::string>& known);
 
+// Returns "; write on" or another correction if other YAML readers would accept the text, "" for
+// other mistakes. `accepts`: as of an Option.
+std::string remedy(std::string text, const std::string& accepts);
+
+// Returns how the meaning of a name elsewhere differs from anything here; "" if it does not.
+std::string remark(const std::string& name);
+
 // Quotes user input for a message, without line ends and cut after 60 bytes.
 std::string on_one_line(const std::string& text);
 

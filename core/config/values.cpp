@@ -20,36 +20,25 @@ static std::string at(const Value& value) {
   return value.origin == "default" ? "" : value.origin + ": ";
 }
 
-// Returns "key: text" as the source of `given` takes it: on a command line, as one word.
+static std::vector<std::string> split(const std::string& key) {
+  std::vector<std::string> words;
+  std::istringstream in(key);
+  for (std::string word; std::getline(in, word, '.');) words.push_back(word);
+  return words;
+}
+
+static bool is_item(const std::string& word) {
+  return word.find_first_not_of("0123456789") == std::string::npos;
+}
+
+// Returns "key: text" as the source of `given` takes it: on a command line, as one word. Items of a
+// list are not set one by one, so for an option of an item it is a line of that item.
 static std::string advice(const Value& given, const std::string& key, const std::string& text) {
+  const std::vector<std::string> words = split(key);
+  const auto in_item = std::ranges::find_if(words.rbegin(), words.rend(), is_item).base();
+  if (in_item != words.begin())
+    return fmt::format("{}: {}", fmt::join(in_item, words.end(), "."), text);
   return given.origin == kCommandLine ? quoted(cat(key, "=", text)) : cat(key, ": ", text);
-}
-
-// Returns whether only some YAML readers take the text as a number: `010`, `+5`, `.5`, `0x10`,
-// `1_000`, and `1e3` as an integer.
-static bool ambiguous_number(const std::string& text, bool whole) {
-  if (text.find_first_not_of("0123456789abcdefxABCDEFX_+-.") != std::string::npos) return false;
-  const size_t first = text.find_first_not_of('-');
-  const size_t digit = text.find_first_of("0123456789");
-  if (digit == std::string::npos) return false;
-  const bool zero_first = text[first] == '0' && first + 1 < text.size() &&
-                          std::isdigit(static_cast<unsigned char>(text[first + 1]));
-  return zero_first || text[first] == '+' || text[first] == '.' ||
-         text.find_first_of(whole ? "_xXeE" : "_xX") != std::string::npos;
-}
-
-// Returns a correction if other YAML readers would accept the text, "" for other mistakes.
-static std::string remedy(std::string text, const std::string& accepts) {
-  static const std::set<std::string> yes = {"yes", "y", "on", "1", "true"};
-  static const std::set<std::string> no = {"no", "n", "off", "0", "false"};
-  const bool whole = accepts.find("a whole number") != std::string::npos;
-  if (whole || accepts.starts_with("a number"))
-    return ambiguous_number(text, whole) ? "; write it in plain decimal digits" : "";
-  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
-  const bool truth = accepts == "false or true";
-  if (!truth && accepts != "off or on") return "";
-  if (yes.contains(text)) return truth ? "; write true" : "; write on";
-  return !no.contains(text) ? "" : truth ? "; write false" : "; write off";
 }
 
 void Load::option(const std::string& key, const Option& option, const char*) {
@@ -82,7 +71,7 @@ std::optional<size_t> Load::list_size(const std::string& key, size_t, const char
   if (const auto given = source_.find(key); given != source_.end()) {
     const Value& value = given->second;
     CHECK(value.text == "[]", at(value), key, ": ", on_one_line(value.text),
-          " is not a list; write  ", advice(value, key, cat("[", value.text, "]")));
+          " is not a list; write  ", advice(value, key, cat("[", yaml(value.text), "]")));
     used_.insert(key);
     return 0;
   }
@@ -199,22 +188,12 @@ std::string yaml(const std::string& text) {
   return quoted + "\"";
 }
 
-static std::vector<std::string> split(const std::string& key) {
-  std::vector<std::string> words;
-  std::istringstream in(key);
-  for (std::string word; std::getline(in, word, '.');) words.push_back(word);
-  return words;
-}
-
 // Each line opens those of its maps that the previous line had not opened. A word of digits is a
 // list item, whose first key follows the dash.
 std::string yaml_of(const Listing& listing, const Values& origins) {
   const std::vector<Listing::Line>& lines = listing.lines;
   std::string text;
   std::vector<std::string> open;
-  const auto is_item = [](const std::string& word) {
-    return word.find_first_not_of("0123456789") == std::string::npos;
-  };
   for (size_t n = 0; n < lines.size(); ++n) {
     const std::string& key = lines[n].key;
     if (n + 1 < lines.size() && lines[n + 1].key.starts_with(key + ".")) continue;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include "core/config/config.h"
 
 namespace bellows {
 
@@ -74,7 +75,7 @@ Option option_of(bool& value, Bounds) {
   return one_of({"false", "true"}, value ? "true" : "false", [&value](size_t i) { value = i; });
 }
 Option option_of(std::string& value, Bounds) {
-  return {value, "text", [&value](const std::string& text) { return value = text, true; }};
+  return {value, "text", [&value](const std::string& text) { return value = with_home(text), true; }};
 }
 
 Option one_of(const Names& names, const std::string& value, std::function<void(size_t)> set) {

@@ -213,8 +213,18 @@ Values parse_yaml(const std::string& text, const std::string& name) {
 }
 
 Values read_yaml(const std::string& path) {
-  CHECK(kind_of(path, Exit::usage) != Kind::nothing, path, ": there is no such config file");
+  const bool there = kind_of(path, Exit::usage) != Kind::nothing;
+  const bool shipped = !there && kind_of("configs/" + path, Exit::usage) == Kind::file;
+  CHECK(there, path, ": there is no such config file",
+        shipped ? "; write  --config " + quoted("configs/" + path) : "");
   return parse_yaml(read_file(path, kYamlBytes, Exit::usage), printable(path));
+}
+
+// Returns whether a value of the command line is YAML: a list, a map, or text in quotes.
+static bool is_yaml(const std::string& text) {
+  const size_t first = text.find_first_not_of(" \t\n"), last = text.find_last_not_of(" \t\n");
+  if (first == std::string::npos || text[first] == '[' || text[first] == '{') return true;
+  return first < last && text[first] == text[last] && (text[first] == '"' || text[first] == '\'');
 }
 
 Values parse_override(const std::string& assignment) {
@@ -228,8 +238,11 @@ Values parse_override(const std::string& assignment) {
                                                            "=[A, B]' or '", key, "={KEY: VALUE}'");
   CHECK(fault.empty(), where, ": ", fault);
   CHECK(find_non_text(text) == std::string::npos, where, ": no text; ", forms);
+  if (!is_yaml(text)) return {{key, {text, kCommandLine}}};
   try {
-    return flatten(text, where, key);
+    const Values values = flatten(text, where, key);
+    flatten("[" + text + "]", where, key);  // a comment, which would be dropped, hides the bracket
+    return values;
   } catch (const YAML::Exception& error) {
     fail(Exit::usage, where, ": ", reason(error), "; ", forms);
   }

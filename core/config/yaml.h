@@ -17,8 +17,9 @@ constexpr size_t kYamlKeyLength = 100;
 Values parse_yaml(const std::string& text, const std::string& name);
 Values read_yaml(const std::string& path);  // refuses all but regular files
 
-// Parses an argument of the command line: a key and its value in YAML, as in "optimizer.lr=0.1",
-// "model.layers=[flatten, {name: linear, out: 10}]" or "toggles={amp: bf16}".
+// Parses an argument of the command line: a key and its value, as in "optimizer.lr=0.1". The value
+// is taken as the shell passed it, unless it is a list, a map or in quotes, which are YAML:
+// "model.layers=[flatten, {name: linear, out: 10}]", "toggles={amp: bf16}".
 Values parse_override(const std::string& assignment);
 
 }  // namespace bellows

@@ -160,8 +160,7 @@ PackedSplit pack(const Dataset& dataset, Split split, const std::string& source,
   constexpr int64_t kTogether = 64;
   const int64_t begin = trace::now_ns();
   check_options(dataset.info(), options);
-  std::error_code error;  // an error shows when the first shard is written
-  std::filesystem::create_directories(folder, error);
+  make_folders(folder);
   ShardWriter writer(folder, split, dataset.info(), source, options.shard_bytes);
   int64_t unreadable = 0;
   for (int64_t first = 0; first < dataset.size(); first += kTogether) {

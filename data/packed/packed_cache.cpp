@@ -201,6 +201,7 @@ static bool take(FileLock& lock, const Path& folder, double timeout_s) {
 }
 
 static FileLock lock_in(const Path& folder) try {
+  make_folders(folder, "");
   return FileLock(folder / ".lock");
 } catch (const Error& error) {
   fail(error.exit, error.what(), "; set XDG_CACHE_HOME to another folder for caches");
@@ -218,8 +219,6 @@ DatasetPtr cached_copy(const DatasetChoice& choice, Split split, const PackedCac
   std::string why;
   auto found = find(folder, split, choice, source, why);
   if (found) return notes.push_back(note_of(*found, folder)), found;
-  std::error_code error;  // an error shows when the lock is opened
-  fs::create_directories(folder, error);
   FileLock lock = lock_in(folder);
   if (!take(lock, folder, options.timeout_s)) {
     notes.push_back(cat("packed: not yet: ", lock.owner(), " is still packing after a wait of ",

@@ -4,7 +4,12 @@
 #include <nlohmann/json.hpp>
 #include "core/base/statistics.h"
 #include "core/base/words.h"
+<<<<<<< HEAD:labs/page/arms.cpp
 #include "labs/page/html.h"
+=======
+#include "trainer/page/html.h"
+#include "trainer/state/run_record.h"
+>>>>>>> h6/main:trainer/page/arms.cpp
 
 namespace bellows {
 
@@ -22,9 +27,9 @@ std::vector<double> numbers(const Json& list) {
 bool Ratio::has_interval() const { return std::isfinite(high) && low > 0; }
 
 Ratio ratio_of(const Json& speedup) {
-  const std::vector<double> interval = numbers(speedup.at("interval"));
-  return {speedup.at("ratio"), interval.at(0), interval.at(1), speedup.at("confidence"),
-          speedup.at("differs")};
+  const Json& interval = speedup.at("interval");
+  const std::vector<double> ends = numbers({interval.at(0), interval.at(1)});
+  return {speedup.at("ratio"), ends[0], ends[1], speedup.at("confidence"), speedup.at("differs")};
 }
 
 std::string interval_text(const Ratio& r) {
@@ -46,7 +51,7 @@ Lanes costs_ms(const Json& arm, const std::string& clock) {
   for (const Json& process : arm.at("processes")) {
     const std::string of_step = clock + "_s_per_step";
     lanes.push_back(
-        numbers(process.at(process.contains(of_step) ? of_step : clock + "_s_per_run")));
+        finite(numbers(process.at(process.contains(of_step) ? of_step : clock + "_s_per_run"))));
     for (double& value : lanes.back()) value *= 1e3;
   }
   return lanes;
@@ -70,7 +75,7 @@ std::vector<double> energies_j(const Json& arm) {
   Lanes lanes;
   for (const Json& process : arm.at("processes"))
     for (const char* key : {"gpu_j_per_step", "gpu_j_per_run"})
-      if (process.contains(key)) lanes.push_back(numbers(process.at(key)));
+      if (process.contains(key)) lanes.push_back(finite(numbers(process.at(key))));
   return all_of(lanes);
 }
 

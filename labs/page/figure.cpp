@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include "core/base/json.h"
 #include "labs/page/html.h"
@@ -52,6 +53,7 @@ Scale scale_around(double low, double high, int count) {
 
 // Decades; within two of them 1, 2 and 5 as well; within a small part of one, linear ticks.
 Scale log_scale(double low, double high) {
+  if (!(low > 0 && high / low < 1e200)) return scale_over(low, high, 5);
   const double room = std::pow(std::max(high / low, 1.02), 0.06);
   Scale scale = {low / room, high * room, true};
   const double decades = std::log10(scale.high / scale.low);
@@ -113,7 +115,7 @@ void Plot::slice(Tone tone, double x1, double x2, double y, const std::string& n
 static Json rounded(const std::vector<double>& values, int digits) {
   Json list = Json::array();
   for (const double value : values)
-    list.push_back(std::stod(fmt::format("{:.{}g}", value, digits)));
+    list.push_back(std::strtod(fmt::format("{:.{}g}", value, digits).c_str(), nullptr));
   return list;
 }
 

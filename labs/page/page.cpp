@@ -37,7 +37,7 @@ std::string html_of(const Json& report, const std::string& name) {
   try {
     return document(found->second(report));
   } catch (const Json::exception& error) {
-    fail(Exit::usage, name, ": not a complete report of the kind \"", kind, "\": ", error.what());
+    fail(Exit::data, name, ": not a complete report of the kind \"", kind, "\": ", error.what());
   }
 }
 

@@ -8,6 +8,7 @@
 
 namespace bellows {
 
+<<<<<<< HEAD:labs/page/report.cpp
 static Json read_report(const Path& path) {
   constexpr int64_t kLargest = 1 << 28;
   const Json report = Json::parse(read_file(path, kLargest, Exit::usage), nullptr, false);
@@ -16,6 +17,8 @@ static Json read_report(const Path& path) {
   return report;
 }
 
+=======
+>>>>>>> h6/main:trainer/verbs/report.cpp
 static int run_report(CommandLine& line, const Arguments& args) {
   std::string from, to;
   line.add_option("path", from, "run folder, or a report in JSON, such as one of trainer ab")
@@ -33,7 +36,10 @@ static int run_report(CommandLine& line, const Arguments& args) {
   CHECK(kind != Kind::nothing, "report: ", from, ": no such run folder or file");
   if (to.empty())
     to = (kind == Kind::folder ? path / "report.html" : Path(path).replace_extension(".html"));
-  const Json report = kind == Kind::folder ? read_run(path) : read_report(path);
+  const Json report = kind == Kind::folder ? read_run(path) : read_json(path, Exit::data);
+  // read_run() makes such an object, with columns of equal length; no verb writes one.
+  if (kind != Kind::folder && report.is_object() && report.value("kind", Json()) == "run")
+    fail(Exit::data, from, ": not a report; of a run, name the folder");
   write_file(to, bytes_of(html_of(report, from)));
   say("page: " + to);
   return 0;

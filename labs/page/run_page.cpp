@@ -113,7 +113,7 @@ static std::string step_parts(const Json& train) {
       for (const Json& wait : (*found)[i])
         waits = true, waiting[i] = std::max(waiting[i], 1e3 * wait.get<double>());
   for (size_t i = 0; i < std::min(rest.size(), reading.size()); ++i)
-    rest[i] = std::max(0.0, rest[i] - reading[i] - waiting[i]);
+    rest[i] = std::max(rest[i] - reading[i] - waiting[i], 0.0);  // NaN stays
   LineChart chart{.title = "Time of a step",
                   .note = "batch_cost and its part reader_cost",
                   .unit = " ms",

@@ -132,7 +132,9 @@ static std::string maps(const Json& report, const std::vector<Key>& keys) {
 
 static std::string figures(const Json& report) {
   const std::vector<Key> keys = keys_of(report);
-  if (keys.size() == 2) return maps(report, keys);
+  const size_t arms = report.at("arms").size();
+  if (keys.size() == 2 && keys[0].values.size() * keys[1].values.size() == arms && arms < 10'000)
+    return maps(report, keys);
   const bool numeric =
       keys.size() == 1 && keys[0].values.size() > 1 &&
       std::ranges::none_of(keys[0].values, [](const auto& v) { return std::isnan(parsed(v)); });

@@ -175,8 +175,8 @@ TEST_F(SkippedProgram, OneBlackImageLeavesTheRunningStatisticsFinite) {
 TEST_F(SkippedProgram, OneBlackImageLeavesTheRunningStatisticsOfAllRanksFinite) {
   for (const Args& more :
        {Args{"optimizer.ema_decay=0.5"},
-        {"model.sync_bn=true", "toggles={background_loader: off, gradient_accumulation: 2}"},
-        {"toggles={background_loader: off, ddp: off}"}}) {
+        {"model.sync_bn=true", "toggles={gradient_accumulation: 2}"},
+        {"toggles={ddp: off}"}}) {
     Args args = on_images(more);
     args.insert(args.end(), {"data.shuffle=false", "--overwrite", "--run-dir", "out"});
     for (const Ended& ended : run_ranks(2, args)) EXPECT_EQ(ended.code, 0) << ended.err;

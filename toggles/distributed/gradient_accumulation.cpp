@@ -1,7 +1,8 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle gradient_accumulation({
-    .aliases = {"accumulate_grad_batches", "gradient_merge", "update_freq", "accum_iter"},
+    .aliases = {"accumulate_grad_batches", "gradient_accumulation_steps", "gradient_merge",
+                "update_freq", "accum_iter"},
     .idea = "Each batch passes through the model in N parts whose gradients add up to one update. "
             "An update still takes data.batch_size samples.",
     .claim = "activation memory falls to 1 / N for the same update; slower, not faster",

@@ -27,7 +27,7 @@ void LinePrinter::all(const std::vector<std::string>& lines) const {
 
 // Rows that Log did not write are kept.
 static bool is_repeated(const std::string& line, const Position& from) {
-  const Json row = Json::parse(line, nullptr, false);
+  const Json row = parse_json(line);
   if (!row.is_object()) return false;
   const auto step = row.find("step"), split = row.find("split");
   if (step == row.end() || split == row.end() || !step->is_number_integer()) return false;

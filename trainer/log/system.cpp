@@ -35,7 +35,9 @@ double wall_seconds() {
 }
 
 std::string date_text(double wall_seconds) {
-  return fmt::format("{:%Y-%m-%d %H:%M} UTC", fmt::gmtime(std::time_t(wall_seconds)));
+  constexpr double kLatest = 253'402'300'799;  // the end of the year 9999
+  const auto time = std::time_t(std::clamp(wall_seconds, 0.0, kLatest));
+  return fmt::format("{:%Y-%m-%d %H:%M} UTC", fmt::gmtime(time));
 }
 
 std::string host_name() {

@@ -1,5 +1,7 @@
 #include "trainer/log/tensorboard.h"
+#include <fcntl.h>
 #include <unistd.h>
+#include <cerrno>
 #include <cstring>
 #include "core/base/crc32c.h"
 #include "trainer/log/system.h"
@@ -74,7 +76,7 @@ static Path new_file(const Path& folder) {
 }
 
 TensorBoard::TensorBoard(const Path& folder, int64_t from)
-    : path_(new_file(folder)), out_(path_, std::ios::binary) {
+    : path_(new_file(folder)), file_(open_own_file(path_, O_WRONLY)) {
   append(version_record(wall_seconds()));
   append(restart_record(wall_seconds(), from + 1));
 }
@@ -84,7 +86,7 @@ void TensorBoard::write(int64_t step, const Scalars& scalars) {
 }
 
 void TensorBoard::append(const std::string& record) {
-  if (!(out_ << record << std::flush))
+  if (!write_fully(file_.get(), bytes_of(record)))
     fail(Exit::storage, path_.string(), ": write: ", std::strerror(errno));
 }
 

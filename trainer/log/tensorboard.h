@@ -7,7 +7,6 @@
 //   Value {1: string tag, 2: float simple_value}
 #pragma once
 #include <cstdint>
-#include <fstream>
 #include <string>
 #include "core/base/file.h"
 #include "core/base/statistics.h"
@@ -31,7 +30,7 @@ class TensorBoard {
  private:
   void append(const std::string& record);
   Path path_;
-  std::ofstream out_;
+  Descriptor file_;
 };
 
 }  // namespace bellows

@@ -69,7 +69,7 @@ Json to_json(std::vector<TransformChoice> transforms) {
   listing.choices("list", transforms, "");
   Json json;
   for (Listing::Line& line : listing.lines) {
-    const Json value = Json::parse(line.text, nullptr, false);
+    const Json value = parse_json(line.text);
     const bool as_is = value.is_number() || value.is_boolean() || line.empty_list();
     std::ranges::replace(line.key, '.', '/');
     json[Json::json_pointer("/" + line.key)] = as_is ? value : Json(line.text);

@@ -13,7 +13,7 @@ namespace bellows {
 constexpr int64_t kLargest = int64_t{1} << 30;
 
 static Json read_object(const Path& path) {
-  const Json object = Json::parse(read_file(path, kLargest, Exit::data), nullptr, false);
+  Json object = read_json(path, Exit::data);
   if (!object.is_object())
     fail(Exit::data, path.string(), ": not a JSON object; the file is damaged");
   return object;
@@ -61,19 +61,33 @@ static void add_row(Json& columns, const Json& row) {
   }
 }
 
+// Returns whether the columns stay in proportion to the file: its rows have most of their values.
+static bool fits(const Json& columns, const Json& row, size_t file_bytes) {
+  constexpr size_t kMostColumns = 1000, kMostMissing = size_t{1} << 20;
+  const size_t rows = columns.contains("step") ? columns["step"].size() : 0;
+  const size_t width = columns.size() + row.size();
+  return width <= kMostColumns && rows * width <= kMostMissing + file_bytes;
+}
+
 static void add_rows(Json& run, const Path& path) {
-  std::istringstream lines(is_file(path) ? read_file(path, kLargest, Exit::data) : "");
+  const std::string text = is_file(path) ? read_file(path, kLargest, Exit::data) : "";
+  std::istringstream lines(text);
   size_t number = 0;
   for (std::string line; std::getline(lines, line);) {
     ++number;
-    const Json row = Json::parse(line, nullptr, false);
+    std::string why = "it has no step";
+    const Json row = parse_json(line, &why);
     const std::string split = row.is_object() ? row.value("split", Json("")).dump() : "";
     const bool whole = row.is_object() && row.value("step", Json()).is_number();
     // The last line is incomplete if the run is still writing it.
-    if (!whole && lines.peek() == EOF) break;
-    if (!whole) fail(Exit::data, path.string(), ":", number, ": not a row; the file is damaged");
+    if (!whole && lines.eof()) break;
+    if (!whole)
+      fail(Exit::data, path.string(), ":", number, ": not a row: ", why, "; the file is damaged");
     if (split == "\"run\"") run["totals"] = row;
-    if (split == "\"train\"" || split == "\"test\"") add_row(run[row["split"]], row);
+    if (split != "\"train\"" && split != "\"test\"") continue;
+    if (!fits(run[row["split"]], row, text.size()))
+      fail(Exit::data, path.string(), ":", number, ": too many columns; the file is damaged");
+    add_row(run[row["split"]], row);
   }
   for (const char* split : {"train", "test"})
     for (Json& column : run[split])
@@ -105,6 +119,14 @@ static void add_end(Json& run, const Path& path) {
   for (const char* key : {"summary", "toggles"})
     if (const auto found = end.find(key); found != end.end() && found->is_array())
       run[key] = *found;
+  const auto has_text = [](const Json& toggle, const char* key) {
+    return toggle.is_object() && toggle.value(key, Json()).is_string();
+  };
+  bool whole = true;
+  for (const Json& line : run["summary"]) whole &= line.is_string();
+  for (const Json& each : run["toggles"]) whole &= has_text(each, "name") && has_text(each, "value");
+  if (!whole)
+    fail(Exit::data, path.string(), ": a summary or a toggle without its text; the file is damaged");
 }
 
 Json read_run(const Path& folder) {
@@ -138,10 +160,11 @@ std::string plain(const Json& value) {
 }
 
 std::vector<double> column(const Json& rows, const std::string& name, double factor) {
+  const auto found = rows.find(name), steps = rows.find("step");
+  if (found == rows.end()) return std::vector<double>(steps == rows.end() ? 0 : steps->size(), NAN);
   std::vector<double> values;
-  if (const auto found = rows.find(name); found != rows.end())
-    for (const Json& value : *found)
-      values.push_back(value.is_number() ? factor * value.get<double>() : NAN);
+  for (const Json& value : *found)
+    values.push_back(value.is_number() ? factor * value.get<double>() : NAN);
   return values;
 }
 

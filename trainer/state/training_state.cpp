@@ -140,7 +140,10 @@ static const std::string& entry(const SafeTensors& saved, const std::string& key
 // exception of the JSON library must not become an internal error.
 template <class Read>
 static auto read_entry(const SafeTensors& saved, const char* key, Read read) try {
-  return read(Json::parse(entry(saved, key)));
+  std::string why;
+  const Json json = parse_json(entry(saved, key), &why);
+  if (!why.empty()) fail(Exit::checkpoint, "the checkpoint's '", key, "' cannot be read: ", why);
+  return read(json);
 } catch (const Json::exception& error) {
   fail(Exit::checkpoint, "the checkpoint's '", key, "' cannot be read: ", error.what());
 }

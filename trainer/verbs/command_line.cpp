@@ -9,6 +9,7 @@
 #include "core/base/check.h"
 #include "core/base/file.h"
 #include "core/base/output.h"
+#include "core/config/config.h"
 #include "trainer/verbs/tables.h"
 
 namespace bellows {
@@ -163,6 +164,9 @@ static std::string in_80_columns(const std::string& help) {
 
 bool CommandLine::read(Arguments args, const std::string& if_unexpected) try {
   refuse_empty(args, program_);
+  for (std::string& arg : args)  // the shell expands only a ~ that begins a word
+    if (const size_t equals = arg.find('='); arg.starts_with("--") && equals != arg.npos)
+      arg = arg.substr(0, equals + 1) + with_home(arg.substr(equals + 1));
   std::ranges::reverse(args);  // CLI11 expects the last one first
   app_->parse(std::move(args));
   return true;
