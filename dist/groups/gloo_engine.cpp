@@ -18,11 +18,13 @@ GlooEngine::GlooEngine(const GroupContext& group, bool share)
       prefix_(group.new_prefix("gloo")),
       postmortem_(group, prefix_ + "end/"),
       recorder_(group.options.flight_recorder),
-      mesh_(std::async(std::launch::async, [&] {  // Gloo's thread inherits name and cores
-              begin_thread("gloo");
-              return std::make_unique<GlooMesh>(group.ranks, *group.store, prefix_ + "mesh/",
-                                                timeout_);
-            }).get()),
+      mesh_(std::async(std::launch::async,
+                       [&] {  // Gloo's thread inherits name and cores
+                         begin_thread("gloo");
+                         return std::make_unique<GlooMesh>(group.ranks, *group.store,
+                                                           prefix_ + "mesh/", timeout_);
+                       })
+                .get()),
       shared_(SharedMemory::join(group.ranks, *group.store, prefix_ + "memory/", timeout_, share)) {
 }
 
@@ -176,8 +178,8 @@ void GlooEngine::diagnose(const Collective& c, bool timed_out, const std::string
     left = due_ - Clock::now();
   }
   const bool away = left > timeout_ / 2 || left < -kLate - kSearch;
-  const std::string why =
-      postmortem_.why(c, recorder_.started(), timed_out, symptom, [this] { close(); }, away);
+  const std::string why = postmortem_.why(
+      c, recorder_.started(), timed_out, symptom, [this] { close(); }, away);
   set_failure(cat("gloo: ", place_of(c), ": ", why));
 }
 

@@ -102,7 +102,8 @@ void check_exhaustion(const std::exception& error) {
   const std::string what = plain(error.what());
   if (dynamic_cast<const std::bad_alloc*>(&error) ||
       dynamic_cast<const std::system_error*>(&error) ||
-      what.find(std::strerror(ENOMEM)) != what.npos || what.find(std::strerror(EMFILE)) != what.npos)
+      what.find(std::strerror(ENOMEM)) != what.npos ||
+      what.find(std::strerror(EMFILE)) != what.npos)
     fail(Exit::memory, "gloo: out of memory, threads or open files (", what,
          "); raise the limits (ulimit -v, -u, -n)");
 }

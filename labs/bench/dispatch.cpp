@@ -6,9 +6,9 @@
 #include "core/base/output.h"
 #include "core/base/statistics.h"
 #include "core/device/timer.h"
+#include "labs/bench/bench.h"
 #include "ops/cross_entropy.h"
 #include "ops/elementwise.h"
-#include "labs/bench/bench.h"
 #include "trainer/verbs/tables.h"
 
 namespace bellows {

@@ -8,8 +8,8 @@
 #include "core/device/timer.h"
 #include "data/images/image_plan.h"
 #include "data/sets/damaged.h"
-#include "plan/toggle.h"
 #include "labs/bench/bench.h"
+#include "plan/toggle.h"
 #include "trainer/session/data_card.h"
 #include "trainer/verbs/tables.h"
 

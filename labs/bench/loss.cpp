@@ -5,10 +5,10 @@
 #include "autograd/backward.h"
 #include "core/base/output.h"
 #include "core/config/config.h"
-#include "ops/elementwise.h"
-#include "plan/toggle.h"
 #include "labs/bench/bench.h"
 #include "labs/bench/passes.h"
+#include "ops/elementwise.h"
+#include "plan/toggle.h"
 #include "trainer/verbs/tables.h"
 
 namespace bellows {

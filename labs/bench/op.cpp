@@ -13,9 +13,9 @@
 #include "core/config/hint.h"
 #include "core/device/timer.h"
 #include "core/tensor/copy.h"
-#include "plan/toggle.h"
 #include "labs/bench/bench.h"
 #include "labs/bench/passes.h"
+#include "plan/toggle.h"
 #include "trainer/verbs/tables.h"
 
 namespace bellows {

@@ -4,9 +4,9 @@
 #include "core/base/output.h"
 #include "core/base/trace.h"
 #include "core/config/hint.h"
+#include "labs/bench/bench.h"
 #include "models/module/rewrite.h"
 #include "ops/base/work.h"
-#include "labs/bench/bench.h"
 #include "trainer/verbs/tables.h"
 
 namespace bellows {

@@ -4,9 +4,9 @@
 #include "core/base/output.h"
 #include "core/config/config.h"
 #include "core/config/values.h"
+#include "labs/diagnose/diagnosis.h"
 #include "trainer/ab/ab.h"
 #include "trainer/ab/arm_report.h"
-#include "labs/diagnose/diagnosis.h"
 #include "trainer/verbs/verbs.h"
 
 namespace bellows {

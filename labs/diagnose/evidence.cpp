@@ -11,11 +11,11 @@
 #include "core/device/timer.h"
 #include "labs/diagnose/diagnosis.h"
 #include "labs/doctor/doctor.h"
+#include "labs/profile/analysis.h"
+#include "labs/profile/recorder.h"
 #include "trainer/log/machine_load.h"
 #include "trainer/log/meter.h"
 #include "trainer/log/nvml.h"
-#include "labs/profile/analysis.h"
-#include "labs/profile/recorder.h"
 #include "trainer/session/session.h"
 #include "trainer/session/training_step.h"
 #include "trainer/state/run_record.h"
@@ -191,7 +191,8 @@ Evidence evidence_of(const std::string& folder) {
   e.load_s = total("load_s_per_batch");
   e.cpu_used = total("cpu_used", -1);
   e.waited = total("cpu_waited", -1);
-  if (const double cores = number_in(env, "cores"); cores >= 1 && cores < 1e6) e.cores = static_cast<int>(cores);
+  if (const double cores = number_in(env, "cores"); cores >= 1 && cores < 1e6)
+    e.cores = static_cast<int>(cores);
   const auto machine = finite(column(train, "cpu_utilization"));
   // A run of less than a second has no such value in its log.
   if (!machine.empty() && e.cpu_used >= 0)

@@ -7,8 +7,8 @@
 #include <deque>
 #include "core/base/philox.h"
 #include "core/device/timer.h"
-#include "ops/base/lanes.h"
 #include "labs/doctor/doctor.h"
+#include "ops/base/lanes.h"
 
 namespace bellows {
 

@@ -4,12 +4,8 @@
 #include <nlohmann/json.hpp>
 #include "core/base/statistics.h"
 #include "core/base/words.h"
-<<<<<<< HEAD:labs/page/arms.cpp
 #include "labs/page/html.h"
-=======
-#include "trainer/page/html.h"
 #include "trainer/state/run_record.h"
->>>>>>> h6/main:trainer/page/arms.cpp
 
 namespace bellows {
 

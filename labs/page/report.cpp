@@ -8,17 +8,6 @@
 
 namespace bellows {
 
-<<<<<<< HEAD:labs/page/report.cpp
-static Json read_report(const Path& path) {
-  constexpr int64_t kLargest = 1 << 28;
-  const Json report = Json::parse(read_file(path, kLargest, Exit::usage), nullptr, false);
-  CHECK(!report.is_discarded(), path.string(),
-        ": no JSON; name a run folder, or a report of  trainer ab --report amp.md");
-  return report;
-}
-
-=======
->>>>>>> h6/main:trainer/verbs/report.cpp
 static int run_report(CommandLine& line, const Arguments& args) {
   std::string from, to;
   line.add_option("path", from, "run folder, or a report in JSON, such as one of trainer ab")

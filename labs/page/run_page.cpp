@@ -6,10 +6,10 @@
 #include "core/base/check.h"
 #include "core/base/statistics.h"
 #include "core/base/words.h"
-#include "trainer/log/system.h"
 #include "labs/page/charts.h"
 #include "labs/page/html.h"
 #include "labs/page/page.h"
+#include "trainer/log/system.h"
 #include "trainer/state/run_record.h"
 
 namespace bellows {

@@ -1,6 +1,5 @@
 // trainer plan --config FILE: forecast of an update on many ranks (dist/forecast.h), as a table and
 // a chart.
-#include "plan/plan.h"
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include "core/base/file.h"
@@ -10,6 +9,7 @@
 #include "core/config/config.h"
 #include "labs/plan/compute_profile.h"
 #include "labs/plan/scaling_chart.h"
+#include "plan/plan.h"
 #include "trainer/verbs/tables.h"
 #include "trainer/verbs/verbs.h"
 

@@ -4,8 +4,8 @@
 #include <semaphore>
 #include <thread>
 #include "autograd/op_log.h"
-#include "trainer/log/machine_load.h"
 #include "labs/profile/recording.h"
+#include "trainer/log/machine_load.h"
 
 namespace bellows {
 

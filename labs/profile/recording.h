@@ -6,8 +6,8 @@
 #include <string>
 #include "core/base/trace.h"
 #include "core/device/device.h"
-#include "ops/base/work.h"
 #include "labs/profile/activity.h"
+#include "ops/base/work.h"
 
 namespace bellows {
 

@@ -93,7 +93,7 @@ struct LayerContext {
   std::shared_ptr<const DeviceStepState> state;  // keys the random numbers of dropout
   bool vectorized;  // lesson layers run one op on the whole tensor instead of a loop
   Device device = Device::cpu;
-  MemoryFormat format = kNCHW;  // memory format of 4-D weights
+  MemoryFormat format = kNCHW;    // memory format of 4-D weights
   ProcessGroup* group = nullptr;  // ranks whose batch norms share statistics; null: none do
 };
 using MakeLayer = ModulePtr(LayerContext& context);

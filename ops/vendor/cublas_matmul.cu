@@ -40,7 +40,8 @@ std::ostream& operator<<(std::ostream& out, const Problem& p) {
   constexpr const char* kEpilogues[] = {"", " relu", " add_row", " add_row_relu", " sum_a"};
   return out << "product " << p.dtype << (p.tf32 ? " tf32 " : " ") << p.batch << " of " << p.a
              << " by " << p.b << (p.into == Into::add ? " added to " : " to ") << p.y
-             << kEpilogues[int(p.epilogue)] << '@' << p.extra_alignment << " workspace " << p.workspace_bytes;
+             << kEpilogues[int(p.epilogue)] << '@' << p.extra_alignment << " workspace "
+             << p.workspace_bytes;
 }
 
 bool multiply(const Tensor& y, const Tensor& a, const Tensor& b, Into into, Epilogue epilogue,

@@ -1,8 +1,8 @@
 // Batch normalization of (N, 256, 56, 56), in both memory formats.
-#include "peers/gpu/bandwidth.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
 #include "ops/norm/batch_norm.h"
+#include "peers/gpu/bandwidth.h"
 
 namespace bellows {
 

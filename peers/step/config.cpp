@@ -1,7 +1,7 @@
 #include "core/config/config.h"
 #include <algorithm>
-#include "peers/step/step.h"
 #include "dist/rendezvous/rendezvous.h"
+#include "peers/step/step.h"
 
 namespace bellows {
 

@@ -1,8 +1,8 @@
 #include <deque>
-#include "peers/step/step.h"
 #include "core/base/trace.h"
 #include "core/device/sync_guard.h"
 #include "core/device/timer.h"
+#include "peers/step/step.h"
 
 namespace bellows {
 

@@ -3,11 +3,11 @@
 #include "core/base/check.h"
 #include "core/config/config.h"
 #include "core/device/device.h"
+#include "labs/bench/bench.h"
 #include "plan/toggle.h"
 #include "tests/commands/printed.h"
 #include "tests/place.h"
 #include "trainer/ab/arm_report.h"
-#include "labs/bench/bench.h"
 
 namespace bellows {
 

@@ -3,9 +3,9 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include "labs/bench/bench.h"
 #include "plan/toggle.h"
 #include "tests/place.h"
-#include "labs/bench/bench.h"
 #include "trainer/verbs/tables.h"
 
 namespace bellows {

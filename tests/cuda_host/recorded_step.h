@@ -1,7 +1,7 @@
 // Records the work of the device in a captured training step, all optimizations on.
 #pragma once
-#include "peers/step/step.h"
 #include "core/base/check.h"
+#include "peers/step/step.h"
 #include "tests/cuda_host/cuda_host.h"
 
 namespace cuda_host {

@@ -60,7 +60,8 @@ TEST(Layering, FindsUpwardIncludesBetweenRooms) {
   EXPECT_EQ(offence("core/base/file.h", "#include \"core/device/device.h\""), "core/device");
   EXPECT_EQ(offence("ops/reduce.cpp", "#include \"ops/vendor/onednn.h\""), "ops/vendor");
   EXPECT_EQ(offence("ops/base/op.cpp", "#include \"ops/reduce.h\""), "ops/.");
-  EXPECT_EQ(offence("optim/schedule.cpp", "#include \"optim/schedules/step.h\""), "optim/schedules");
+  EXPECT_EQ(offence("optim/schedule.cpp", "#include \"optim/schedules/step.h\""),
+            "optim/schedules");
   EXPECT_EQ(offence("trainer/run/loop.h", "#include \"trainer/attic/old.h\""), "trainer/attic");
   EXPECT_EQ(offence("optim/schedules/curves.cpp", "#include \"optim/schedule.h\""), "");
   EXPECT_EQ(offence("ops/conv/pool.cpp", "#include \"ops/reduce.h\""), "");

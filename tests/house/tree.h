@@ -11,9 +11,14 @@
 namespace bellows {
 
 // Folders of the product by rank: a file may include from folders of lower rank and from its own.
-inline const std::vector<std::vector<std::string>> kRanks = {
-    {"core"},    {"autograd", "data"}, {"ops", "optim", "dist"}, {"models"}, {"plan"},
-    {"toggles"}, {"trainer"},          {"labs"}};
+inline const std::vector<std::vector<std::string>> kRanks = {{"core"},
+                                                             {"autograd", "data"},
+                                                             {"ops", "optim", "dist"},
+                                                             {"models"},
+                                                             {"plan"},
+                                                             {"toggles"},
+                                                             {"trainer"},
+                                                             {"labs"}};
 
 // Rooms of a folder in ascending rank: a file may include from rooms of lower rank and from its
 // own. "." are the files in the folder itself. In folders that are not listed, rooms may include
@@ -24,8 +29,7 @@ inline const std::map<std::string, std::vector<std::string>> kRooms = {
     {"data", {"images", "sets", "packed", "loader", "feeds"}},
     {"ops", {"base", ".", "matmul", "norm", "conv", "chain", "vendor"}},
     {"models", {"module", "losses", "metrics", "layers", "rewrites", "."}},
-    {"trainer",
-     {"session", "state", "log", "run", "launch", "verbs", "ab", "."}},
+    {"trainer", {"session", "state", "log", "run", "launch", "verbs", "ab", "."}},
     {"labs", {"page", "plan", "bench", "doctor", "profile", "diagnose"}}};
 
 inline std::set<std::string> product_folders() {

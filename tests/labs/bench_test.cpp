@@ -10,11 +10,11 @@
 #include "core/config/visitor.h"
 #include "core/device/device.h"
 #include "core/device/timer.h"
+#include "labs/bench/tensor_cores.h"
 #include "models/losses/loss.h"
 #include "ops/elementwise.h"
 #include "tests/trainer/processes.h"
 #include "tests/trainer/program.h"
-#include "labs/bench/tensor_cores.h"
 
 using namespace bellows;
 using testing::AllOf;

@@ -1,9 +1,9 @@
 // The trace of `trainer profile`: the rules by which Perfetto imports JSON, and what it holds.
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
-#include "tests/trainer/program.h"
-#include "tests/labs/trace_rules.h"
 #include "labs/profile/analysis.h"
+#include "tests/labs/trace_rules.h"
+#include "tests/trainer/program.h"
 
 using namespace bellows;
 using testing::AllOf;

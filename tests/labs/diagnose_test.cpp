@@ -8,9 +8,9 @@
 #include "core/base/trace.h"
 #include "core/config/config.h"
 #include "core/tensor/kernel.h"
+#include "labs/diagnose/diagnosis.h"
 #include "tests/place.h"
 #include "tests/trainer/program.h"
-#include "labs/diagnose/diagnosis.h"
 #include "trainer/session/session.h"
 
 using namespace bellows;

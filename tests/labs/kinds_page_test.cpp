@@ -3,12 +3,12 @@
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 #include "core/base/file.h"
-#include "tests/refusal.h"
-#include "tests/labs/page_checks.h"
-#include "tests/trainer/program.h"
 #include "labs/page/charts.h"
 #include "labs/page/html.h"
 #include "labs/page/page.h"
+#include "tests/labs/page_checks.h"
+#include "tests/refusal.h"
+#include "tests/trainer/program.h"
 
 using namespace bellows;
 using testing::AllOf;

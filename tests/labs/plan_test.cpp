@@ -4,10 +4,10 @@
 #include <sstream>
 #include "core/base/json.h"
 #include "core/config/config.h"
-#include "plan/toggle.h"
-#include "tests/trainer/program.h"
 #include "labs/plan/compute_profile.h"
 #include "labs/plan/scaling_chart.h"
+#include "plan/toggle.h"
+#include "tests/trainer/program.h"
 #include "trainer/verbs/step_work.h"
 
 using namespace bellows;

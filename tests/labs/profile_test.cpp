@@ -6,11 +6,11 @@
 #include "autograd/backward.h"
 #include "core/base/trace.h"
 #include "core/config/config.h"
+#include "labs/profile/analysis.h"
+#include "labs/profile/recorder.h"
 #include "plan/toggle.h"
 #include "tests/trainer/program.h"
 #include "tests/trainer/runs.h"
-#include "labs/profile/analysis.h"
-#include "labs/profile/recorder.h"
 
 using namespace bellows;
 using testing::AllOf;

@@ -7,13 +7,13 @@
 #include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/base/statistics.h"
-#include "tests/refusal.h"
-#include "tests/labs/page_checks.h"
-#include "tests/trainer/program.h"
 #include "labs/page/charts.h"
 #include "labs/page/figure.h"
 #include "labs/page/html.h"
 #include "labs/page/page.h"
+#include "tests/labs/page_checks.h"
+#include "tests/refusal.h"
+#include "tests/trainer/program.h"
 
 using namespace bellows;
 using testing::AllOf;

@@ -10,11 +10,11 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include "core/base/philox.h"
+#include "labs/page/page.h"
 #include "tests/place.h"
 #include "tests/refusal.h"
 #include "tests/trainer/runs.h"
 #include "trainer/ab/rounds.h"
-#include "labs/page/page.h"
 #include "trainer/verbs/verbs.h"
 
 using namespace bellows;

@@ -3,8 +3,8 @@
 #include <csignal>
 #include <sstream>
 #include "core/base/check.h"
-#include "tests/trainer/program.h"
 #include "labs/bench/bench.h"
+#include "tests/trainer/program.h"
 #include "trainer/verbs/verbs.h"
 
 using namespace bellows;
@@ -125,7 +125,7 @@ TEST_F(CommandLineTest, AdviceHasTheFormThatTheSourceTakes) {
       {tiny({"toggles={num_workers: 0, persistent_workers: on}"}),
        "persistent_workers needs num_workers; write  toggles.num_workers="},
       {tiny({"toggles.num_workers=x"}), "'x' is not 0 or 1 or 2 or 4 or auto or a whole number f"},
-      {tiny({"train=5"}), "'5' is not a map; write  'train={dry_updates: ...}'"},
+      {tiny({"train=5"}), "'5' is not a map; write  'train={"},
       {tiny({"data.transforms=x"}), "is not a list; write  'data.transforms=[x]'"},
       {tiny({"optimizer={lr: "}), "write  optimizer=VALUE, 'optimizer=[A, B]' or 'optimizer={KEY"},
   });

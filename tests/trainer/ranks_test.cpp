@@ -120,15 +120,6 @@ TEST_F(RanksTest, GiveTheParametersOfOneWithTheJointBatch) {
   }
 }
 
-TEST_F(RanksTest, DryUpdatesLeaveNoTrace) {
-  const auto hash = [&](const std::string& folder, const Args& more) {
-    return hash_in(train(2, lenet(folder, "train_size: 64, batch_size: 8", more)));
-  };
-  EXPECT_EQ(hash("ddp", {"train.dry_updates=2"}), hash("ddp_plain", {}));
-  const Args dp = {"toggles={ddp: off}"};
-  EXPECT_EQ(hash("dp", {"train.dry_updates=2", dp[0]}), hash("dp_plain", dp));
-}
-
 TEST_F(RanksTest, GiveTheParametersOfOneAlsoWithAccumulationWorkersAndLossesReadInEachUpdate) {
   const Args more = {"toggles={gradient_accumulation: 2, num_workers: 2, sync_free_logging: off}"};
   train(1, lenet("one", "train_size: 64, batch_size: 16", more));

@@ -173,10 +173,9 @@ TEST_F(SkippedProgram, OneBlackImageLeavesTheRunningStatisticsFinite) {
 
 // In each epoch one black image is among rank 0's samples, and one among rank 1's.
 TEST_F(SkippedProgram, OneBlackImageLeavesTheRunningStatisticsOfAllRanksFinite) {
-  for (const Args& more :
-       {Args{"optimizer.ema_decay=0.5"},
-        {"model.sync_bn=true", "toggles={gradient_accumulation: 2}"},
-        {"toggles={ddp: off}"}}) {
+  for (const Args& more : {Args{"optimizer.ema_decay=0.5"},
+                           {"model.sync_bn=true", "toggles={gradient_accumulation: 2}"},
+                           {"toggles={ddp: off}"}}) {
     Args args = on_images(more);
     args.insert(args.end(), {"data.shuffle=false", "--overwrite", "--run-dir", "out"});
     for (const Ended& ended : run_ranks(2, args)) EXPECT_EQ(ended.code, 0) << ended.err;

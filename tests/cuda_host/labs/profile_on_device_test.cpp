@@ -5,17 +5,17 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include "core/config/config.h"
-#include "tests/cuda_host/operations.h"
-#include "tests/cuda_host/vendor/cupti.h"
-#include "tests/cuda_host/vendor/vendor.h"
-#include "tests/place.h"
-#include "tests/trainer/program.h"
-#include "tests/trainer/runs.h"
-#include "tests/labs/trace_rules.h"
 #include "labs/diagnose/diagnosis.h"
 #include "labs/profile/analysis.h"
 #include "labs/profile/recorder.h"
 #include "labs/profile/timeline.h"
+#include "tests/cuda_host/operations.h"
+#include "tests/cuda_host/vendor/cupti.h"
+#include "tests/cuda_host/vendor/vendor.h"
+#include "tests/labs/trace_rules.h"
+#include "tests/place.h"
+#include "tests/trainer/program.h"
+#include "tests/trainer/runs.h"
 
 using namespace bellows;
 using cuda_host::cupti_library;

@@ -5,8 +5,8 @@
 #include <set>
 #include <utility>
 #include "core/base/output.h"
-#include "tests/cuda_host/runtime.h"
 #include "labs/profile/cupti_library.h"
+#include "tests/cuda_host/runtime.h"
 
 using namespace cuda_host;
 
