@@ -384,3 +384,11 @@ TEST_F(DiagnoseProgram, RefusesWhatItCannotJudge) {
   write("broken/metrics.jsonl", "{\"split\": \"tr\n{}\n");
   expect_refusal({"diagnose", "broken"}, 3, "damaged");
 }
+
+TEST_F(Program, DiagnoseAdvisesARunThatSavedMoreThanOnceToSaveLessOften) {
+  const std::string limit = "ckpt.max_overhead=0";
+  EXPECT_EQ(run(tiny({"ckpt.every=0", limit, "name=once"})).code, 0);
+  EXPECT_THAT(run({"diagnose", "runs/once"}).out, Not(HasSubstr("Saving took")));
+  EXPECT_EQ(run(tiny({"ckpt.every=1", limit, "name=often"})).code, 0);
+  EXPECT_THAT(run({"diagnose", "runs/often"}).out, HasSubstr("save less often (ckpt.every)"));
+}

@@ -4,6 +4,7 @@
 #include "core/base/check.h"
 #include "tests/place.h"
 #include "tests/trainer/program.h"
+#include "trainer/verbs/verbs.h"
 
 using namespace bellows;
 using testing::AllOf;
@@ -85,6 +86,7 @@ TEST_F(Program, RefusesAnAutomaticBatchSizeOfSeveralRanks) {
 }
 
 TEST_F(Program, RefusesAnAutomaticBatchSizeWhereNothingTrains) {
+  if (!verbs().contains("profile")) GTEST_SKIP() << "no labs";
   expect_refusal(
       {"profile", "--config", source_dir() + "/configs/lenet.yaml", "data.batch_size=auto"}, 2,
       "data.batch_size: auto is found by training; write a number");

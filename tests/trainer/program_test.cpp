@@ -193,14 +193,6 @@ TEST_F(Program, AdvisesToSaveLessOftenWithTheOptionThatDoes) {
     EXPECT_THAT(run(tiny({once})).out, Not(HasSubstr("warning: saving"))) << "only at the end";
 }
 
-TEST_F(Program, DiagnoseAdvisesARunThatSavedMoreThanOnceToSaveLessOften) {
-  const std::string limit = "ckpt.max_overhead=0";
-  EXPECT_EQ(run(tiny({"ckpt.every=0", limit, "name=once"})).code, 0);
-  EXPECT_THAT(run({"diagnose", "runs/once"}).out, Not(HasSubstr("Saving took")));
-  EXPECT_EQ(run(tiny({"ckpt.every=1", limit, "name=often"})).code, 0);
-  EXPECT_THAT(run({"diagnose", "runs/often"}).out, HasSubstr("save less often (ckpt.every)"));
-}
-
 TEST_F(Program, OverwritingRemovesThePicturesOfTheEarlierRun) {
   run(tiny({"log={pictures_every: 3, tensorboard: false}"}));
   EXPECT_TRUE(fs::exists(folder_ / "runs/run/pictures/step_00000006.png"));
