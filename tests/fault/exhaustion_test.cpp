@@ -136,11 +136,11 @@ TEST_F(Exhaustion, ARealLimitOfThreads) {
   EXPECT_EQ(two.code, 0) << two.err;
   EXPECT_THAT(two.out, HasSubstr("start 1 of 3 compute threads"));
   for (const rlim_t count : {2, 3, 4, 5, 6, 12}) {
-    const Ended profile = with_threads(
-        count, {"profile", "--steps", "2:4", "train.epochs=2", "threads.threads=3",
-                "model={name: layers, layers: [flatten, {name: linear, out: 10}]}",
-                "data={name: digits, train_size: 64, test_size: 20, batch_size: 16}",
-                "toggles={num_workers: 2, background_loader: off}"});
+    const Ended profile =
+        with_threads(count, {"profile", "--steps", "2:4", "train.epochs=2", "threads.threads=3",
+                             "model={name: layers, layers: [flatten, {name: linear, out: 10}]}",
+                             "data={name: digits, train_size: 64, test_size: 20, batch_size: 16}",
+                             "toggles={num_workers: 2, background_loader: off}"});
     EXPECT_EQ(profile.code, count < 12 ? 6 : 0) << count << profile.err;
     EXPECT_EQ(std::ranges::count(profile.err, '\n'), count < 12) << profile.err;
   }
@@ -157,10 +157,10 @@ TEST_F(Exhaustion, RanksWithoutThreadsEndInOneLineEach) {
   for (int nth = 2; !codes[0]; ++nth) {
     SCOPED_TRACE(nth);
     ASSERT_LT(nth, 60);
-    const Ended ended = run_without_threads(
-        launched(tiny({"toggles={num_workers: 2, background_loader: off}", "threads.threads=1",
-                       "train.epochs=1", "--overwrite"})),
-        nth, "persist");
+    const Ended ended =
+        run_without_threads(launched(tiny({"toggles={num_workers: 2, background_loader: off}",
+                                           "threads.threads=1", "train.epochs=1", "--overwrite"})),
+                            nth, "persist");
     expect_one_line_each(ended);
     ++codes[ended.code];
   }

@@ -17,9 +17,10 @@ class LostFolder : public Program {
  protected:
   // Runs until the middle of the second epoch, then calls `lose`, and returns how the run ends.
   Ended run_until_lost(const std::function<void()>& lose, const Args& more = {}) {
-    Args args = tiny({"data={name: digits, train_size: 64, test_size: 20, batch_size: 8, "
-                      "sim_latency_us: 10000}",
-                      "train.epochs=4", "eval.every=0"});
+    Args args =
+        tiny({"data={name: digits, train_size: 64, test_size: 20, batch_size: 8, "
+              "sim_latency_us: 10000}",
+              "train.epochs=4", "eval.every=0"});
     args.insert(args.end(), more.begin(), more.end());
     const auto running = start(args);
     EXPECT_TRUE(running->says("epoch: 2, iter: 2"));
@@ -32,7 +33,8 @@ class LostFolder : public Program {
 // A checkpoint that is written into a new folder of the old name is as good as lost.
 TEST_F(LostFolder, EndsTheRun) {
   const std::vector<std::function<void()>> losses = {
-      [this] { fs::remove_all(at("runs/run")); }, [this] { fs::rename(at("runs/run"), at("moved")); },
+      [this] { fs::remove_all(at("runs/run")); },
+      [this] { fs::rename(at("runs/run"), at("moved")); },
       [this] {
         fs::remove_all(at("runs/run"));
         fs::create_directories(at("runs/run/checkpoints"));
@@ -41,7 +43,8 @@ TEST_F(LostFolder, EndsTheRun) {
     fs::remove_all(at("runs"));
     const Ended ended = run_until_lost(lose);
     EXPECT_EQ(ended.code, 8) << ended.err;
-    EXPECT_THAT(ended.err, HasSubstr("trainer: runs/run: the folder of the run was removed, moved"));
+    EXPECT_THAT(ended.err,
+                HasSubstr("trainer: runs/run: the folder of the run was removed, moved"));
     EXPECT_EQ(std::ranges::count(ended.err, '\n'), 1) << ended.err;
     EXPECT_FALSE(fs::exists(at("runs/run/checkpoints/step_00000016.safetensors")));
   }
@@ -51,7 +54,8 @@ TEST_F(LostFolder, EndsTheRun) {
 TEST_F(LostFolder, IsAWarningIfTheUserWantsThat) {
   const Ended ended =
       run_until_lost([this] { fs::remove_all(at("runs/run/")); }, {"ckpt.on_error=warn"});
-  EXPECT_THAT(ended.out, HasSubstr("WARNING: this run continues without its checkpoint: runs/run: "));
+  EXPECT_THAT(ended.out,
+              HasSubstr("WARNING: this run continues without its checkpoint: runs/run: "));
   EXPECT_FALSE(fs::exists(at("runs/run/checkpoints")));
 }
 

@@ -97,7 +97,8 @@ static double timeout_of_run(const Arguments& args) try {
   Arguments given;
   for (const std::string& arg : args)
     if (arg.starts_with("dist.timeout_s=")) given.push_back(arg);
-  auto file = std::ranges::find_if(args, [](auto& arg) { return arg == "--config" || arg == "-c"; });
+  auto file =
+      std::ranges::find_if(args, [](auto& arg) { return arg == "--config" || arg == "-c"; });
   if (file != args.end()) ++file;
   return make_config(sources_of(file == args.end() ? "" : *file, given)).plan.dist.timeout_s;
 } catch (const Error&) {  // the ranks report it
