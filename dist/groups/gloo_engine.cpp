@@ -30,7 +30,7 @@ GlooEngine::GlooEngine(const GroupContext& group, bool share)
 
 int64_t GlooEngine::start(GlooOperation operation) {
   const std::lock_guard lock(mutex_);
-  if (!failure_.empty()) fail(exit_, failure_);
+  if (!failure_.empty()) fail(Exit::distributed, failure_);
   const int64_t sequence = operation.collective.sequence = recorder_.start(operation.collective);
   if (queue_.empty()) due_ = Clock::now() + timeout_;
   SharedMemory::Message& message = operation.message;
@@ -71,7 +71,7 @@ void GlooEngine::wait(int64_t sequence) {
       wake();
     }
   }
-  if (done_ < sequence) fail(exit_, failure_);
+  if (done_ < sequence) fail(Exit::distributed, failure_);
 }
 
 void GlooEngine::abort(const std::string& cause) {
@@ -136,7 +136,7 @@ bool GlooEngine::run_first(std::unique_lock<std::mutex>& lock) {
   return done;
 }
 
-// Returns false, with failure_ set, if the operation failed.
+// Returns false, with failure_ set, if the operation failed. Throws if memory is used up.
 bool GlooEngine::run(const GlooOperation& operation) {
   const Collective& c = operation.collective;
   const auto due = Clock::now() + timeout_;
@@ -157,13 +157,9 @@ bool GlooEngine::run(const GlooOperation& operation) {
     if (operation.copies) operation.copies->copy_back();
     recorder_.finish(c.sequence);
     return true;
+  } catch (const std::bad_alloc&) {  // not the network's fault: it ends this rank with exit 6
+    throw;
   } catch (const std::exception& error) {
-    try {
-      check_exhaustion(error);
-    } catch (const Error& exhaustion) {
-      exit_ = exhaustion.exit;
-      postmortem_.leave(cat("rank ", group_.ranks.rank, " left: ", exhaustion.what()));
-    }
     diagnose(c, Clock::now() >= due - Timeout(20), plain(error.what()));
     return false;
   }

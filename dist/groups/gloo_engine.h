@@ -41,8 +41,7 @@ struct GlooOperation {
 // is stuck in Gloo cannot be joined. Thread-safe.
 class GlooEngine {
  public:
-  // `share`: exchange values through memory if all ranks can.
-  // Returns once all ranks are connected.
+  // Returns once all ranks are connected. `share`: exchange values through memory if all can.
   GlooEngine(const GroupContext& group, bool share);
 
   void run_all();  // the first thread
@@ -77,7 +76,6 @@ class GlooEngine {
 
   const std::unique_ptr<GlooMesh> mesh_;
   const std::unique_ptr<SharedMemory> shared_;  // null: all values go over TCP
-  std::atomic<Exit> exit_ = Exit::distributed;  // of a failure
 
   std::mutex mutex_;                  // guards all below
   std::condition_variable changed_;   // all below

@@ -73,6 +73,17 @@ std::string address_towards(const std::string& host) {
   fail(Exit::distributed, "gloo: no route to rank 0 at '", host, "'; set GLOO_SOCKET_IFNAME");
 }
 
+// Throws Error, exit 6, if the exception means that memory, threads or open files are used up.
+void check_exhaustion(const std::exception& error) {
+  const std::string what = plain(error.what());
+  if (dynamic_cast<const std::bad_alloc*>(&error) ||
+      dynamic_cast<const std::system_error*>(&error) ||
+      what.find(std::strerror(ENOMEM)) != what.npos ||
+      what.find(std::strerror(EMFILE)) != what.npos)
+    fail(Exit::memory, "gloo: out of memory, threads or open files (", what,
+         "); raise the limits (ulimit -v, -u, -n)");
+}
+
 std::shared_ptr<gloo::transport::Device> device_for(const Ranks& ranks) {
   gloo::transport::tcp::attr at;
   if (const char* const interface = std::getenv("GLOO_SOCKET_IFNAME"); interface && *interface)
@@ -96,16 +107,6 @@ std::shared_ptr<gloo::transport::Device> device_for(const Ranks& ranks) {
 std::string plain(const std::string& gloo_message) {
   const size_t end = gloo_message.starts_with('[') ? gloo_message.find("] ") : std::string::npos;
   return end == std::string::npos ? gloo_message : gloo_message.substr(end + 2);
-}
-
-void check_exhaustion(const std::exception& error) {
-  const std::string what = plain(error.what());
-  if (dynamic_cast<const std::bad_alloc*>(&error) ||
-      dynamic_cast<const std::system_error*>(&error) ||
-      what.find(std::strerror(ENOMEM)) != what.npos ||
-      what.find(std::strerror(EMFILE)) != what.npos)
-    fail(Exit::memory, "gloo: out of memory, threads or open files (", what,
-         "); raise the limits (ulimit -v, -u, -n)");
 }
 
 GlooMesh::GlooMesh(const Ranks& ranks, Store& store, const std::string& prefix, Timeout timeout) {

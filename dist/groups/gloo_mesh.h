@@ -8,8 +8,6 @@ namespace bellows {
 
 // Returns the text of a Gloo exception without the place in Gloo's sources.
 std::string plain(const std::string& gloo_message);
-// Throws Error, exit 6, if the exception means that memory, threads or open files are used up.
-void check_exhaustion(const std::exception& error);
 
 // Thread-safe, except where noted.
 class GlooMesh {
@@ -17,7 +15,7 @@ class GlooMesh {
   // Connects to all ranks, which find each other through keys of the store that start with
   // `prefix`. Listens on the interface in GLOO_SOCKET_IFNAME, or else on the one that routes to
   // ranks.host. Gloo's thread inherits name and signal mask of the caller. Throws Error, exit 7,
-  // naming the rank that did not come within `timeout`, or as check_exhaustion() does.
+  // naming the rank that did not come within `timeout`; exit 6 without memory or threads.
   GlooMesh(const Ranks& ranks, Store& store, const std::string& prefix, Timeout timeout);
 
   // For collectives, which only one thread at a time may run.

@@ -48,7 +48,8 @@ pid_t start_child(const Command& command, const std::vector<Redirection>& redire
                   Group group) {
   const Pointers argv = pointers_to(command.argv), variables = environment_with(command.variables);
   const pid_t parent = getpid(), child = fork();
-  if (child < 0) fail(Exit::memory, "fork: ", std::strerror(errno));
+  if (child < 0)
+    fail(Exit::memory, "fork: ", std::strerror(errno), "; raise the limit (ulimit -u)");
   if (child > 0) {
     if (group == Group::own) setpgid(child, child);  // so does the child: either may be first
     return child;

@@ -176,9 +176,8 @@ class Supervisor {
     // others.
     if (stop_ && ended_by_us_ && (!cause_ || cause_->code() == kDistributed)) return 128 + stop_;
     if (stuck_ >= 0)
-      fail(Exit::distributed, "launch: rank ", stuck_,
-           " was stopped or stuck: it did not end within ", timeout_s_,
-           " s (dist.timeout_s) of another rank's end; look at what it waited for");
+      fail(Exit::distributed, "launch: rank ", stuck_, " was stopped or stuck: it ran on for ",
+           timeout_s_, " s (dist.timeout_s) after another one's end; find out what it waited for");
     if (!cause_) return 0;
     if (stopped(*cause_)) {
       if (fatal_.contains(SIGKILL))

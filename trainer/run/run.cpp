@@ -337,8 +337,7 @@ static int run_in(Session& session, const RunRequest& request, Start& start, Pat
   const Lines lines = summary(session, outcome);
   const auto uses = toggle_uses(request.config, before, trace::counters());
   if (files) files->folder.write("end.json", to_line(end_of_run(lines, uses)) + "\n");
-  session.wait_for_rank0(
-      "end.json");  // the launcher waits no longer for a rank than dist.timeout_s
+  session.wait_for_rank0("end.json");  // from here on, the launcher waits only dist.timeout_s
   speaker.all(lines);
   const int code = end_run(session, outcome, speaker, folder);
   speaker.all(idle_toggles(uses));

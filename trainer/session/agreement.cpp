@@ -88,8 +88,9 @@ void wait_for_rank0(Store& store, const Ranks& ranks, const std::string& what) t
   constexpr Timeout kLook(500);
   const std::string done = key("rank 0", what), failed = key("rank 0", kVerdict);
   if (ranks.rank == 0) return store.set(done, "");
-  while (!store.wait(done, kLook))  // the next line throws if rank 0 hangs
-    if (store.wait(failed, Timeout(0))) fail(Exit::distributed, store.get(failed, kLook));
+  while (!store.wait(done, kLook))
+    if (store.wait(failed, Timeout(0)))  // throws if rank 0 hangs
+      fail(Exit::distributed, store.get(failed, kLook));
 } catch (const Error& error) {
   fail(error.exit, what, ": ", error.what());
 }
