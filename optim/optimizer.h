@@ -86,10 +86,10 @@ class Optimizer {
   double clip_norm_;
 };
 
-// Adds the norm of one group's gradients to state->grad_norm, which is without the loss scale, and
-// sets state->found_inf if it is not finite. `first`: the group is the first of this update. The
-// norm of a group whose learning rate is 0 from now on counts only for found_inf: what is frozen
-// must not make the others' steps shorter.
+// Adds the norm of a group's gradients to state->grad_norm, which is without the loss scale, and
+// sets state->found_inf if it is not finite. A group whose learning rate stays 0 from now on counts
+// for found_inf only, so that frozen parameters do not shorten the steps of the others. `first`:
+// the group is the first of this update.
 HD inline void add_norm(const StepSource& group, double norm, bool first) {
   StepState& s = *group.state;
   const double before = first ? 0 : s.grad_norm, now = norm * s.inverse_scale;

@@ -188,8 +188,11 @@ Finding compare_losses(const AbResult& result, const AbArm& on) {
 }
 
 Finding compare_evaluations(const AbResult& result, const AbArm& on) {
-  const AbEnd &off_end = result.off.processes.front().end, &on_end = on.processes.front().end;
-  double least = INFINITY, most = 0, rounding = std::ldexp(std::abs(off_end.evaluation), -23);
+  const AbEnd &first = result.off.processes.front().end, &changed = on.processes.front().end;
+  const std::string ends = fmt::format("loss {:.4f} with it off and {:.4f} with it on",
+                                       first.evaluation, changed.evaluation);
+  if (!std::isfinite(first.evaluation + changed.evaluation)) return {false, "not finite, " + ends};
+  double least = INFINITY, most = 0, rounding = std::ldexp(std::abs(first.evaluation), -23);
   for (size_t round = 0; round < on.processes.size(); ++round) {
     const AbEnd &a = result.off.processes[round].end, &b = on.processes[round].end,
                 &placebo = result.placebo.processes[round].end;
@@ -198,23 +201,16 @@ Finding compare_evaluations(const AbResult& result, const AbArm& on) {
     least = std::min(least, distance), most = std::max(most, distance);
     rounding = std::max(rounding, std::abs(a.evaluation - placebo.evaluation));
   }
-  Finding finding{std::isfinite(off_end.evaluation) && std::isfinite(on_end.evaluation),
-                  fmt::format("loss {:.4f} with it off and {:.4f} with it on", off_end.evaluation,
-                              on_end.evaluation)};
-  if (!finding.good || !result.toggle || least == INFINITY || off_end.losses.empty())
-    return finding.text += finding.good ? "; not judged" : "; not finite", finding;
+  if (!result.toggle || least == INFINITY || first.losses.empty()) return {true, ends};
   const Same same = promise(result, on);
   const double apart = same == Same::bitwise ? most : least;
-  const double allowed =
-      same == Same::bitwise ? 0
-      : same == Same::close
-          ? kChaosFactor * std::max(rounding, divergence(result, on).placebo.back())
-          : kLooseEnd * std::abs(off_end.losses.front());
+  double allowed = same == Same::bitwise ? 0 : kLooseEnd * std::abs(first.losses.front());
+  if (same == Same::close)
+    allowed = kChaosFactor * std::max(rounding, divergence(result, on).placebo.back());
   const bool few = same == Same::close && std::ssize(on.processes) < kFewestRounds;
-  finding.good = few || apart <= allowed;
-  finding.text +=
-      fmt::format("; {:.1e} apart, and more than {:.1e} would be an error", apart, allowed);
-  return finding;
+  return {few || apart <= allowed,
+          fmt::format("{}; {:.1e} apart, and more than {:.1e} would be an error", ends, apart,
+                      allowed)};
 }
 
 }  // namespace bellows
