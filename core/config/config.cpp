@@ -28,7 +28,8 @@ class Sources {
     chain_.emplace_back(path);
     Values values = read_yaml(path);
     for (const Value& base : take_bases(values)) {
-      const fs::path next = (fs::path(path).parent_path() / with_home(base.text)).lexically_normal();
+      const fs::path next =
+          (fs::path(path).parent_path() / with_home(base.text)).lexically_normal();
       CHECK(kind_of(next, Exit::usage) != Kind::nothing, base.origin, ": base ", next.string(),
             " does not exist");
       const auto is_next = [&](const fs::path& file) {

@@ -75,7 +75,8 @@ Option option_of(bool& value, Bounds) {
   return one_of({"false", "true"}, value ? "true" : "false", [&value](size_t i) { value = i; });
 }
 Option option_of(std::string& value, Bounds) {
-  return {value, "text", [&value](const std::string& text) { return value = with_home(text), true; }};
+  return {value, "text",
+          [&value](const std::string& text) { return value = with_home(text), true; }};
 }
 
 Option one_of(const Names& names, const std::string& value, std::function<void(size_t)> set) {

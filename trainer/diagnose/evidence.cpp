@@ -189,7 +189,8 @@ Evidence evidence_of(const std::string& folder) {
   e.load_s = total("load_s_per_batch");
   e.cpu_used = total("cpu_used", -1);
   e.waited = total("cpu_waited", -1);
-  if (const double cores = number_in(env, "cores"); cores >= 1 && cores < 1e6) e.cores = static_cast<int>(cores);
+  if (const double cores = number_in(env, "cores"); cores >= 1 && cores < 1e6)
+    e.cores = static_cast<int>(cores);
   const auto machine = finite(column(train, "cpu_utilization"));
   // A run of less than a second has no such value in its log.
   if (!machine.empty() && e.cpu_used >= 0)

@@ -20,8 +20,7 @@ static Json last_row(const Path& metrics) {
   file.seekg(std::max<std::streamoff>(0, std::streamoff(file.tellg()) - kTail));
   Json row;
   for (std::string line; std::getline(file, line);)
-    if (Json now = parse_json(line);
-        now.is_object() && now.value("split", Json()) == "train")
+    if (Json now = parse_json(line); now.is_object() && now.value("split", Json()) == "train")
       row = std::move(now);
   return row;
 }

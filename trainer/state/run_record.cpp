@@ -57,7 +57,7 @@ static void add_row(Json& columns, const Json& row) {
     if (name == "split") continue;
     Json& column = columns[name];
     while (column.size() < count) column.push_back(nullptr);
-    column.push_back(value);
+    if (column.size() == count) column.push_back(value);  // a key may appear twice
   }
 }
 
@@ -124,9 +124,11 @@ static void add_end(Json& run, const Path& path) {
   };
   bool whole = true;
   for (const Json& line : run["summary"]) whole &= line.is_string();
-  for (const Json& each : run["toggles"]) whole &= has_text(each, "name") && has_text(each, "value");
+  for (const Json& each : run["toggles"])
+    whole &= has_text(each, "name") && has_text(each, "value");
   if (!whole)
-    fail(Exit::data, path.string(), ": a summary or a toggle without its text; the file is damaged");
+    fail(Exit::data, path.string(),
+         ": a summary or a toggle without its text; the file is damaged");
 }
 
 Json read_run(const Path& folder) {
