@@ -1,5 +1,4 @@
 #include "core/base/json.h"
-#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -31,14 +30,7 @@ class Builder : public nlohmann::json_sax<Json> {
   bool key(std::string& key) override { return key_ = std::move(key), true; }
   bool start_object(size_t) override { return add(Json::object()); }
   bool start_array(size_t) override { return add(Json::array()); }
-  bool end_object() override {
-    std::vector<std::string_view> keys;
-    for (const auto& [key, value] : open_.back()->get_ref<Json::object_t&>()) keys.push_back(key);
-    open_.pop_back();
-    std::ranges::sort(keys);
-    const auto twice = std::ranges::adjacent_find(keys);
-    return twice == keys.end() || refuse(cat("the key '", *twice, "' appears twice"));
-  }
+  bool end_object() override { return open_.pop_back(), true; }
   bool end_array() override { return open_.pop_back(), true; }
   bool parse_error(size_t byte, const std::string&, const nlohmann::json::exception&) override {
     return refuse(cat("no JSON at byte ", byte));

@@ -18,9 +18,9 @@ constexpr int64_t kJsonBytes = int64_t{1} << 28;
 constexpr size_t kJsonDepth = 32, kJsonValues = size_t{1} << 22;
 constexpr double kLeastNumber = 1e-50, kMostNumber = 1e50;  // so that quotients stay finite
 
-// Parses JSON that may come from anybody. Numbers closer to 0 than kLeastNumber are read as 0.
-// Returns a discarded value, and the reason in `why`, if the text is no JSON, exceeds a limit or
-// has a key twice.
+// Parses JSON that may come from anybody. Numbers closer to 0 than kLeastNumber are read as 0, and
+// an object keeps keys that appear twice. Returns a discarded value, and the reason in `why`, if
+// the text is no JSON or exceeds a limit.
 Json parse_json(std::string_view text, std::string* why = nullptr);
 
 // Reads a file with one such value. Throws Error(exit).

@@ -8,7 +8,8 @@ using testing::HasSubstr;
 
 static std::string fault_of(const std::string& text) {
   std::string why;
-  EXPECT_EQ(parse_json(text, &why).is_discarded(), !why.empty()) << why;
+  const bool discarded = parse_json(text, &why).is_discarded();
+  EXPECT_EQ(discarded, !why.empty()) << why;
   return why;
 }
 
@@ -48,11 +49,6 @@ TEST(ParseJson, ReadsNumbersWhoseQuotientsAreFinite) {
   EXPECT_EQ(parse_json("[1e-320, -1e-60, 1e-45, 3.4e38]"), Json({0.0, 0.0, 1e-45, 3.4e38}));
   EXPECT_EQ(fault_of("{\"ts\": 1e300}"), "a number beyond 1e+50");
   EXPECT_EQ(fault_of("-1e51"), "a number beyond 1e+50");
-}
-
-TEST(ParseJson, RefusesAKeyThatAppearsTwice) {
-  EXPECT_EQ(fault_of(R"({"a": {"x": 1}, "b": {"x": 1}})"), "");
-  EXPECT_EQ(fault_of(R"({"a": 1, "b": 2, "a": 3})"), "the key 'a' appears twice");
 }
 
 // An object of the library searches all its keys for each new one: these would take minutes.

@@ -65,9 +65,9 @@ TEST_F(HostileJson, OfARunThatIsDeepIsRefused) {
     expect_refused(file, cat("{\"a\": ", deep(), "}"), "json: nested deeper than 32");
   const std::string rows = read("runs/run/metrics.jsonl");
   expect_refused("metrics.jsonl", cat(rows, row, deep(), "}\n"),
-                 "jsonl:13: not a row: nested deep");
+                 cat("jsonl:", rows_.size() + 1, ": not a row: nested deep"));
   expect_refused("metrics.jsonl", cat(rows, std::string(200'000, '['), "\n"),
-                 "jsonl:13: not a row");
+                 cat("jsonl:", rows_.size() + 1, ": not a row"));
 }
 
 TEST_F(HostileJson, OfARunWhoseColumnsOutgrowTheFileIsRefused) {
@@ -90,13 +90,13 @@ TEST_F(HostileJson, OfARunWithoutAColumnIsAPage) {
 }
 
 TEST_F(HostileJson, OfARunWithOtherTypesAndExtremeNumbersIsAPageOrRefused) {
-  for (const Json& value :
-       {Json("NaN"), Json(nullptr), Json(true), Json::array({1, "x"}), Json::object({{"a", 1}}),
-        Json(1e-320), Json(0), Json(-1e49), Json(1'000'000'000'000'000'000), Json(UINT64_MAX)})
-    for (const char* key : {"ts", "loss", "batch_cost", "cpu_cores"}) {
-      write_rows([&](Json& row) { row[key] = value; });
-      expect_readable(cat(key, ": ", value.dump()));
-    }
+  for (const Json& value : {Json("NaN"), Json(nullptr), Json::array({1, "x"}),
+                            Json::object({{"a", 1}}), Json(1e-320), Json(UINT64_MAX)}) {
+    write_rows([&](Json& row) {
+      for (const char* key : {"ts", "loss", "batch_cost", "cpu_cores"}) row[key] = value;
+    });
+    expect_readable(value.dump());
+  }
   int n = 0;  // quotient of the largest and the least beyond the range of a double
   write_rows([&](Json& row) { row["loss"] = ++n % 2 ? 1e-320 : 1e40; });
   expect_readable("range");
@@ -107,8 +107,9 @@ TEST_F(HostileJson, OfARunWithOtherTypesAndExtremeNumbersIsAPageOrRefused) {
                    cat(rows, R"({"split": "train", "step": 1, "y": 0, ")",
                        std::string(key) == "step" ? "x" : key, "\": 1e300}\n"),
                    "a number beyond 1e+50");
-  expect_refused("metrics.jsonl", rows + R"({"split": "train", "step": 1, "step": 2})" + "\n",
-                 "the key 'step' appears twice");
+  write("runs/run/metrics.jsonl",
+        rows + R"({"split": "train", "step": 99, "step": 2, "lr": 1, "lr": 2})" + "\n");
+  expect_readable("twice");
 }
 
 TEST_F(HostileJson, OfAnEndWithOtherTypesIsRefused) {
@@ -131,14 +132,21 @@ TEST_F(HostileJson, OfAnEndWithOtherTypesIsRefused) {
 TEST_F(HostileJson, OfACheckpointIsRefused) {
   const std::string path = "runs/run/checkpoints/step_00000008.safetensors";
   const SafeTensors saved = read_safetensors(folder_ / path);
-  for (const char* key : {"position", "step_state", "rate_state", "plan", "dataset", "ranks"})
-    for (const std::string& text :
-         {deep(), cat("{\"a\": ", deep(), "}"), std::string("{\"a\": 1e300}")}) {
+  for (const auto& [key, verb] : {std::pair("position", "--resume"),
+                                  {"step_state", "--resume"},
+                                  {"rate_state", "--resume"},
+                                  {"plan", "--resume"},
+                                  {"plan", "eval"},
+                                  {"dataset", "eval"},
+                                  {"dataset", "export"}})
+    for (const std::string& text : {deep(), cat("{\"a\": ", deep(), "}")}) {
       SafeTensors hostile = saved;
       hostile.metadata[key] = text;
       write_safetensors(folder_ / path, hostile.tensors, hostile.metadata);
-      expect_refusal(tiny({"--resume", path}), 4,
-                     cat("the checkpoint's '", key, "' cannot be read"), limited);
+      Args args = verb[0] == '-' ? tiny({verb, path}) : Args{verb, path};
+      if (args[0] == "export") args.emplace_back("x.safetensors");
+      expect_refusal(args, 4, cat("the checkpoint's '", key, "' cannot be read: nested deeper"),
+                     limited);
     }
 }
 
@@ -201,7 +209,8 @@ TEST(HostileReport, IsAPageOrRefusedWhateverItsValuesAre) {
   with_each_value(report_of_ab(), [&](const Json& changed) {
     const Refusal refusal = refused([&] { html_of(changed, "x"); });
     ++(refusal.exit == Exit::done ? pages : refusals);
-    EXPECT_TRUE(refusal.exit == Exit::done || refusal.exit == Exit::data || changed["kind"] != "ab")
+    const bool is_ab = changed.is_object() && changed.value("kind", Json()) == "ab";
+    EXPECT_TRUE(refusal.exit == Exit::done || refusal.exit == Exit::data || !is_ab)
         << refusal.message << changed.dump();
   });
   EXPECT_GT(pages, 50);

@@ -45,7 +45,7 @@ class KindsPage : public Program {
       for (const Json& each : {less, empty}) try {
           html_of(each, "x.json");
         } catch (const Error& error) {
-          EXPECT_EQ(error.exit, Exit::usage) << key;
+          EXPECT_EQ(error.exit, Exit::data) << key;
           EXPECT_THAT(error.what(), HasSubstr("x.json: not a complete report of the kind")) << key;
         }
     }
@@ -57,9 +57,9 @@ class KindsPage : public Program {
     expect_page(html);
     EXPECT_THAT(html, AllOf(Not(HasSubstr("<img")), HasSubstr("&lt;img")));
     write("cut.json", to_line(report).substr(0, to_line(report).size() / 2));
-    expect_refusal({"report", "cut.json"}, 2, "cut.json: no JSON");
+    expect_refusal({"report", "cut.json"}, 3, "cut.json: no JSON");
     write("cut.json", to_line(Json{{"kind", report["kind"]}}));
-    expect_refusal({"report", "cut.json"}, 2, "cut.json: not a complete report of the kind");
+    expect_refusal({"report", "cut.json"}, 3, "cut.json: not a complete report of the kind");
   }
 
  private:

@@ -122,7 +122,7 @@ TEST_F(Report, RefusesWhatIsNoReport) {
   expect_refusal({"report", "nothing"}, 2, "nothing: no such run folder or file");
   expect_refusal({"report", "."}, 2, ".: not a run folder, it has no plan.yaml");
   write("a.json", "[1");
-  expect_refusal({"report", "a.json"}, 2, "a.json: no JSON");
+  expect_refusal({"report", "a.json"}, 3, "a.json: no JSON");
   write("a.json", "{\"x\": 1}");
   expect_refusal({"report", "a.json"}, 2, "a.json: not a report, it has no \"kind\"");
   write("a.json", "{\"kind\": 7}");
@@ -130,10 +130,11 @@ TEST_F(Report, RefusesWhatIsNoReport) {
   write("a.json", "{\"kind\": \"x\"}");
   expect_refusal({"report", "a.json"}, 2, "no page shows a report of the kind \"x\"");
   write("a.json", "{\"kind\": \"ab\", \"off\": 3}");
-  expect_refusal({"report", "a.json"}, 2, "a.json: not a complete report of the kind \"ab\"");
+  expect_refusal({"report", "a.json"}, 3, "a.json: not a complete report of the kind \"ab\"");
   ASSERT_EQ(run(tiny({})).code, 0);
   write("runs/run/metrics.jsonl", "{\"step\": 1}\nbroken\n{\"step\": 2}\n");
-  expect_refusal({"report", "runs/run"}, 3, "metrics.jsonl:2: not a row; the file is damaged");
+  expect_refusal({"report", "runs/run"}, 3,
+                 "metrics.jsonl:2: not a row: no JSON at byte 1; the file is damaged");
   write("runs/run/env.json", "[]");
   expect_refusal({"report", "runs/run"}, 3, "env.json: not a JSON object");
 }
@@ -212,7 +213,7 @@ TEST(Page, AKindIsAFileThatRegistersItself) {
   const std::string html = html_of({{"kind", "test"}, {"title", "a<b"}}, "x");
   expect_page(html);
   EXPECT_THAT(html, AllOf(HasSubstr("<h1>a&lt;b</h1>"), HasSubstr("<p>body</p>")));
-  EXPECT_EQ(refused([] { html_of({{"kind", "test"}}, "x.json"); }).exit, Exit::usage);
+  EXPECT_EQ(refused([] { html_of({{"kind", "test"}}, "x.json"); }).exit, Exit::data);
   page_kinds().erase("test");
 }
 

@@ -46,7 +46,6 @@ TEST(Hint, FindsAKeyInAnotherSection) {
       << "that of its own item";
   EXPECT_EQ(hint("optimizer.weigth_decay", keys),
             "the nearest known key is 'optimizer.weight_decay'");
-  EXPECT_EQ(hint("optimizer.betas.0", keys), "it is called 'optimizer.beta1' here");
   EXPECT_EQ(hint("train.grad_clip", keys), "it is called 'optimizer.clip_norm' here");
   EXPECT_EQ(hint("optimizer.0", keys),
             "because optimizer is a map; trainer --print-config  prints its keys");
@@ -72,12 +71,55 @@ TEST(Hint, SendsATogglesNameToTheToggles) {
     return answer({{key, {text, "a.yaml:1:1"}}});
   };
   EXPECT_EQ(said("num_workers", "4"), told("num_workers", "num_workers: 4"));
-  EXPECT_EQ(said("train.accum_iter", "2"), told("train.accum_iter", "gradient_accumulation: 2"));
+  EXPECT_EQ(said("train.accum_iter", "2"),
+            told("train.accum_iter", "gradient_accumulation: 2") + "; " + remark("accum_iter"));
   EXPECT_EQ(said("use_mkldnn", "true"), told("use_mkldnn", "vendor_kernels: on"));
   EXPECT_EQ(said("amp", "true"), told("amp", "amp: bf16"));
   EXPECT_EQ(said("use_mkldnn", "false"), told("use_mkldnn", "vendor_kernels: off"));
   EXPECT_EQ(said("data.num_workers", "4"),
             "a.yaml:1:1: data.num_workers is set by a toggle; write  toggles: {num_workers: 4}");
+}
+
+TEST(Hint, SaysHowTheMeaningDiffersElsewhere) {
+  const auto said = [](const std::string& key) { return answer({{key, {"3", "here"}}}); };
+  const std::string unknown = "here: unknown key '",
+                    horizon =
+                        "', a schedule spans the whole run; set train.epochs or "
+                        "train.max_iters",
+                    beta = "', it is two keys of adam and adamw here, 'beta1' and 'beta2'",
+                    splits =
+                        "; elsewhere it multiplies the samples of an update, here it splits "
+                        "data.batch_size; multiply that too";
+  for (const std::string& key : {"schedule.T_max", "T_max", "total_steps", "schedule.total_steps"})
+    EXPECT_EQ(said(key), unknown + key + horizon);
+  for (const std::string& key : {"betas", "optimizer.betas", "optimizer.betas.0"})
+    EXPECT_EQ(said(key), unknown + key + beta);
+  for (const std::string& key : {"ignore_index", "loss.ignore_index"})
+    EXPECT_EQ(said(key),
+              unknown + key + "', every label counts; leave those samples out of the data set");
+  for (const std::string& name : {"accumulate_grad_batches", "gradient_accumulation_steps"}) {
+    for (const std::string& key : {name, "train." + name})
+      EXPECT_EQ(
+          said(key),
+          unknown + key + "', it is a toggle; write  toggles: {gradient_accumulation: 3}" + splits);
+    EXPECT_EQ(said("toggles." + name), "here: unknown toggle '" + name +
+                                           "', it is called 'gradient_accumulation' here" + splits);
+  }
+}
+
+TEST(Hint, AdvisesOnForYes) {
+  const auto said = [](const std::string& key, const std::string& text) {
+    return answer({{key, {text, "here"}}});
+  };
+  EXPECT_EQ(said("toggles.fused_optimizer", "yes"),
+            "here: toggles.fused_optimizer: 'yes' is not off or on; write on");
+  EXPECT_EQ(said("toggles.fused_optimizer", "False"),
+            "here: toggles.fused_optimizer: 'False' is not off or on; write off");
+  for (const auto& [text, on] : {std::pair("yes", "on"), {"no", "off"}, {"false", "off"}})
+    EXPECT_EQ(said("fused_optimizer", text),
+              cat("here: unknown key 'fused_optimizer', it is a toggle; write  "
+                  "toggles: {fused_optimizer: ",
+                  on, "}"));
 }
 
 // One name, one meaning: a hint must not depend on where it is looked up.

@@ -56,6 +56,17 @@ TEST_F(Unreachable, PathsEndWithTheirReasonAndTheDocumentedExit) {
   }
 }
 
+// mkdir fails there. The file in it, which cannot be opened either, is not the reason.
+TEST_F(Unreachable, AFolderInWhichNothingMayBeWritten) {
+  fs::create_directory(folder_ / "readonly");
+  fs::permissions(folder_ / "readonly", fs::perms::owner_read | fs::perms::owner_exec |
+                                            fs::perms::others_read | fs::perms::others_exec);
+  for (const Args& args :
+       {Args{"pack", "data={name: digits, train_size: 16}", "--out", "readonly/packed"},
+        tiny({"--run-dir", "readonly/run"})})
+    expect_refusal(args, 8, ": mkdir: Permission denied; choose ", as_nobody);
+}
+
 TEST_F(Unreachable, AConfigIsBasedOnNamesTheFileThatSaysSo) {
   write("based.yaml", "base: locked/x.yaml\n");
   expect_refusal({"--config", "based.yaml"}, 2, "locked/x.yaml: stat: Permission denied",

@@ -158,6 +158,41 @@ TEST(Yaml, StaysWithinItsBounds) {
   EXPECT_THAT(answer(bomb), StartsWith("a.yaml:1:4: anchors (&) are not allowed"));
 }
 
+namespace {
+
+struct Texts3 {
+  std::vector<std::string> words = {"a"};
+  std::string text;
+  double number = 0.1;
+};
+void visit(Visitor& v, Texts3& o) {
+  v.list("words", o.words, "any");
+  v("text", o.text, "any");
+  v("number", o.number, "any");
+}
+
+}  // namespace
+
+// The shell has removed the user's quotes. YAML would drop a comment and the blanks around a value.
+TEST(Overrides, AreWhatTheShellPassed) {
+  for (const std::string text :
+       {"photos #1", "photos ",  " photos", "photos\t", "# x",        "~",         "null",
+        "&x 1",      "!!int 1",  "*x",      "a: b",     "- a",        "1\n---\n2", "it's",
+        "'90s",      "\"x\" #y", "a]",      "x {y",     "größe 画像", "%",         "@a",
+        "`a`",       "| a",      "> a",     "?",        "..."}) {
+    const Values values = parse_overrides({"data.root=" + text});
+    EXPECT_EQ(texts(values), (Texts{{"data.root", text}}));
+    // A printed config holds the same value.
+    Texts3 options{.text = text};
+    const std::string printed = print(options, {});
+    EXPECT_EQ(texts(dump(load(Texts3{}, parse_yaml(printed, "printed")))), texts(dump(options)));
+  }
+  for (const char* text : {"[a, b] #1", "{b: 1} # [", "{b: 1} #}", "[a] #]"})
+    EXPECT_THAT(
+        answer_of([&] { parse_overrides({cat("a=", text)}); }),
+        AllOf(StartsWith("command line: 'a="), HasSubstr(" flow not found; write  a=VALUE")));
+}
+
 TEST(Overrides, AreYamlValuesUnderAKey) {
   const Values values =
       parse_overrides({"optimizer.lr=0.1", "model.layers=[flatten, {name: linear}]",
@@ -181,15 +216,15 @@ TEST(Overrides, ThatAreMalformedSayWhatToType) {
       {"a b=1", "'a b=1': a key is made of letters, digits, _ and -"},
       {"layers.0=1", "'layers.0=1': 'layers.0': items are not set one by one; write the whole"},
       {"a=", "'a=': 'a' has no value"},
-      {"a= # x", "'a= # x': 'a' has no value"},
+      {"a= ", "'a= ': 'a' has no value"},
       {"a=[1,2", "'a=[1,2': end of sequence flow not found" + forms},
       {"a={b: 1", "'a={b: 1': end of map flow not found" + forms},
       {"a={b: 1, b: 2}", "'a={b: 1, b: 2}': duplicate key 'a.b', first given in line 1"},
-      {"a=~", "'a=~': 'a' has no value"},
-      {"a=&x 1", "'a=&x 1': anchors (&) are not allowed"},
-      {"a=!!int 1", "'a=!!int 1': tags (!) are not allowed"},
+      {"a=[~]", "'a=[~]': 'a.0' has no value"},
+      {"a=[&x 1]", "'a=[&x 1]': anchors (&) are not allowed"},
+      {"a={b: !!int 1}", "'a={b: !!int 1}': tags (!) are not allowed"},
       {"a={}", "'a={}': 'a' is an empty map"},
-      {"a=1\n---\n2", "'a=1 --- 2': a second document"},
+      {"a=[1]\n---\n[2]", "'a=[1] --- [2]': a second document"},
       {"a=\xff", "'a=\xff': no text" + forms},
   };
   for (const auto& [text, expected] : table)
@@ -252,21 +287,6 @@ TEST_F(ConfigFile, IsARegularFile) {
   fs::resize_file(huge, uintmax_t{1} << 40);
   EXPECT_THAT(said(huge), HasSubstr("bytes, at most 262144 are read"));
 }
-
-namespace {
-
-struct Texts3 {
-  std::vector<std::string> words = {"a"};
-  std::string text;
-  double number = 0.1;
-};
-void visit(Visitor& v, Texts3& o) {
-  v.list("words", o.words, "any");
-  v("text", o.text, "any");
-  v("number", o.number, "any");
-}
-
-}  // namespace
 
 TEST(Yaml, ReadsBackWhatIsPrinted) {
   Texts3 options;

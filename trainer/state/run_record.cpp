@@ -57,7 +57,7 @@ static void add_row(Json& columns, const Json& row) {
     if (name == "split") continue;
     Json& column = columns[name];
     while (column.size() < count) column.push_back(nullptr);
-    column.push_back(value);
+    if (column.size() == count) column.push_back(value);  // a key may appear twice
   }
 }
 
