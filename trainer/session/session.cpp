@@ -216,7 +216,8 @@ static void open_in_turn(Store& store, const Ranks& ranks, const std::function<v
   store.set(key(ranks.rank), "");
   if (error) std::rethrow_exception(error);
   for (int rank = 0; rank < ranks.world; ++rank)
-    while (!store.wait(key(rank), kLook)) store.add("packed/asked", 1);  // fails if rank 0 hangs
+    while (!store.wait(key(rank), kLook))  // is_gone() fails if rank 0 hangs
+      if (is_gone(store, rank)) fail(Exit::distributed, "rank ", rank, " left while it packed");
   if (ranks.local_rank != 0) open();
 }
 
