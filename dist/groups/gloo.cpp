@@ -122,6 +122,7 @@ class Gloo : public ProcessGroup {
         device_(context.device),
         staging_(device_ == Device::cpu ? nullptr : std::make_shared<Staging>()),
         engine_(std::make_shared<GlooEngine>(context, options.shared_memory)) {
+    check_descriptors(ranks_.world);
     threads_.emplace_back([engine = engine_] { engine->run_all(); });
     threads_.emplace_back([engine = engine_] { engine->watch(); });
   }
