@@ -14,7 +14,7 @@ inline int free_port() {
   for (static int calls = 0;; ++calls) {
     const int port = kFirst + (getpid() * kOfAProcess + calls) % kPorts;
     try {
-      listen_on("127.0.0.1", true, port);
+      listen_on("127.0.0.1", port);
       ++calls;
       return port;
     } catch (const Error&) {

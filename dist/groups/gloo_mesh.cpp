@@ -3,19 +3,21 @@
 #include <gloo/transport/tcp/device.h>
 #include <gloo/types.h>
 #include <netdb.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <cerrno>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <list>
 #include <new>
 #include <system_error>
 #include "core/base/file.h"
+#include "dist/rendezvous/sockets.h"
 
 namespace bellows {
 
 namespace {
-using Clock = std::chrono::steady_clock;
-
 // Our store with the interface that Gloo expects. Values of rank r have the keys "r" and "rank_r".
 class Rendezvous : public gloo::rendezvous::Store {
  public:
@@ -38,6 +40,11 @@ class Rendezvous : public gloo::rendezvous::Store {
   }
   void wait(const std::vector<std::string>& keys, const Timeout&) override { wait(keys); }
   [[noreturn]] void fail_late(const std::string& symptom = "") const {
+    const auto took = std::chrono::duration<double>(Clock::now() - (end_ - timeout_));
+    if (Clock::now() < end_)  // refused: it has ended, or a stranger has connected before
+      fail(Exit::distributed, "gloo: no connection to rank ", rank_, " after ",
+           std::round(10 * took.count()) / 10, " s", symptom,
+           "; look at its last lines; if it has none, a stranger took its port: see SECURITY.md");
     fail(Exit::distributed, "gloo: rank ", rank_, " did not connect within ",
          double(timeout_.count()) / 1000, " s", symptom, "; look at its last lines");
   }
@@ -103,6 +110,13 @@ std::shared_ptr<gloo::transport::Device> device_for(const Ranks& ranks) {
   }
 }
 }  // namespace
+
+void check_descriptors(int world) {
+  std::list<Descriptor> spare;
+  for (int i = 0; i < 4 + world; ++i)
+    if (spare.emplace_back(::eventfd(0, EFD_CLOEXEC)).get() < 0)
+      check_lack(errno, "gloo: no connections");
+}
 
 std::string plain(const std::string& gloo_message) {
   const size_t end = gloo_message.starts_with('[') ? gloo_message.find("] ") : std::string::npos;

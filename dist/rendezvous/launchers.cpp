@@ -6,6 +6,7 @@
 #include "core/base/file.h"
 #include "core/config/hint.h"
 #include "dist/rendezvous/rendezvous.h"
+#include "dist/rendezvous/sockets.h"
 
 namespace bellows {
 
@@ -74,10 +75,12 @@ static void trainer_launch(const Environment& env, Ranks& r) {
 
 static void torchrun(const Environment& env, Ranks& r) {
   read_world(env, r, "RANK", "WORLD_SIZE");
-  read_local(env, r, "LOCAL_RANK", "LOCAL_WORLD_SIZE");
+  if (env.find("LOCAL_RANK") || env.find("LOCAL_WORLD_SIZE"))
+    read_local(env, r, "LOCAL_RANK", "LOCAL_WORLD_SIZE");
+  else if (is_loopback(env.text("MASTER_ADDR", "")))  // started by hand: all on this machine
+    r.local_rank = r.rank, r.local_world = r.world;
   const int restarts = env.number("TORCHELASTIC_RESTART_COUNT", 0, 10000, "0");
   r.attempt = std::to_string(restarts);
-  r.token = env.text("TORCHELASTIC_RUN_ID", "");
   if (r.world == 1) return;
   r.host = env.text("MASTER_ADDR");
   // If torchrun's agent serves a store, MASTER_PORT is the port of that store.
@@ -91,7 +94,6 @@ static void open_mpi(const Environment& env, Ranks& r) {
   read_local(env, r, "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE");
   const char* const id = env.find("OMPI_MCA_ess_base_jobid");
   const std::string job = id ? id : env.text("PMIX_NAMESPACE", "");
-  r.token = job;
   if (r.world == 1) return;
   CHECK(all_local(r) || env.find("MASTER_ADDR"),
         "MASTER_ADDR: not set, but mpirun started ranks on "
@@ -134,7 +136,6 @@ static int tasks_on_node(const std::string& list, int node) {
 
 static void slurm(const Environment& env, Ranks& r) {
   r.world = env.number("SLURM_NTASKS", 1, kMaxWorld);
-  r.token = env.text("SLURM_JOB_ID", "");
   if (r.world == 1) return;  // true in the shell of an interactive allocation, too
   r.rank = env.number("SLURM_PROCID", 0, r.world - 1);
   const int node = env.number("SLURM_NODEID", 0, kMaxWorld);
@@ -151,9 +152,9 @@ static void slurm(const Environment& env, Ranks& r) {
     CHECK(!r.host.empty(), name, ": expected hosts such as node[1-4], got ",
           on_one_line(env.text(name)), "; set it as srun does");
   }
-  // Steps of one job may run side by side: each has a token and a port of its own.
-  r.token = cat(env.text("SLURM_JOB_ID"), ".", env.text("SLURM_STEP_ID", "0"));
-  if (!r.port) r.port = port_of_job(r.token);
+  // Steps of one job may run side by side: each has a port of its own.
+  const std::string step = cat(env.text("SLURM_JOB_ID"), ".", env.text("SLURM_STEP_ID", "0"));
+  if (!r.port) r.port = port_of_job(step);
 }
 
 Ranks ranks_from(const std::function<const char*(const char*)>& variable,
@@ -172,9 +173,15 @@ Ranks ranks_from(const std::function<const char*(const char*)>& variable,
     ranks.launcher = launcher.name;
     ranks.port = static_cast<int>(options.store_port);
     launcher.read(env, ranks);
-    ranks.token = env.text("BELLOWS_TOKEN", ranks.token.c_str());
+    ranks.token = env.text("BELLOWS_TOKEN", "");
     CHECK(ranks.token.size() <= 256, "BELLOWS_TOKEN: expected at most 256 bytes, got ",
           ranks.token.size(), "; use a shorter one");
+    if (!ranks.token.empty() || ranks.world == 1) break;
+    // Names of jobs could be guessed, so no secret comes from a launcher other than our own.
+    CHECK(all_local(ranks), "BELLOWS_TOKEN: not set, but the ranks of several machines need a ",
+          "common secret; type  export BELLOWS_TOKEN=$(openssl rand -hex 16)  on one of them, and ",
+          "give it to all", launcher.read == open_mpi ? ":  mpirun -x BELLOWS_TOKEN" : "");
+    ranks.host = "127.0.0.1";
     break;
   }
   return ranks;

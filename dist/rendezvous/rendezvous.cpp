@@ -26,6 +26,12 @@ std::string why_unknown(const std::string& host) {
   return error ? gai_strerror(error) : "";
 }
 
+bool is_gone(Store& store, int rank) {
+  if (!store.wait("gone", Timeout(0))) return false;
+  return cat(" ", store.get("gone", Timeout(0)), " ").find(cat(" ", rank, " ")) !=
+         std::string::npos;
+}
+
 namespace {
 // Rank 0's store. Members are destroyed in reverse order, so its own connections end before the
 // server waits for those of the others.
@@ -95,8 +101,8 @@ std::shared_ptr<Store> meet(const Ranks& ranks, const DistOptions& options) {
   std::string result;
   try {
     result = arrive(*store, ranks, deadline, options.timeout_s);
-  } catch (const Error& error) {  // of the store
-    fail(error.exit, "rendezvous: ", error.what());
+  } catch (const Error& error) {  // of the store; rank 0's own ends only for want of descriptors
+    fail(ranks.rank ? error.exit : Exit::memory, "rendezvous: ", error.what());
   }
   if (!result.empty()) fail(Exit::distributed, "rendezvous: ", result);
   store->end_within(Timeout::max());

@@ -15,7 +15,7 @@ struct Ranks {
   std::string host = "127.0.0.1";       // rank 0's
   int port = 0;                         // where rank 0 serves the store
   std::string attempt = "0";            // restart count; prefixes all keys of the store
-  std::string token;                    // shared secret of the run; "" if the launcher has none
+  std::string token;                    // shared secret; "": `host` is this machine's loopback
   std::string launcher;                 // "trainer launch", "torchrun", "mpirun", "srun" or ""
 };
 
@@ -32,6 +32,9 @@ void check_alone(const std::string& verb, const DistOptions& options);
 
 // Returns why `host` has no address, such as "Name or service not known"; "" if it has one.
 std::string why_unknown(const std::string& host);
+
+// Returns true if the rank's process has ended without a goodbye, as a killed one does.
+bool is_gone(Store& store, int rank);
 
 // Rank 0 serves the store, and all ranks connect to it. Returns once all have arrived; null in a
 // world of one. Throws Error, exit 7, naming the missing ranks after dist.timeout_s, or rank 0 at

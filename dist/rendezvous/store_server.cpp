@@ -1,275 +1,191 @@
 #include "dist/rendezvous/store_server.h"
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <algorithm>
 #include <charconv>
-#include <optional>
-#include <sstream>
+#include <map>
+#include <memory>
 #include <system_error>
-#include <tuple>
+#include <vector>
 #include "core/base/output.h"
 #include "core/base/trace.h"
+#include "dist/rendezvous/tcp_store.h"
 
 namespace bellows {
 
-using std::chrono::milliseconds;
-using std::chrono::seconds;
+constexpr Timeout kTick{20}, kHandshake{2000}, kFarewell{2000};
+constexpr int kConnectionsOfRank = 16, kStrangers = 64;
+constexpr size_t kMostBytes = 64 << 20, kEntry = 128;  // kEntry: memory of a key beside its bytes
 
-constexpr seconds kHandshake{2}, kFarewell{5}, kQuiet{1};
-constexpr milliseconds kTick{50};
-constexpr int kConnectionsOfRank = 64, kStrangers = 64;
+struct StoreServer::Loop {
+  const Ranks& ranks;
+  const int listener;
 
-struct StoreServer::Client {
-  explicit Client(int socket) : socket(socket) {}
-  bool stranger() const { return rank < 0; }
-  // Reads no request before the last answer is sent, so a client that reads none cannot fill
-  // memory.
-  short wanted_events() const {
-    if (!out.empty()) return POLLOUT;
-    return in.size() < kMaxFrame + 4 ? POLLIN : 0;
+  void run(const std::atomic<bool>& leaving) {
+    const auto is_rank = [](const auto& client) { return client->rank >= 0; };
+    for (auto end = Clock::time_point::max(); Clock::now() < end;) {
+      if (leaving) end = std::min(end, Clock::now() + kFarewell);
+      if (leaving && std::ranges::none_of(clients, is_rank)) return;
+      std::vector<pollfd> polled = {{listener, POLLIN, 0}};
+      for (const auto& client : clients)  // no request is read before the last answer is sent
+        polled.push_back({client->socket.get(), short(client->out.empty() ? POLLIN : POLLOUT), 0});
+      if (::poll(polled.data(), polled.size(), kTick.count()) < 0)
+        std::this_thread::sleep_for(kTick);  // out of memory
+      for (size_t i = 0; i < clients.size(); ++i)
+        if (polled[i + 1].revents) attend(*clients[i]);
+      for (int socket = 0, i = 0; socket >= 0 && i < 16; ++i) {
+        socket = ::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (socket >= 0) lacks = 0, clients.emplace_back(new Client{Descriptor(socket)});
+        if (socket >= 0 || errno == EAGAIN) continue;
+        if (++lacks == 50) check_lack(errno, "rank 0 accepts no connection");  // for a second
+        std::this_thread::sleep_for(kTick);
+      }
+      drop_clients();
+    }
   }
 
-  Descriptor socket;
-  Clock::time_point since = Clock::now();
-  int rank = -1;                       // until its hello
-  std::string in, out;                 // received and not yet handled; not yet sent
-  std::optional<std::string> awaited;  // key of a get that waits
-  bool refused = false;                // to be dropped once `out` is sent
-  bool dropped = false;
+  struct Client {
+    Descriptor socket;
+    Clock::time_point since = Clock::now();
+    int rank = -1;  // negative: a stranger
+    std::string nonce = random_nonce();
+    std::string out = pack({Word::nonce, "", nonce});  // not yet sent
+    std::string in = {}, awaited = {};                 // awaited: key of a get that waits
+    bool presence = false, refused = false, dropped = false;
+  };
+
+  // Removes clients that have been dropped, and strangers that are late or too many.
+  void drop_clients() {
+    const auto too_old = Clock::now() - kHandshake;
+    auto strangers = std::ranges::count_if(clients, [](const auto& c) { return c->rank < 0; });
+    for (const auto& client : clients) {
+      if (client->rank >= 0) continue;
+      client->dropped |= client->since < too_old || strangers > kStrangers + ranks.world;
+      strangers -= client->dropped;
+      if (client->dropped) trace::count<"dist.store_strangers">();
+    }
+    std::erase_if(clients, [](const auto& client) { return client->dropped; });
+  }
+  void attend(Client& client) {
+    std::string why;
+    StoreFrame frame;
+    bool bad = false;
+    client.dropped |= !transfer(client.socket.get(), client.out, client.in, why) ||
+                      (client.refused && client.out.empty());
+    while (!client.dropped && client.out.empty() && client.awaited.empty() &&
+           unpack(client.in, client.rank < 0 ? kMaxHello : kMaxValue, frame, bad))
+      client.rank < 0 ? greet(client, frame) : handle(client, frame);
+    client.dropped |= bad || client.in.size() > kMaxValue + kMaxHello;
+    if (!client.presence || why != kClosed) return;
+    put(ranks.attempt + "/gone", gone += cat(gone.empty() ? "" : " ", client.rank));
+    if (const std::string result = ranks.attempt + "/rendezvous/result"; !values.contains(result))
+      put(result, cat("rank ", client.rank, " of ", ranks.world,
+                      " ended before all had arrived; look at its last lines"));
+  }
+  void greet(Client& client, const StoreFrame& hello) {
+    const std::string said = client.nonce + hello.key.substr(0, kNonce) + hello.value;
+    client.dropped = hello.word != Word::hello || hello.key.size() != 2 * kNonce;
+    if (client.dropped) return;
+    std::string why =
+        "its token differs; set BELLOWS_TOKEN to one secret on all machines or, if the port "
+        "belongs to another run, set dist.store_port";
+    if (same_proof(hello.key.substr(kNonce), proof_of(ranks.token, "rank" + said)))
+      why = objection(client, hello);
+    client.refused = !why.empty();
+    if (client.refused) put(ranks.attempt + "/rendezvous/refused", why);
+    client.out = client.refused ? pack({Word::refused, "", why})
+                                : pack({Word::ok, "", proof_of(ranks.token, "store" + said)});
+  }
+  // Returns why the process cannot be a rank of this run. If it can, returns "" and makes it one.
+  std::string objection(Client& client, const StoreFrame& hello) {
+    std::istringstream words(hello.value);
+    int rank = -1, world = 0;
+    std::string version, attempt, process, purpose;
+    words >> version >> rank >> world >> attempt >> process >> purpose;
+    if (version != kVersion)
+      return "its program has another version; start the same one on all machines";
+    if (ranks.token.empty() && !is_of_this_user(client.socket.get()))
+      return "it belongs to another user";
+    if (attempt != ranks.attempt || world != ranks.world || rank < 0 || rank >= world)
+      return cat("it is rank ", rank, " of ", world, " in attempt ", attempt,
+                 ", but rank 0 expects ", ranks.world, " ranks in attempt ", ranks.attempt,
+                 "; start all with one launcher, and end those of an earlier attempt");
+    if (processes.try_emplace(rank, process).first->second != process)
+      return cat("another process is rank ", rank, " already; give each rank its own number");
+    if (std::ranges::count_if(clients, [&](const auto& other) { return other->rank == rank; }) >=
+        kConnectionsOfRank)
+      return "it has too many connections; use fewer threads";
+    client.rank = rank;
+    client.presence = purpose == "presence";
+    return "";
+  }
+  void handle(Client& client, const StoreFrame& request) {
+    const auto& [word, key, text] = request;
+    const auto found = values.find(key);
+    const bool exists = found != values.end();
+    std::string value = exists ? found->second : "";
+    if (word == Word::bye) return void(client.presence = false);
+    if (word == Word::get && !exists) return void(client.awaited = key);
+    if (word == Word::remove && values.erase(key)) bytes -= kEntry + key.size() + value.size();
+    if (word == Word::add) {
+      int64_t before = 0, more = 0, sum = 0;
+      std::from_chars(value.data(), value.data() + value.size(), before);
+      std::from_chars(text.data(), text.data() + text.size(), more);
+      client.dropped = __builtin_add_overflow(before, more, &sum);
+      value = std::to_string(sum);
+    }
+    client.dropped |= word < Word::set || word > Word::remove;
+    const bool changes = word == Word::set || word == Word::add;
+    client.out = pack({word == Word::find && !exists ? Word::absent : Word::ok, "", value});
+    if (changes && !put(key, word == Word::set ? text : value))
+      client.out = pack({Word::refused, "", "the store is full"});
+  }
+  // Returns false if the values would take too much memory.
+  bool put(const std::string& key, const std::string& value) {
+    const auto found = values.find(key);
+    const size_t more = kEntry + key.size() + value.size();
+    const size_t less = found == values.end() ? 0 : kEntry + key.size() + found->second.size();
+    if (bytes - less + more > kMostBytes) return false;
+    bytes += more - less;
+    values[key] = value;
+    for (const auto& client : clients)
+      if (client->awaited == key) client->awaited = "", client->out = pack({Word::ok, "", value});
+    return true;
+  }
+
+  std::vector<std::unique_ptr<Client>> clients = {};  // in order of arrival
+  std::map<std::string, std::string> values = {};
+  size_t bytes = 0;                           // of the values
+  int lacks = 0;                              // descriptors, at so many attempts to accept
+  std::map<int, std::string> processes = {};  // by rank
+  std::string gone = "";
 };
 
-StoreServer::StoreServer(const Ranks& ranks)
-    : ranks_(ranks),
-      listener_(listen_on(ranks.host, ranks.world == ranks.local_world, ranks.port)),
-      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  if (wake_.get() < 0) fail(Exit::distributed, "store: no descriptor left; raise  ulimit -n");
-  start();
-}
-
-Ranks StoreServer::seen_from_inside() const {
-  Ranks ranks = ranks_;
-  std::tie(ranks.host, ranks.port) = local_address_of(listener_.get());
-  return ranks;
-}
-
-void StoreServer::start() {
-  try {
-    thread_ = std::thread([this] {
-      begin_thread("store");
-      try {
-        serve();
-      } catch (const std::exception& error) {
-        warn(cat("store: ", error.what(), "; the other ranks are cut off"));
-      }
-      clients_.clear();
-    });
-  } catch (const std::system_error&) {
-    fail(Exit::memory, "store: cannot start its thread; raise the limit (ulimit -u)");
-  }
+StoreServer::StoreServer(const Ranks& ranks) try
+    : ranks_(ranks), listener_(listen_on(ranks.host, ranks.port)), thread_([this] {
+        begin_thread("store");
+        Loop loop{ranks_, listener_.get()};
+        try {
+          loop.run(leaving_);
+        } catch (const std::exception& error) {
+          warn(cat("store: ", error.what(), "; the other ranks are cut off"));
+          ::shutdown(listener_.get(), SHUT_RDWR);
+        }
+      }) {
+} catch (const std::system_error&) {
+  fail(Exit::memory, "store: cannot start its thread; raise the limit (ulimit -u)");
 }
 
 StoreServer::~StoreServer() {
   leaving_ = true;
-  const uint64_t one = 1;
-  write_fully(wake_.get(), std::as_bytes(std::span(&one, 1)));
   thread_.join();
 }
 
-// ---- the loop
-
-void StoreServer::serve() {
-  std::vector<pollfd> polled;
-  while (!farewell_over()) {
-    const bool accepting = Clock::now() >= accept_after_;
-    polled = {{wake_.get(), static_cast<short>(leaving_ ? 0 : POLLIN), 0},
-              {listener_.get(), static_cast<short>(accepting ? POLLIN : 0), 0}};
-    bool timed = leaving_ || !accepting;
-    for (const auto& client : clients_) {
-      polled.push_back({client->socket.get(), client->wanted_events(), 0});
-      timed |= client->stranger();
-    }
-    const int ready = ::poll(polled.data(), polled.size(), timed ? kTick.count() : -1);
-    if (ready < 0 && errno != EINTR) std::this_thread::sleep_for(kTick);  // out of memory
-    for (size_t i = 0; ready > 0 && i < clients_.size(); ++i)
-      if (polled[i + 2].revents) attend(*clients_[i], polled[i + 2].revents);
-    if (ready > 0 && polled[1].revents) accept_some();
-    drop_clients();
-  }
-}
-
-bool StoreServer::farewell_over() {
-  if (!leaving_) return false;
-  const auto now = Clock::now();
-  if (farewell_until_ == Clock::time_point{}) {
-    farewell_until_ = now + kFarewell;
-    last_request_ = now;
-  }
-  return now >= farewell_until_ || now >= last_request_ + kQuiet ||
-         std::ranges::all_of(clients_, [](const auto& client) { return client->stranger(); });
-}
-
-// Removes clients that have been dropped, and strangers that are late or too many.
-void StoreServer::drop_clients() {
-  const auto too_old = Clock::now() - kHandshake;
-  auto strangers = std::ranges::count_if(clients_, [](const auto& c) { return c->stranger(); });
-  for (const auto& client : clients_) {
-    if (!client->stranger()) continue;
-    client->dropped |= client->since < too_old || strangers > kStrangers + ranks_.world;
-    if (client->dropped) {
-      --strangers;
-      trace::count<"dist.store_strangers">();
-    }
-  }
-  std::erase_if(clients_, [](const auto& client) { return client->dropped; });
-}
-
-void StoreServer::accept_some() {
-  for (int i = 0; i < 16; ++i) {
-    const int socket = ::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (socket >= 0) {
-      clients_.push_back(std::make_unique<Client>(socket));
-    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      return;
-    } else if (errno != EINTR && errno != ECONNABORTED) {
-      accept_after_ = Clock::now() + kTick;  // out of descriptors: retry once a stranger is dropped
-      return;
-    }
-  }
-}
-
-void StoreServer::attend(Client& client, short events) {
-  std::string why;
-  StoreFrame frame;
-  bool open = events & (POLLIN | POLLOUT);  // false: an error alone
-  if (events & POLLIN) open = receive_some(client.socket.get(), client.in, why);
-  if (events & POLLOUT) open = send_some(client.socket.get(), client.out, why);
-  client.dropped |= !open;
-  while (!client.dropped && !client.refused && !client.awaited && client.out.empty()) {
-    const Unpacked result = unpack(client.in, client.stranger() ? kMaxHello : kMaxFrame, frame);
-    if (result == Unpacked::incomplete) break;
-    if (result == Unpacked::invalid)
-      client.dropped = true;
-    else if (client.stranger())
-      greet(client, frame);
-    else
-      handle(client, std::move(frame));
-  }
-  client.dropped |= client.refused && client.out.empty();
-}
-
-// ---- the first frame
-
-// Takes the same time for all tokens of one length, so timing reveals nothing about the token.
-static bool same_token(const std::string& a, const std::string& b) {
-  unsigned char difference = a.size() != b.size();
-  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) difference |= a[i] ^ b[i];
-  return !difference;
-}
-
-void StoreServer::greet(Client& client, const StoreFrame& hello) {
-  std::istringstream words(hello.value);
-  std::string magic;
-  words >> magic;
-  if (hello.word != Word::hello || magic != kMagic) {
-    client.dropped = true;
-    return;
-  }
-  int rank = -1;
-  const std::string reason = objection(hello, words, rank);
-  if (reason.empty()) {
-    client.rank = rank;
-    answer(client, Word::ok);
-  } else {
-    put(cat(ranks_.attempt, "/rendezvous/refused"), reason);
-    client.refused = true;
-    answer(client, Word::refused, reason);
-  }
-}
-
-// Returns why the process cannot be a rank of this run. If it can, returns "" and sets `rank`.
-std::string StoreServer::objection(const StoreFrame& hello, std::istringstream& rest, int& rank) {
-  int version = 0, claimed = -1, world = 0;
-  uint64_t process = 0;
-  std::string attempt;
-  rest >> version;
-  if (version != kVersion)
-    return "its program has another version; start the same one on all machines";
-  if (!same_token(hello.key, ranks_.token))
-    return "its token differs, so the port belongs to another run; set dist.store_port";
-  rest >> claimed >> world >> process >> attempt;
-  if (attempt != ranks_.attempt)
-    return cat("it belongs to attempt ", attempt, ", rank 0 to attempt ", ranks_.attempt,
-               "; end the ranks of the earlier attempt");
-  if (world != ranks_.world || claimed < 0 || claimed >= world)
-    return cat("it is rank ", claimed, " of ", world, ", but rank 0 expects ", ranks_.world,
-               " ranks; start all with one launcher");
-  if (processes_.try_emplace(claimed, process).first->second != process)
-    return cat("another process is rank ", claimed, " already; give each rank its own number");
-  const auto held =
-      std::ranges::count_if(clients_, [&](const auto& c) { return c->rank == claimed; });
-  if (held >= kConnectionsOfRank) return "it has too many connections; use fewer threads";
-  rank = claimed;
-  return "";
-}
-
-// ---- requests
-
-void StoreServer::handle(Client& client, StoreFrame request) {
-  last_request_ = Clock::now();
-  const auto found = values_.find(request.key);
-  switch (request.word) {
-    case Word::set:
-      put(request.key, std::move(request.value));
-      return answer(client, Word::ok);
-    case Word::get:
-      if (found != values_.end()) return answer(client, Word::ok, found->second);
-      client.awaited = std::move(request.key);
-      return;
-    case Word::find:
-      if (found != values_.end()) return answer(client, Word::ok, found->second);
-      return answer(client, Word::absent);
-    case Word::add:
-      return add(client, request.key, request.value);
-    case Word::remove:
-      values_.erase(request.key);
-      return answer(client, Word::ok);
-    default:
-      client.dropped = true;
-  }
-}
-
-static std::optional<int64_t> integer(const std::string& text) {
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return {};
-  return value;
-}
-
-void StoreServer::add(Client& client, const std::string& key, const std::string& n) {
-  const auto found = values_.find(key);
-  const auto before = integer(found == values_.end() ? "0" : found->second), more = integer(n);
-  int64_t sum = 0;
-  if (!before || !more || __builtin_add_overflow(*before, *more, &sum))
-    return answer(client, Word::refused, "it is not a counter, or would overflow");
-  put(key, std::to_string(sum));
-  answer(client, Word::ok, std::to_string(sum));
-}
-
-void StoreServer::put(const std::string& key, std::string value) {
-  std::string& stored = values_[key];
-  stored = std::move(value);
-  for (const auto& client : clients_) {
-    if (client->awaited != key) continue;
-    client->awaited.reset();
-    answer(*client, Word::ok, stored);
-  }
-}
-
-void StoreServer::answer(Client& client, Word word, const std::string& value) {
-  std::string why;
-  client.out = pack(word, "", value);
-  client.dropped |= !send_some(client.socket.get(), client.out, why);
+Ranks StoreServer::seen_from_inside() const {
+  Ranks ranks = ranks_;
+  if (!is_loopback(ranks.host)) ranks.host = "127.0.0.1";
+  ranks.port = port_of(listener_.get());
+  return ranks;
 }
 
 }  // namespace bellows

@@ -4,40 +4,51 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <list>
+#include <mutex>
 #include <string>
 #include <thread>
-#include <tuple>
 #include <vector>
 #include "dist/rendezvous/rendezvous.h"
 #include "dist/rendezvous/sockets.h"
-#include "dist/rendezvous/store_frames.h"
+#include "dist/rendezvous/tcp_store.h"
 
 namespace bellows {
 
-inline const std::string kYes = pack(Word::ok, "", "1");  // of any request, also of an add
+inline const std::string kYes = pack({Word::ok, "", "1"});  // of any request, also of an add
 
-// Serves rank 1 of 2. The answers go to the hello of its first connection, the hello of its second
-// one, and the requests on that, in turn. Then the server ends or, if it `stays`, is like a stopped
+// Serves rank 1 of 2. It shakes hands on `connections` of them, and then the answers go to the
+// requests on the last one, in turn. Then the server ends or, if it `stays`, is like a stopped
 // process: the system completes its connections, and nothing answers.
 class FakeServer {
  public:
-  explicit FakeServer(std::vector<std::string> answers, bool stays = false)
-      : listener_(listen_on("127.0.0.1", true, 0)),
-        thread_([this, answers = std::move(answers), stays](const std::stop_token& stop) {
-          std::list<Descriptor> connections;
-          for (const std::string& bytes : answers) {
-            if (connections.size() < 2) connections.emplace_back(accept_one());
-            answer(connections.back().get(), bytes);
-          }
-          while (stays && !stop.stop_requested())
-            std::this_thread::sleep_for(std::chrono::milliseconds(5));
-        }) {}
+  explicit FakeServer(int connections, std::vector<std::string> answers, bool stays = false)
+      : listener_(listen_on("127.0.0.1", 0)),
+        thread_(
+            [this, connections, answers = std::move(answers), stays](const std::stop_token& stop) {
+              std::list<Descriptor> sockets;
+              for (int i = 0; i < connections; ++i) {
+                sockets.emplace_back(accept_one());
+                shake_hands(sockets.back().get());
+              }
+              for (const std::string& bytes : answers) {
+                request(sockets.back().get());
+                send(sockets.back().get(), bytes);
+              }
+              while (stays && !stop.stop_requested())
+                std::this_thread::sleep_for(std::chrono::milliseconds(5));
+            }) {}
   Ranks ranks() const {
     Ranks ranks;
     ranks.rank = ranks.local_rank = 1;
     ranks.world = ranks.local_world = 2;
-    std::tie(ranks.host, ranks.port) = local_address_of(listener_.get());
+    ranks.port = port_of(listener_.get());
     return ranks;
+  }
+
+  // All that clients said in handshakes.
+  std::string heard() const {
+    const std::lock_guard lock(mutex_);
+    return heard_;
   }
 
  private:
@@ -45,13 +56,31 @@ class FakeServer {
     wait_for_socket(listener_.get(), POLLIN, deadline_after(std::chrono::seconds(60)));
     return ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC);
   }
-  static void answer(int socket, const std::string& bytes) {
-    char request[4096];
-    EXPECT_GT(::recv(socket, request, sizeof(request), 0), 0);
+  static void send(int socket, const std::string& bytes) {
     EXPECT_EQ(::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL), bytes.size());
+  }
+  static StoreFrame request(int socket) {
+    std::string received, none, why;
+    StoreFrame frame;
+    for (bool bad = false; !unpack(received, kMaxValue, frame, bad);)
+      if (!transfer(socket, none, received, why)) break;
+    return frame;
+  }
+  void shake_hands(int socket) {
+    const std::string nonce(kNonce, 'n');
+    send(socket, pack({Word::nonce, "", nonce}));
+    const StoreFrame hello = request(socket);
+    {
+      const std::lock_guard lock(mutex_);
+      heard_ += hello.key + hello.value;
+    }
+    const std::string said = nonce + hello.key.substr(0, kNonce) + hello.value;
+    send(socket, pack({Word::ok, "", proof_of("", "store" + said)}));
   }
 
   const Descriptor listener_;
+  mutable std::mutex mutex_;  // guards heard_
+  std::string heard_;
   const std::jthread thread_;
 };
 

@@ -2,8 +2,11 @@
 // memory, and what they report of ranks that are late, leave or do something else.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <cmath>
+#include <thread>
 #include "core/base/trace.h"
+#include "dist/groups/gloo_mesh.h"
 #include "tests/dist/rank_threads.h"
 
 using namespace bellows;
@@ -265,6 +268,38 @@ TEST_P(GlooFailure, NamesTheRankThatDoesNotConnect) {
   second.join();
   EXPECT_THAT(error.message, HasSubstr("rank 2 did not connect within 2 s"));
   EXPECT_EQ(error.exit, Exit::distributed);
+}
+
+// Where another process has taken the port, or where the rank has ended.
+TEST(GlooMeshTest, TellsTheTrueTimeOfARefusedConnection) {
+  MemoryStore store;
+  Ranks ranks;
+  ranks.world = ranks.local_world = 2;
+  std::thread rank1([&] {
+    store.set("mesh/rank_1", "host");
+    std::string address = store.get("mesh/0", Timeout(30'000));  // begins with a sockaddr
+    address[2] = 0;                                              // port 1, at which nobody listens
+    address[3] = 1;
+    store.set("mesh/1", address);
+  });
+  const Refusal error = refused([&] { GlooMesh(ranks, store, "mesh/", Timeout(30'000)); });
+  rank1.join();
+  EXPECT_EQ(error.exit, Exit::distributed);
+  EXPECT_THAT(error.message, HasSubstr("gloo: no connection to rank 1 after 0"));
+  EXPECT_THAT(error.message, HasSubstr("Connection refused"));
+}
+
+// On the thread of the caller, with the right exit code.
+TEST(GlooMeshTest, ALackOfDescriptorsIsNamed) {
+  const RankThreads ranks;
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &none);
+  const Refusal error = refused([&] { ranks.group_of(0); });
+  setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_EQ(error.exit, Exit::memory);
+  EXPECT_EQ(error.message, "gloo: no connections: Too many open files; raise  ulimit -n");
 }
 
 // Rank 1 lives, but computes.

@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <algorithm>
+#include <csignal>
 #include <fstream>
 #include <future>
 #include <thread>
@@ -33,40 +36,47 @@ Ranks rank_of(const StoreServer& server, int rank) {
   ranks.rank = rank;
   return ranks;
 }
-std::string hello_of(const StoreServer& server, int rank) {
-  const Ranks ranks = rank_of(server, rank);
-  return pack(Word::hello, ranks.token,
-              cat(kMagic, " ", kVersion, " ", rank, " ", ranks.world, " 7 ", ranks.attempt));
-}
-
 // A client that sends what it likes.
 class RawClient {
  public:
   explicit RawClient(const StoreServer& server)
-      : socket_(connect_to(server.seen_from_inside().host, server.seen_from_inside().port,
-                           deadline_after(kLong), why_)) {
+      : socket_(
+            connect_to("127.0.0.1", server.seen_from_inside().port, deadline_after(kLong), why_)) {
     EXPECT_GE(socket_.get(), 0) << why_;
   }
   void send(std::string bytes) {
     while (!bytes.empty() && wait_for_socket(socket_.get(), POLLOUT, deadline_after(kLong)) &&
-           send_some(socket_.get(), bytes, why_)) {
+           transfer(socket_.get(), bytes, received_, why_)) {
     }
   }
   // Returns true once the server has closed the connection.
   bool closed_within(Timeout timeout) {
-    std::string received;
     const auto deadline = deadline_after(timeout);
+    std::string none;
     while (wait_for_socket(socket_.get(), POLLIN, deadline))
-      if (!receive_some(socket_.get(), received, why_)) return true;
+      if (!transfer(socket_.get(), none, received_, why_)) return true;
     return false;
   }
   std::optional<StoreFrame> answer() {
     StoreFrame frame;
-    while (wait_for_socket(socket_.get(), POLLIN, deadline_after(kLong))) {
-      if (!receive_some(socket_.get(), received_, why_)) return {};
-      if (unpack(received_, kMaxFrame, frame) == Unpacked::frame) return frame;
-    }
-    return {};
+    std::string none;
+    for (bool bad = false; !unpack(received_, kMaxValue, frame, bad);)
+      if (!wait_for_socket(socket_.get(), POLLIN, deadline_after(kLong)) ||
+          !transfer(socket_.get(), none, received_, why_))
+        return {};
+    return frame;
+  }
+  // The hello of a rank of `world`, after the server's nonce has come.
+  std::string hello(int rank, int world, const std::string& token = "secret") {
+    StoreFrame frame{Word::hello, std::string(kNonce, 'c'),
+                     cat(kVersion, " ", rank, " ", world, " 0 raw request")};
+    const std::string nonce = answer().value_or(StoreFrame{}).value;
+    frame.key += proof_of(token, "rank" + nonce + frame.key + frame.value);
+    return pack(frame);
+  }
+  void enter(int rank, int world) {
+    send(hello(rank, world));
+    EXPECT_EQ(answer().value_or(StoreFrame{}).word, Word::ok);
   }
   int get() const { return socket_.get(); }
 
@@ -154,9 +164,27 @@ TEST(StoreTest, RefusesKeysAndValuesThatAreTooLong) {
   EXPECT_EQ(refused([&] { store.set(std::string(kMaxKey + 1, 'k'), ""); }).exit, Exit::internal);
   EXPECT_EQ(refused([&] { store.set("key", std::string(kMaxValue + 1, 'v')); }).exit,
             Exit::internal);
-  store.set("text", "text");
-  EXPECT_EQ(refused([&] { store.add("text", 1); }).exit, Exit::internal);
   store.set("key", "still usable");
+}
+
+// A rank cannot make rank 0 keep more than that, nor wrap a counter around.
+TEST(StoreTest, RefusesMoreThan64MiB) {
+  const StoreServer server(of_world(1));
+  TcpStore store(rank_of(server, 0), kLong);
+  const std::string value(kMaxValue, 'v');
+  Refusal refusal;
+  int kept = 0;
+  for (; kept < 100; ++kept) {
+    refusal = refused([&] { store.set(cat("key ", kept), value); });
+    if (refusal.exit == Exit::distributed) break;
+  }
+  EXPECT_EQ(kept, 63);
+  EXPECT_EQ(refusal.message, "store: 'key 63': the store is full");
+  store.set("key 0", "");  // makes room
+  store.set("key 63", value);
+  store.remove("key 63");
+  store.set("key 64", value);
+  EXPECT_EQ(store.get("key 64", 0ms), value);
 }
 
 // ---- the first frame
@@ -168,13 +196,13 @@ TEST(StoreTest, RefusesProcessesThatAreNoRankOfTheRun) {
     std::function<void(Ranks&)> change;
     const char* message;
   } cases[] = {
-      {[](Ranks& r) { r.token = "Secret"; },
-       "its token differs, so the port belongs to another run"},
+      {[](Ranks& r) { r.token = "Secret"; }, "its token differs; set BELLOWS_TOKEN to one secret"},
       {[](Ranks& r) { r.token = "secret "; }, "its token differs"},
       {[](Ranks& r) { r.token = ""; }, "its token differs"},
-      {[](Ranks& r) { r.attempt = "1"; }, "it belongs to attempt 1, rank 0 to attempt 0"},
-      {[](Ranks& r) { r.world = 8; }, "it is rank 1 of 8, but rank 0 expects 4 ranks"},
-      {[](Ranks& r) { r.rank = 4; }, "it is rank 4 of 4, but rank 0 expects 4 ranks"},
+      {[](Ranks& r) { r.attempt = "1"; },
+       "it is rank 1 of 4 in attempt 1, but rank 0 expects 4 ranks in attempt 0"},
+      {[](Ranks& r) { r.world = 8; }, "it is rank 1 of 8 in attempt 0, but rank 0 expects 4 ranks"},
+      {[](Ranks& r) { r.rank = 4; }, "it is rank 4 of 4 in attempt 0, but rank 0 expects 4 ranks"},
       {[](Ranks& r) { r.rank = -1; }, "it is rank -1 of 4"},
       {[](Ranks& r) { r.rank = 2; }, "another process is rank 2 already"},
   };
@@ -194,31 +222,90 @@ TEST(StoreTest, DropsStrangersSoon) {
   const trace::Counter& strangers = trace::counter("dist.store_strangers");
   const int64_t before = strangers.value();
   const StoreServer server(of_world(1));
-  const std::string hello = hello_of(server, 0);
-  const std::vector<std::string> beginnings = {
-      "",
-      "GET / HTTP/1.1\r\n\r\n",
-      "\x16\x03\x01\x02\x01\x01\xfc\x03\x03",
-      std::string(4, '\xff'),
-      std::string(4, '\0'),
-      pack(Word::set, "key", "value"),
-      pack(Word::hello, "secret", ""),
-      pack(Word::hello, "secret", "bellows-stone 1 0 1 7 0"),
-      pack(Word::hello, "", "bellows-store 1 0 1 7 0"),
-      pack(Word::hello, "secret", "bellows-store one 0 1 7 0"),
-      pack(Word::hello, "secret", "bellows-store 1 0 1"),
-      pack(Word::hello, std::string(2000, 's'), "bellows-store 1 0 1 7 0"),
-      hello.substr(0, hello.size() - 1),
+  const std::string nonce(kNonce, 'c'), proof(32, 'p');
+  using Beginning = std::function<std::string(RawClient&)>;
+  const std::vector<Beginning> beginnings = {
+      [](RawClient&) { return ""; },
+      [](RawClient&) { return "GET / HTTP/1.1\r\n\r\n"; },
+      [](RawClient&) { return "\x16\x03\x01\x02\x01\x01\xfc\x03\x03"; },
+      [](RawClient&) { return std::string(7, '\xff'); },
+      [](RawClient&) { return std::string(8, '\0'); },
+      [](RawClient&) {
+        return pack({Word::set, "0/key", "value"});
+      },
+      [](RawClient&) {
+        return pack({Word::hello, "", "bellows-store-2 0 1 0 raw request"});
+      },
+      [&](RawClient&) {
+        return pack({Word::hello, nonce + proof, std::string(2000, 's')});
+      },
+      [&](RawClient&) {
+        return pack({Word::hello, nonce + proof, "bellows-store-2 0 1 0 raw r"});
+      },
+      [](RawClient& c) { return c.hello(0, 1, "guess"); },
+      [](RawClient& c) { return c.hello(0, 1, ""); },
+      [](RawClient& c) {
+        const std::string hello = c.hello(0, 1);
+        return hello.substr(0, hello.size() - 1);
+      },
   };
   std::vector<std::unique_ptr<RawClient>> clients;
-  for (const std::string& bytes : beginnings) {
+  for (const Beginning& bytes : beginnings) {
     clients.push_back(std::make_unique<RawClient>(server));
-    clients.back()->send(bytes);
+    clients.back()->send(bytes(*clients.back()));
   }
   for (size_t i = 0; i < clients.size(); ++i) EXPECT_TRUE(clients[i]->closed_within(30s)) << i;
-  EXPECT_EQ(strangers.value() - before, static_cast<int64_t>(beginnings.size()));
+  EXPECT_EQ(strangers.value() - before, std::ssize(beginnings));
   TcpStore store(rank_of(server, 0), kLong);
   EXPECT_FALSE(store.wait("key", 0ms));
+}
+
+// All that the store says to a stranger, and to one who repeats what a rank has said.
+TEST(StoreTest, ProvesNothingToAStranger) {
+  const StoreServer server(of_world(2));
+  RawClient rank(server), stranger(server);
+  const std::string hello = rank.hello(1, 2), first = stranger.answer().value().value;
+  EXPECT_EQ(first.size(), kNonce);
+  rank.send(hello);
+  EXPECT_EQ(rank.answer().value().word, Word::ok);
+  stranger.send(hello);
+  const StoreFrame second = stranger.answer().value();
+  EXPECT_EQ(second.word, Word::refused);
+  EXPECT_THAT(second.value, HasSubstr("its token differs"));
+  EXPECT_TRUE(stranger.closed_within(30s));
+}
+
+// One who listens first on the port receives no token, and cannot be rank 0.
+TEST(StoreTest, AStrangerOnThePortIsNotRankZero) {
+  const FakeServer stranger(1, {}, true);  // proves the empty token
+  Ranks ranks = stranger.ranks();
+  ranks.token = "secret";
+  const Refusal refusal = refused([&] { TcpStore(ranks, 300ms); });
+  EXPECT_EQ(refusal.exit, Exit::distributed);
+  EXPECT_THAT(refusal.message,
+              HasSubstr("did not answer rank 1 within 0.3 s (another program, or one "
+                        "with another token, listens there)"));
+  EXPECT_THAT(stranger.heard(), testing::Not(HasSubstr("secret")));
+  EXPECT_THAT(stranger.heard(), HasSubstr("bellows-store-2 1 2 0 "));
+}
+
+// Without a token, on a machine with several users.
+TEST(StoreTest, AnotherUserIsRefusedWithoutAToken) {
+  if (geteuid() != 0) GTEST_SKIP() << "takes root, to become another user";
+  Ranks ranks = of_world(2);
+  ranks.token = "";
+  const StoreServer server(ranks);
+  const pid_t other = fork();
+  if (other == 0) {
+    if (setuid(65534) != 0) _exit(1);
+    const Refusal refusal = refused([&] { TcpStore(rank_of(server, 1), kLong); });
+    _exit(refusal.message.find("it belongs to another user") == std::string::npos ? 2 : 0);
+  }
+  int status = -1;
+  EXPECT_EQ(waitpid(other, &status, 0), other);
+  EXPECT_EQ(status, 0);
+  TcpStore welcome(rank_of(server, 1), kLong);
+  welcome.set("key", "");
 }
 
 TEST(StoreTest, OfACrowdOfStrangersTheOldestAreDropped) {
@@ -226,18 +313,17 @@ TEST(StoreTest, OfACrowdOfStrangersTheOldestAreDropped) {
   std::vector<std::unique_ptr<RawClient>> crowd;
   for (int i = 0; i < 200; ++i) crowd.push_back(std::make_unique<RawClient>(server));
   EXPECT_TRUE(crowd.front()->closed_within(1s));  // before its time for the hello is over
-  crowd.back()->send(hello_of(server, 0));
-  EXPECT_EQ(crowd.back()->answer().value().word, Word::ok);
+  crowd.back()->enter(0, 1);
 }
 
 TEST(StoreTest, FramesMayArriveByteByByte) {
   const StoreServer server(of_world(1));
   RawClient client(server);
-  for (const std::string& frame : {hello_of(server, 0), pack(Word::set, "0/key", "value")}) {
+  for (const std::string& frame : {client.hello(0, 1), pack({Word::set, "0/key", "value"})}) {
     for (const char byte : frame) client.send({byte});
     ASSERT_EQ(client.answer().value().word, Word::ok);
   }
-  client.send(pack(Word::find, "0/key", ""));
+  client.send(pack({Word::find, "0/key"}));
   EXPECT_EQ(client.answer().value().value, "value");
 }
 
@@ -246,25 +332,29 @@ TEST(StoreTest, FramesMayArriveByteByByte) {
 TEST(StoreTest, AFrameCutAnywhereChangesNothing) {
   const StoreServer server(of_world(2));
   TcpStore store(rank_of(server, 1), kLong);
-  const std::string hello = hello_of(server, 0), frame = pack(Word::set, "0/key", "value");
-  for (size_t size = 0; size < hello.size() + frame.size(); ++size)
-    RawClient(server).send((hello + frame).substr(0, size));
-  RawClient(server).send(hello + pack(Word::set, "0/last", ""));
+  const std::string frame = pack({Word::set, "0/key", "value"});
+  const size_t hello = RawClient(server).hello(0, 2).size();
+  for (size_t size = 0; size < hello + frame.size(); ++size) {
+    RawClient client(server);
+    client.send((client.hello(0, 2) + frame).substr(0, size));
+  }
+  RawClient last(server);
+  last.send(last.hello(0, 2) + pack({Word::set, "0/last"}));
   EXPECT_EQ(store.get("last", kLong), "");
   EXPECT_FALSE(store.wait("key", 0ms));
 }
 
 TEST(StoreTest, AnAnswerCutAnywhereIsAnErrorOfItsKey) {
-  const std::string answer = pack(Word::ok, "", "value");
+  const std::string answer = pack({Word::ok, "", "value"});
   for (size_t size = 0; size < answer.size(); ++size) {
-    const FakeServer server({kYes, kYes, answer.substr(0, size)});
+    const FakeServer server(2, {answer.substr(0, size)});
     TcpStore store(server.ranks(), kLong);
     const Refusal refusal = refused([&] { store.get("key", kLong); });
     EXPECT_EQ(refusal.exit, Exit::distributed) << size;
     EXPECT_THAT(refusal.message, HasSubstr("is gone (it closed the connection)"));
     EXPECT_THAT(refusal.message, HasSubstr("'key'"));
   }
-  const FakeServer server({kYes, kYes, answer});
+  const FakeServer server(2, {answer});
   EXPECT_EQ(TcpStore(server.ranks(), kLong).get("key", kLong), "value");
 }
 
@@ -273,7 +363,7 @@ TEST(StoreTest, AStoreThatHangsIsAnErrorAfterTheTimeout) {
                                                [](Store& store) { store.wait("key", 0ms); }};
   for (const std::string& bytes : {std::string(), kYes.substr(0, 5)})
     for (const auto& call : calls) {
-      const FakeServer server({kYes, kYes, bytes}, true);
+      const FakeServer server(2, {bytes}, true);
       TcpStore store(server.ranks(), 2s);
       const Refusal refusal = refused([&] { call(store); });
       EXPECT_EQ(refusal.exit, Exit::distributed);
@@ -282,7 +372,7 @@ TEST(StoreTest, AStoreThatHangsIsAnErrorAfterTheTimeout) {
 }
 
 TEST(StoreTest, AllCallsTogetherEndWithinTheirLimitIfTheStoreHangs) {
-  const FakeServer server({kYes, kYes}, true);
+  const FakeServer server(2, {}, true);
   TcpStore store(server.ranks(), kLong);
   const auto begin = Clock::now();
   store.end_within(300ms);
@@ -296,7 +386,7 @@ TEST(StoreTest, AllCallsTogetherEndWithinTheirLimitIfTheStoreHangs) {
 }
 
 TEST(StoreTest, TheSearchForACauseEndsInTimeIfTheStoreHangs) {
-  const FakeServer server({kYes, kYes}, true);
+  const FakeServer server(2, {}, true);
   const GroupContext group{.ranks = server.ranks(),
                            .store = std::make_shared<TcpStore>(server.ranks(), kLong),
                            .options = {}};
@@ -314,16 +404,15 @@ TEST(StoreTest, TheSearchForACauseEndsInTimeIfTheStoreHangs) {
 TEST(StoreTest, AClientThatReadsNothingIsNotReadEither) {
   const StoreServer server(of_world(2));
   RawClient client(server);
-  client.send(hello_of(server, 0));
-  EXPECT_EQ(client.answer().value().word, Word::ok);
-  const std::string set = pack(Word::set, "0/large", std::string(kMaxValue, 'v'));
-  std::string requests = set, why;
-  for (int i = 0; i < 40; ++i) requests += pack(Word::find, "0/large", "");
+  client.enter(0, 2);
+  const std::string set = pack({Word::set, "0/large", std::string(kMaxValue, 'v')});
+  std::string requests = set, none, why;
+  for (int i = 0; i < 40; ++i) requests += pack({Word::find, "0/large"});
   size_t sent = 0;
   for (; sent < 100 * kMaxValue; requests += set) {
     const size_t before = requests.size();
     if (!wait_for_socket(client.get(), POLLOUT, deadline_after(300ms))) break;
-    ASSERT_TRUE(send_some(client.get(), requests, why)) << why;
+    ASSERT_TRUE(transfer(client.get(), requests, none, why)) << why;
     sent += before - requests.size();
   }
   EXPECT_LT(sent, 50 * kMaxValue);  // what the system buffers
@@ -355,20 +444,20 @@ const std::vector<std::pair<const char*, Hostile>> kHostiles = {
     {"half of a hello",
      [](const StoreServer& s) {
        RawClient client(s);
-       client.send(hello_of(s, 1).substr(0, 20));
+       client.send(client.hello(1, 5).substr(0, 20));
        ::shutdown(client.get(), SHUT_WR);
        client.closed_within(1s);
      }},
     {"wrong token",
      [](const StoreServer& s) {
        RawClient client(s);
-       client.send(pack(Word::hello, "guess", "bellows-store 1 3 4 7 0"));
+       client.send(client.hello(3, 5, "guess"));
        EXPECT_TRUE(client.closed_within(30s));
      }},
     {"slow hello",
      [](const StoreServer& s) {
        RawClient client(s);
-       for (const char byte : hello_of(s, 4)) {
+       for (const char byte : client.hello(4, 5)) {
          client.send({byte});
          std::this_thread::sleep_for(1ms);
        }
@@ -383,25 +472,24 @@ const std::vector<std::pair<const char*, Hostile>> kHostiles = {
     {"never reads",  // the last rank, gone wrong
      [](const StoreServer& s) {
        RawClient client(s);
-       client.send(hello_of(s, 4));
-       EXPECT_EQ(client.answer().value().word, Word::ok);
-       std::string requests = pack(Word::set, "0/huge", std::string(kMaxValue, 'h')), why;
-       for (int i = 0; i < 40; ++i) requests += pack(Word::find, "0/huge", "");
+       client.enter(4, 5);
+       std::string requests = pack({Word::set, "0/huge", std::string(kMaxValue, 'h')}), none, why;
+       for (int i = 0; i < 40; ++i) requests += pack({Word::find, "0/huge"});
        const auto deadline = deadline_after(300ms);
        while (!requests.empty() && wait_for_socket(client.get(), POLLOUT, deadline) &&
-              send_some(client.get(), requests, why)) {
+              transfer(client.get(), requests, none, why)) {
        }
      }},
     {"waits in vain",
      [](const StoreServer& s) {
        RawClient client(s);
-       client.send(hello_of(s, 4) + pack(Word::get, "0/never", ""));
+       client.send(client.hello(4, 5) + pack({Word::get, "0/never"}));
        client.closed_within(10ms);
      }},
     {"a frame that is too large",
      [](const StoreServer& s) {
        RawClient client(s);
-       client.send(hello_of(s, 4) + "\xff\xff\xff\x7f");
+       client.send(client.hello(4, 5) + std::string(8, '\x7f'));
        EXPECT_TRUE(client.closed_within(30s));
      }},
 };
@@ -448,7 +536,7 @@ TEST(StoreTest, AClosedStoreIsAnErrorAtOnce) {
   store.set("key", "");
   auto waiting =
       std::async(std::launch::async, [&] { return refused([&] { store.get("never", kLong); }); });
-  server.reset();  // after a second without requests
+  server.reset();  // after two seconds
   const auto begin = Clock::now();
   const Refusal of_get = waiting.get(), of_set = refused([&] { store.set("key", ""); });
   EXPECT_LT(Clock::now() - begin, 10s);
@@ -470,7 +558,89 @@ TEST(StoreTest, RankZeroMayEndFirst) {
   store.reset();
   const auto begin = Clock::now();
   ended.get();
-  EXPECT_LT(Clock::now() - begin, 900ms);  // it does not wait for a quiet second
+  EXPECT_LT(Clock::now() - begin, 900ms);  // it does not wait for its two seconds
+}
+
+// ---- presence
+
+namespace {
+
+// A rank in a process of its own, which waits for ever until a signal ends it.
+class RankProcess {
+ public:
+  RankProcess(const Ranks& ranks, bool leaves_in_order) : process_(fork()) {
+    if (process_) return;
+    {
+      TcpStore store(ranks, kLong);
+      store.set("here", "");
+      if (!leaves_in_order) store.wait("never", kLong);
+    }
+    _exit(0);
+  }
+  void end(int signal) {
+    if (signal) kill(process_, signal);
+    waitpid(process_, nullptr, 0);
+  }
+
+ private:
+  const pid_t process_;
+};
+
+}  // namespace
+
+TEST(StoreTest, AKilledRankIsNamedToAWaitingOne) {
+  const StoreServer server(of_world(3));
+  TcpStore store(rank_of(server, 0), kLong);
+  RankProcess two(rank_of(server, 2), false);
+  store.get("here", kLong);
+  EXPECT_FALSE(store.wait("gone", 50ms));
+  auto named = std::async(std::launch::async, [&] { return store.get("gone", kLong); });
+  two.end(SIGKILL);
+  EXPECT_EQ(named.get(), "2");
+  EXPECT_TRUE(is_gone(store, 2));
+  EXPECT_FALSE(is_gone(store, 1));
+}
+
+TEST(StoreTest, ARankThatSaysGoodbyeIsNotGone) {
+  const StoreServer server(of_world(3));
+  TcpStore store(rank_of(server, 0), kLong);
+  RankProcess one(rank_of(server, 1), true);
+  one.end(0);
+  {
+    TcpStore failing(rank_of(server, 2), kLong);
+    failing.end_within(1s);
+  }
+  EXPECT_EQ(store.get("gone", kLong), "2");
+}
+
+// As a firewall does it to a connection that was idle for too long.
+TEST(StoreTest, AResetPresenceIsNoDeath) {
+  const StoreServer server(of_world(2));
+  TcpStore store(rank_of(server, 0), kLong);
+  const Descriptor relay = listen_on("127.0.0.1", 0);
+  Ranks through = rank_of(server, 1);
+  through.port = port_of(relay.get());
+  std::jthread relaying([&] {  // the first connection: the presence
+    std::string why;
+    wait_for_socket(relay.get(), POLLIN, deadline_after(kLong));
+    const Descriptor rank(accept4(relay.get(), nullptr, nullptr, SOCK_NONBLOCK));
+    const Descriptor its_store(
+        connect_to("127.0.0.1", rank_of(server, 0).port, deadline_after(kLong), why));
+    std::string up, down;
+    for (const auto end = Clock::now() + 500ms; Clock::now() < end;)
+      for (const auto& [from, to] :
+           {std::pair(rank.get(), its_store.get()), std::pair(its_store.get(), rank.get())}) {
+        std::string bytes, none;
+        if (wait_for_socket(from, POLLIN, deadline_after(1ms))) transfer(from, none, bytes, why);
+        while (!bytes.empty()) transfer(to, bytes, none, why);
+      }
+    const linger reset = {1, 0};
+    for (const int socket : {rank.get(), its_store.get()})
+      setsockopt(socket, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+  });
+  TcpStore rank(through, kLong);
+  relaying.join();
+  EXPECT_FALSE(store.wait("gone", 200ms));
 }
 
 TEST(StoreTest, ItsThreadTakesNoSignal) {

@@ -357,7 +357,8 @@ TEST_F(Program, ResumeRefusesToBecomeAnotherRun) {
 // ---- signals
 
 TEST_F(Program, ASignalEndsItAfterTheStepAndACheckpoint) {
-  for (const auto& [signal, code] : std::map<int, int>{{SIGINT, 130}, {SIGTERM, 143}}) {
+  for (const auto& [signal, code] :
+       std::map<int, int>{{SIGINT, 130}, {SIGTERM, 143}, {SIGXCPU, 143}}) {
     fs::remove_all(folder_ / "runs");
     const auto running = start(tiny({kSlow, "ckpt={every: 0}", "train.epochs=100"}));
     ASSERT_TRUE(running->says("iter: 2/4"));
@@ -426,6 +427,21 @@ TEST_F(Program, ASecondSignalEndsItAtOnceWithWholeFiles) {
     EXPECT_NO_THROW(read_safetensors(folder_ / "runs/run/checkpoints" / name)) << name;
 }
 
+// The system repeats it every second once a process has used up its CPU time.
+TEST_F(Program, ARepeatedSigxcpuDoesNotPreventTheLastCheckpoint) {
+  const auto running =
+      start(tiny({"data={name: digits, train_size: 64, test_size: 20, batch_size: 16, "
+                  "sim_latency_us: 1000000}",
+                  "toggles={num_workers: 0}", "log={every: 1}", "train.epochs=100"}));
+  ASSERT_TRUE(running->says("iter: 1/4"));  // the next batch takes 1 s
+  running->send(SIGXCPU);
+  usleep(200000);
+  running->send(SIGXCPU);
+  const Ended ended = running->end();
+  EXPECT_EQ(ended.code, 143) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("continue with --resume"));
+}
+
 TEST_F(Program, ASignalLeavesAnEvaluationToTheResumedRun) {
   const Args args =
       tiny({"data={name: digits, train_size: 16, test_size: 160, batch_size: 16, "
@@ -479,13 +495,33 @@ TEST_F(Program, ASignalOfTheParentAndALaterOneOfAnotherAreOneRequest) {
 }
 
 TEST_F(Program, SavesNowAndBearsAClosedTerminal) {
-  const auto running = start(tiny({kSlow, "ckpt={every: 0}", "train.epochs=100"}));
-  ASSERT_TRUE(running->says("iter: 2/4"));
-  running->send(SIGHUP);
-  running->send(SIGUSR1);
-  EXPECT_TRUE(running->says("saved runs/run/checkpoints/step_"));
-  running->send(SIGTERM);
-  EXPECT_EQ(running->end().code, 143);
+  for (const int signal : {SIGUSR1, SIGUSR2}) {
+    const auto running = start(tiny({kSlow, "ckpt={every: 0}", "train.epochs=100", "--overwrite"}));
+    ASSERT_TRUE(running->says("iter: 2/4"));
+    running->send(SIGHUP);
+    running->send(signal);
+    EXPECT_TRUE(running->says("saved runs/run/checkpoints/step_"));
+    running->send(SIGTERM);
+    EXPECT_EQ(running->end().code, 143);
+  }
+}
+
+// One process per machine, without the variables of a launcher. OMP_NUM_THREADS as torchrun sets
+// it.
+TEST_F(Program, NamesTheThreadsThatTorchrunSets) {
+  if (sysconf(_SC_NPROCESSORS_ONLN) < 2) GTEST_SKIP() << "takes two cores";
+  const auto note = HasSubstr("OMP_NUM_THREADS=1: torchrun sets it unless you do; ");
+  for (const bool by_torchrun : {true, false}) {
+    const Ended ended = run(tiny({"--overwrite"}), [&] {
+      setenv("OMP_NUM_THREADS", "1", 1);
+      if (by_torchrun) setenv("RANK", "0", 1), setenv("WORLD_SIZE", "1", 1);
+    });
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    if (by_torchrun)
+      EXPECT_THAT(ended.out, note);
+    else
+      EXPECT_THAT(ended.out, Not(note));
+  }
 }
 
 // ---- the other verbs

@@ -54,7 +54,8 @@ TEST_F(SignalsTest, AreBlockedInEveryThreadAndHaveNoHandler) {
   const auto running = start(tiny({"train.epochs=1000000", "toggles={num_workers: 2}"}));
   ASSERT_TRUE(running->says("iter: 2/4"));
   uint64_t taken = 0;
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) taken |= uint64_t{1} << (signal - 1);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU})
+    taken |= uint64_t{1} << (signal - 1);
   int threads = 0, waiting = 0;  // while one waits, they are not blocked in it
   for (const auto& task : fs::directory_iterator(cat("/proc/", running->process(), "/task"))) {
     std::string name;

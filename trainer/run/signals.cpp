@@ -28,7 +28,7 @@ static sigset_t set_of(std::initializer_list<int> signals) {
   return set;
 }
 
-static const sigset_t kTaken = set_of({SIGINT, SIGTERM, SIGHUP, SIGUSR1});
+static const sigset_t kTaken = set_of({SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU});
 
 // Acts as a program without signal handling: the shell sees the process killed by this signal. A
 // signal that was ignored at start-up (nohup) stays ignored.
@@ -68,10 +68,13 @@ static bool repeats(int signal) {
 
 static void take(int signal, bool by_parent) {
   if (repeats(signal) || relayed(signal)) return;
-  if (signal == SIGUSR1)
+  int none = 0;
+  if (signal == SIGUSR1 || signal == SIGUSR2)
     save_requested = true;
   else if (!recording)
     take_default_action(signal);
+  else if (signal == SIGXCPU)  // the system repeats it every second
+    stop_signal.compare_exchange_strong(none, SIGTERM);
   else if (signal != SIGHUP)
     request_stop(signal, by_parent);
 }

@@ -6,19 +6,20 @@
 
 namespace bellows {
 
-// Blocks SIGINT, SIGTERM, SIGHUP and SIGUSR1 in the calling thread and starts the thread that waits
-// for them. Call it before any other thread exists, so that all inherit the mask; later calls do
-// nothing. Without a Signals object the default action follows, except that SIGUSR1 only records
-// its request. If the thread cannot be started, signals keep their default action.
+// Blocks SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 and SIGXCPU in the calling thread and starts the
+// thread that waits for them. Call it before any other thread exists, so that all inherit the mask;
+// later calls do nothing. Without a Signals object the default action follows, except that SIGUSR1
+// and SIGUSR2 only record their request. If the thread cannot be started, signals keep their
+// default action.
 void wait_for_signals();
 
 const char* name_of_signal(int signal);  // of SIGINT or SIGTERM
 
-// While an object exists, SIGINT and SIGTERM request the end, SIGUSR1 requests a checkpoint and
-// SIGHUP is ignored. A second SIGINT or SIGTERM exits at once with 128 + signal, with two
-// exceptions. Within 0.1 s of the first it repeats that request, because `timeout` sends two. If
-// only one of them was sent by the parent, that may be a launcher which passes the other one on. At
-// most one object per process.
+// While an object exists, SIGINT and SIGTERM request the end, SIGXCPU (a limit on CPU time) does as
+// SIGTERM, SIGUSR1 and SIGUSR2 request a checkpoint, and SIGHUP is ignored. A second SIGINT or
+// SIGTERM exits at once with 128 + signal, with two exceptions. Within 0.1 s of the first it
+// repeats that request, because `timeout` sends two. If only one of them was sent by the parent,
+// that may be a launcher which passes the other one on. At most one object per process.
 class Signals {
  public:
   Signals();  // throws Error (exit 6) if the waiting thread could not be started
@@ -26,7 +27,7 @@ class Signals {
   Signals(Signals&&) = delete;
 
   int stop() const;          // SIGINT or SIGTERM once requested, else 0
-  bool take_save_request();  // true once after one or more SIGUSR1
+  bool take_save_request();  // true once after one or more SIGUSR1 or SIGUSR2
 };
 
 // While an object exists, the signals above do nothing but call `pass_on`, on the waiting thread. A

@@ -65,7 +65,8 @@ static void check_nodes(const CommandLine& line, const LaunchLine& given) {
   for (const char* name : {"--node-rank", "--host", "--port"})
     CHECK(line.given(name), "launch: --nodes needs ", name, "; add it, see  trainer launch --help");
   CHECK(!given.token.empty(),
-        "launch: --nodes needs a token; set BELLOWS_TOKEN to the same secret on all machines");
+        "launch: --nodes needs a token; type  export BELLOWS_TOKEN=$(openssl rand -hex 16)  and "
+        "give it to all machines");
 }
 
 static std::string random_token() {
