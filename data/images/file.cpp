@@ -18,10 +18,12 @@ std::vector<uint8_t> read_bytes(const std::string& path) {
   return bytes;
 }
 
-std::string first_file(const std::string& root, std::initializer_list<std::string> paths) {
-  for (const std::string& path : paths)
-    if (std::string file = cat(root, "/", path); kind_of(file, Exit::data) != Kind::nothing)
-      return file;
+std::string first_file(const std::string& root, const std::vector<std::string>& paths) {
+  for (const std::string& path : paths) {
+    std::string file = cat(root, "/", path);
+    const Kind kind = kind_of(file, Exit::data);
+    if (kind != Kind::nothing && kind != Kind::folder) return file;
+  }
   return "";
 }
 

@@ -13,8 +13,8 @@ namespace bellows {
 // Counter: data.file_opens.
 std::vector<uint8_t> read_bytes(const std::string& path);
 
-// Returns the first of `paths` that exists below `root`, as root/path; "" if none does.
-std::string first_file(const std::string& root, std::initializer_list<std::string> paths);
+// Returns the first of `paths` below `root` that is not a folder, as root/path; "" if none exists.
+std::string first_file(const std::string& root, const std::vector<std::string>& paths);
 
 struct FoundFiles {
   std::vector<std::string> paths;     // sorted
