@@ -11,6 +11,8 @@ void visit(Visitor& v, BatchOptions& o) {
   v("augment", o.augment, "random transforms are random; off: as in evaluation");
   v("on_damaged", o.on_damaged, {"error", "skip"},
     "a sample that cannot be read ends the run, or the next one replaces it");
+  v("max_pixels", o.max_pixels, "largest image that is decoded, in pixels",
+    {.min = 1, .max = 1e10});
   v("scaled_decode", o.scaled_decode,
     "decode only the part of a JPEG that is used, at a fraction of its size if that is enough");
   v("channels_last", o.channels_last, "memory format of batches is NHWC, not NCHW");

@@ -101,7 +101,7 @@ PackedRecord packed_record(const Dataset& dataset, int64_t index, const PackOpti
   if (shrinks) image.resize_short_side(o.side);
   std::vector<uint8_t> bytes = interleaved_bytes(image, sample);
   if (!jpeg) return as_pixels(std::move(bytes), image.shape(), sample.label, Form::interleaved);
-  const bool png = file && is_png(file->file);  // stays without loss
+  const bool png = file && is_lossless(file->file);  // stays without loss
   return as_file(
       {png ? encode_png(bytes.data(), image.height(), image.width())
            : encode_jpeg(bytes.data(), image.height(), image.width(), static_cast<int>(o.quality)),

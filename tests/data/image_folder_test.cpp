@@ -77,7 +77,7 @@ TEST(ImageFolder, SaysWhatIsWrong) {
   folder.write("train/readme", "");
   EXPECT_THAT(refusal(Split::train), HasSubstr("no folder of a class"));
   folder.write("train/a/readme", "");
-  EXPECT_THAT(refusal(Split::train), HasSubstr("no .jpg, .jpeg or .png file"));
+  EXPECT_THAT(refusal(Split::train), HasSubstr("no image for"));
   folder.write("train/a/x.png", plain(1));
   folder.write("val/b/x.png", plain(1));
   EXPECT_THAT(refusal(Split::test),
@@ -97,14 +97,14 @@ TEST(ImageFolder, RefusesClassesWithoutAnImageInTraining) {
     std::filesystem::create_directory(folder.path / split / "emu");
   }
   EXPECT_THAT(complaint(Exit::data, [&] { make(folder, Split::train); }),
-              HasSubstr("/train: no .jpg, .jpeg or .png file for dog, emu; "));
+              HasSubstr("/train: no image for dog, emu; add images (.jpg, "));
   EXPECT_EQ(make(folder, Split::test)->size(), 2) << "a test set may lack a class";
   EXPECT_THAT(
       complaint(Exit::data,
                 [&] {
                   make(folder, Split::train, {{"root", folder.path / "train"}, {"hold_out", "2"}});
                 }),
-      HasSubstr("no .jpg, .jpeg or .png file is left to train on for cat, dog, emu, "))
+      HasSubstr("no image is left to train on for cat, dog, emu, "))
       << "the only image of a cat is held out";
   EXPECT_THAT(complaint(Exit::data,
                         [&] {
@@ -143,7 +143,7 @@ TEST(ImageFolder, RefusesAHoldOutOfEverythingOrBesideFoldersOfSplits) {
   EXPECT_EQ(refusal_of({{"hold_out", "5"}}), "no error");
 }
 
-TEST(ImageFolder, CountsLinksThatLeadNowhere) {
+TEST(ImageFolder, CountsWhatItLeavesOutByKind) {
   const TempFolder folder;
   folder.write("train/a/0.png", plain(0));
   folder.write("train/a/more/1.png", plain(1));
@@ -153,19 +153,54 @@ TEST(ImageFolder, CountsLinksThatLeadNowhere) {
   link("0.png", "train/a/to_it.png");
   const auto train = [&] { return make(folder, Split::train); };
   EXPECT_THAT(train()->notes(), testing::IsEmpty());
-  link("nowhere.txt", "train/a/notes.txt");  // not an image
   link("nowhere.png", "train/a/more/gone.png");
   const std::string where = "warning: " + (folder.path / "train").string() + ": ";
-  EXPECT_THAT(train()->notes(),
-              ElementsAre(where + "1 link leads nowhere, left out; the first is " +
-                          (folder.path / "train/a/more/gone.png").string()));
+  EXPECT_THAT(train()->notes(), ElementsAre(where + "1 left out: broken link 1; the first is " +
+                                            (folder.path / "train/a/more/gone.png").string()));
   link("circle.jpg", "train/a/circle.jpg");
   link("/no/such/class", "train/b");
+  for (const char* name : {"1.gif", "2.GIF", "more/3.gif", "x.tiff", "README"})
+    folder.write(cat("train/a/", name), "?");
+  folder.write("train/stray.png", plain(2));
   EXPECT_THAT(train()->notes(),
-              ElementsAre(where + "3 links lead nowhere, left out; the first is " +
+              ElementsAre(where +
+                          "9 left out: .gif 3, .tiff 1, broken link 3, outside of a class folder "
+                          "1, without a suffix 1; the first is " +
                           (folder.path / "train/b").string()));
   EXPECT_EQ(train()->size(), 3);
   EXPECT_EQ(train()->info().classes, 1);
+}
+
+TEST(ImageFolder, ReadsTheFormatsThatTorchvisionReads) {
+  const TempFolder folder;
+  for (const char* name : {"a.bmp", "b.ppm", "c.PGM", "d.pnm", "e.webp", "f.jpeg"})
+    folder.write(cat("train/a/", name), "P5 1 1 255\n" + std::string(1, name[0]));
+  const auto train = make(folder, Split::train);
+  EXPECT_THAT(train->notes(), testing::IsEmpty());
+  using Pair = std::pair<int, int>;
+  EXPECT_THAT(contents(*train), ElementsAre(Pair{'a', 0}, Pair{'b', 0}, Pair{'c', 0}, Pair{'d', 0},
+                                            Pair{'e', 0}, Pair{'f', 0}));
+}
+
+// A link to a folder leads to images that count once, also if it leads back to where it is.
+TEST(ImageFolder, FollowsLinksToFoldersButNoLoops) {
+  const TempFolder folder;
+  folder.write("train/a/0.png", plain(0));
+  folder.write("elsewhere/deep/1.png", plain(1));
+  const auto link = [&](const char* to, const char* name) {
+    std::filesystem::create_directory_symlink(to, folder.path / name);
+  };
+  link("../../elsewhere", "train/a/linked");
+  EXPECT_THAT(make(folder, Split::train)->notes(), testing::IsEmpty());
+  link("..", "elsewhere/deep/up");
+  link(".", "train/a/self");
+  link("../../elsewhere/deep", "train/a/z");
+  const auto train = make(folder, Split::train);
+  ASSERT_EQ(train->size(), 2);
+  EXPECT_THAT(train->origin(1), HasSubstr("train/a/linked/deep/1.png"));
+  EXPECT_THAT(train->notes(),
+              ElementsAre(HasSubstr("/train: 3 left out: link to a folder that is read already 3; "
+                                    "the first is ")));
 }
 
 TEST(ImageFolder, NamesWhatItFindsInPrintableCharacters) {
@@ -208,7 +243,7 @@ TEST(Damaged, EndsTheRunOrIsSkippedAndCounted) {
     LoaderOptions options{.sampler = {.batch_size = 2, .shuffle = false},
                           .workers = {.num_workers = workers}};
     EXPECT_THAT(complaint(Exit::data, [&] { epoch_of(folder, options); }),
-                AllOf(HasSubstr("train/a/2.png"), HasSubstr("neither JPEG nor PNG")));
+                AllOf(HasSubstr("train/a/2.png"), HasSubstr("the file is empty")));
     options.batch.on_damaged = OnDamaged::skip;
     const int64_t before = damaged();
     testing::internal::CaptureStderr();

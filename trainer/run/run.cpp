@@ -95,7 +95,7 @@ static bool may_change(const std::string& key) {
   if (owner != option_owners().end() && *owner->second->statistical_where) return false;
   if (owner != option_owners().end() && owner->second->same != Same::statistical) return true;
   for (const char* open : {"name", "device", "data.root", "data.folder", "data.on_damaged",
-                           "data.sim_latency_us", "data.timeout_s"})
+                           "data.max_pixels", "data.sim_latency_us", "data.timeout_s"})
     if (key == open) return true;
   if (key == "dist.uneven") return false;
   for (const char* open : {"schedule.", "eval.", "log.", "ckpt.", "target.", "kernels.",

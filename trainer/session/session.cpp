@@ -65,6 +65,7 @@ static Device prepare_process(const Plan& plan, const Ranks& ranks,
   }
   if (plan.allocator.reserve_mb && !plan.allocator.caching)
     notes.emplace_back("allocator.reserve_mb: no effect without  toggles.caching_allocator: on");
+  most_pixels() = plan.data.loader.batch.max_pixels;
   anomaly().on = plan.debug.anomaly;
   Mutex::collect_stats(plan.debug.lock_stats);
   const std::string shared =

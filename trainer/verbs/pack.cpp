@@ -4,6 +4,7 @@
 #include "core/base/words.h"
 #include "core/config/config.h"
 #include "core/config/values.h"
+#include "data/images/image_file.h"
 #include "data/packed/packed_cache.h"
 #include "plan/toggle.h"
 #include "trainer/verbs/verbs.h"
@@ -50,6 +51,7 @@ static std::string source_of(const Plan& plan, const PackOptions& o) {
 }
 
 static void pack_split(const Plan& plan, const PackLine& given, Split split) {
+  most_pixels() = plan.data.loader.batch.max_pixels;
   const auto dataset = plan.data.dataset.make({split});
   for (const std::string& note : dataset->notes()) say(note);
   const PackedSplit made =
