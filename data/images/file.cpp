@@ -1,9 +1,13 @@
 #include "data/images/file.h"
+#include <sys/stat.h>
 #include <algorithm>
 #include <cctype>
+#include <map>
+#include <set>
 #include "core/base/check.h"
 #include "core/base/file.h"
 #include "core/base/trace.h"
+#include "core/base/words.h"
 
 namespace bellows {
 
@@ -18,10 +22,12 @@ std::vector<uint8_t> read_bytes(const std::string& path) {
   return bytes;
 }
 
-std::string first_file(const std::string& root, std::initializer_list<std::string> paths) {
-  for (const std::string& path : paths)
-    if (std::string file = cat(root, "/", path); kind_of(file, Exit::data) != Kind::nothing)
-      return file;
+std::string first_file(const std::string& root, const std::vector<std::string>& paths) {
+  for (const std::string& path : paths) {
+    std::string file = cat(root, "/", path);
+    const Kind kind = kind_of(file, Exit::data);
+    if (kind != Kind::nothing && kind != Kind::folder) return file;
+  }
   return "";
 }
 
@@ -32,28 +38,51 @@ bool is_dangling(const fs::path& path) {
   return missing || error == std::errc::too_many_symbolic_link_levels;
 }
 
-FoundFiles files_below(const fs::path& folder, std::initializer_list<std::string> suffixes) {
-  FoundFiles found;
-  std::error_code error, unknown;
-  for (fs::recursive_directory_iterator at(folder, error), end; !error && at != end;
-       at.increment(error)) {
-    std::string suffix = at->path().extension();
-    std::ranges::transform(suffix, suffix.begin(), [](unsigned char c) { return std::tolower(c); });
-    if (!std::ranges::count(suffixes, suffix)) continue;
-    if (is_dangling(at->path()))
-      found.dangling.push_back(at->path());
-    else if (at->is_regular_file(unknown))
-      found.paths.push_back(at->path());
-  }
-  if (error) fail(Exit::data, printable(folder.native()), ": ", error.message());
-  std::ranges::sort(found.paths);
-  return found;
+std::string text_of(const fs::path& folder, const LeftOut& left_out) {
+  constexpr size_t kMost = 8;  // kinds in one line
+  if (left_out.empty()) return "";
+  std::map<std::string, int64_t> kinds;
+  for (const auto& [kind, path] : left_out) ++kinds[kind];
+  std::vector<std::string> counts;
+  for (const auto& [kind, count] : kinds)
+    if (counts.size() <= kMost)
+      counts.push_back(counts.size() == kMost ? "..." : cat(printable(kind), " ", count));
+  return cat(printable(folder.native()), ": ", left_out.size(), " left out: ", joined(counts),
+             "; the first is ", printable(left_out.front().second));
 }
 
-std::string left_out(const fs::path& folder, const std::vector<std::string>& dangling) {
-  return cat(printable(folder.native()), ": ", dangling.size(),
-             dangling.size() == 1 ? " link leads" : " links lead",
-             " nowhere, left out; the first is ", printable(dangling.front()));
+// Folders that a search has entered: device and inode. A link may lead to one of them, or above it.
+using Entered = std::set<std::pair<dev_t, ino_t>>;
+
+static void find_below(const fs::path& folder, std::initializer_list<const char*> suffixes,
+                       Entered& entered, FoundFiles& found) {
+  for (const Path& path : paths_in(folder, Exit::data)) {
+    std::string kind = path.extension();
+    std::ranges::transform(kind, kind.begin(), [](unsigned char c) { return std::tolower(c); });
+    const bool wanted = std::ranges::count(suffixes, kind);
+    struct stat info = {};
+    if (::stat(path.c_str(), &info) < 0)
+      kind = is_dangling(path) ? "broken link" : "unreadable";
+    else if (S_ISDIR(info.st_mode) && entered.emplace(info.st_dev, info.st_ino).second)
+      find_below(path, suffixes, entered, found), kind = "";
+    else if (S_ISDIR(info.st_mode))
+      kind = "link to a folder that is read already";
+    else if (S_ISREG(info.st_mode) && wanted)
+      found.paths.push_back(path), kind = "";
+    else if (!S_ISREG(info.st_mode) || kind.empty())
+      kind = S_ISREG(info.st_mode) ? "without a suffix" : "no regular file";
+    if (!kind.empty()) found.left_out.emplace_back(kind, path);
+  }
+}
+
+FoundFiles files_below(const fs::path& folder, std::initializer_list<const char*> suffixes) {
+  FoundFiles found;
+  Entered entered;
+  if (struct stat info = {}; ::stat(folder.c_str(), &info) == 0)
+    entered.emplace(info.st_dev, info.st_ino);
+  find_below(folder, suffixes, entered, found);
+  std::ranges::sort(found.paths);
+  return found;
 }
 
 }  // namespace bellows

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <initializer_list>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace bellows {
@@ -13,21 +14,25 @@ namespace bellows {
 // Counter: data.file_opens.
 std::vector<uint8_t> read_bytes(const std::string& path);
 
-// Returns the first of `paths` that exists below `root`, as root/path; "" if none does.
-std::string first_file(const std::string& root, std::initializer_list<std::string> paths);
+// Returns the first of `paths` below `root` that is not a folder, as root/path; "" if none exists.
+std::string first_file(const std::string& root, const std::vector<std::string>& paths);
+
+// Files that a search leaves out: their kind (a suffix, or what is wrong) and path.
+using LeftOut = std::vector<std::pair<std::string, std::string>>;
+// Returns "FOLDER: 14 left out: .gif 12, broken link 2; the first is PATH", printable(); "" for
+// none.
+std::string text_of(const std::filesystem::path& folder, const LeftOut& left_out);
 
 struct FoundFiles {
-  std::vector<std::string> paths;     // sorted
-  std::vector<std::string> dangling;  // broken links with one of the suffixes
+  std::vector<std::string> paths;  // sorted
+  LeftOut left_out;
 };
-// Finds the regular files, or links to one, in and below a folder that have one of the suffixes, in
-// upper or lower case. Does not enter links to folders. Throws Error(Exit::data) with the folder if
-// it cannot be read.
+// Finds the regular files in and below a folder that have one of the suffixes, in upper or lower
+// case. Follows links, but enters a folder only once. Throws Error(Exit::data) with the folder that
+// cannot be read.
 FoundFiles files_below(const std::filesystem::path& folder,
-                       std::initializer_list<std::string> suffixes);
+                       std::initializer_list<const char*> suffixes);
 // Returns true for a link whose target is missing, or that is part of a cycle.
 bool is_dangling(const std::filesystem::path& path);
-// Returns "FOLDER: 2 links lead nowhere, left out; the first is PATH", printable().
-std::string left_out(const std::filesystem::path& folder, const std::vector<std::string>& dangling);
 
 }  // namespace bellows

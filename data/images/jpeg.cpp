@@ -15,7 +15,7 @@ namespace {
 // 5000 scans are 650 kB and half a minute. cjpeg and jpegtran write at most 100, common encoders
 // 10, or 18 for CMYK.
 constexpr int64_t kMostScans = 100;
-constexpr int64_t kMostScannedPixels = 24 * kMostPixels;  // scans times pixels: about a second
+constexpr int64_t kScansOfTheLargest = 24;  // scans times pixels are about a second by default
 
 // libjpeg reports errors by longjmp, which must not skip a destructor. So each step is a function
 // without objects that have one, and returns false after a jump.
@@ -56,7 +56,7 @@ extern "C" {
 static void jpeg_progresses(j_common_ptr common) {
   auto* const jpeg = static_cast<Jpeg*>(reinterpret_cast<j_decompress_ptr>(common));
   const int64_t pixels = int64_t{jpeg->image_height} * jpeg->image_width;
-  const int64_t most = std::min(kMostScans, kMostScannedPixels / pixels);
+  const int64_t most = std::min(kMostScans, kScansOfTheLargest * most_pixels() / pixels);
   if (jpeg->input_scan_number <= most) return;
   std::snprintf(jpeg->message, sizeof jpeg->message,
                 "more than %d scans of %u x %u pixels; save the image again", int(most),

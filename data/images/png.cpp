@@ -1,6 +1,9 @@
 #include <png.h>
+#include <algorithm>
 #include <csetjmp>
 #include <cstring>
+#include <mutex>
+#include "core/base/output.h"
 #include "data/images/image_file.h"
 
 namespace bellows {
@@ -21,7 +24,7 @@ struct Png {
   std::span<const uint8_t> rest;  // unread part of the file
   png_structp png;
   png_infop info;
-  int64_t height = 0, width = 0;
+  int64_t height = 0, width = 0, bits = 0;  // bits: of a value
   jmp_buf escape;
   char message[128] = "";
 };
@@ -61,6 +64,7 @@ bool Png::read_header() {
   png_read_info(png, info);
   height = png_get_image_height(png, info);
   width = png_get_image_width(png, info);
+  bits = png_get_bit_depth(png, info);
   return true;
 }
 
@@ -79,7 +83,19 @@ bool Png::read_rows(uint8_t* pixels) {
   return true;
 }
 
-Sample decode_png(std::span<const uint8_t> file, Scratch* scratch) {
+// Warns once, because such images come in sets.
+static void warn_if_dark(const Scratch& pixels) {
+  const uint8_t lightest = *std::ranges::max_element(pixels);
+  if (lightest == 0 || lightest >= 16) return;
+  static std::once_flag told;
+  std::call_once(told, [] {
+    warn(
+        "PNG: an image of 16 bits has no value above 4095, as if it had 12, so its 8 upper bits "
+        "are almost black; scale the values of such images to 0..65535");
+  });
+}
+
+Sample decode_png(std::span<const uint8_t> file, Scratch* scratch, const ViewOf&) {
   Png png(file);
   if (!png.read_header()) png.refuse();
   check_size("PNG", png.height, png.width);
@@ -87,8 +103,8 @@ Sample decode_png(std::span<const uint8_t> file, Scratch* scratch) {
   if (!scratch) return {.shape = shape};
   scratch->resize(shape.numel());
   if (!png.read_rows(scratch->data())) png.refuse();
-  return {scratch->data(), shape, 0,
-          Part{.height = png.height, .width = png.width, .interleaved = true}};
+  if (png.bits == 16) warn_if_dark(*scratch);
+  return whole_image(shape, *scratch);
 }
 
 std::vector<uint8_t> encode_png(const uint8_t* pixels, int64_t height, int64_t width) {

@@ -75,7 +75,7 @@ class ProgressiveResize : public Transform {
   void settle(ImagePlan&) const override {}
   Shape shape_in(int64_t epoch, const Shape& in) const override {
     CHECK(in.numel() > 0,
-          "progressive_resize: the images before it differ in size; put it after "
+          "progressive_resize: the images before it may differ in size; put it after "
           "random_resized_crop or center_crop");
     ImagePlan image(in);
     image.resize_short_side(size_in(epoch, in));

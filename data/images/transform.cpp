@@ -19,8 +19,8 @@ Transforms::Transforms(std::vector<TransformChoice> choices, const DatasetInfo& 
           "without padding, before the transform that makes them grow");
   }
   CHECK(last.numel() > 0,
-        "the images of this data set differ in size, and no transform makes "
-        "them alike; add random_resized_crop, or resize and center_crop, to data.transforms");
+        "the images of this data set may differ in size, and no transform makes them alike; add "
+        "random_resized_crop, or resize and center_crop, to data.transforms");
   made_ = items_.size();
   if (by == DoneBy::device) leave_to_device();
   check_list();

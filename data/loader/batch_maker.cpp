@@ -10,7 +10,10 @@ namespace bellows {
 void visit(Visitor& v, BatchOptions& o) {
   v("augment", o.augment, "random transforms are random; off: as in evaluation");
   v("on_damaged", o.on_damaged, {"error", "skip"},
-    "a sample that cannot be read ends the run, or the next one replaces it");
+    "a sample that cannot be read ends the run; skip: all are tried before training, and the "
+    "damaged ones are left out");
+  v("max_pixels", o.max_pixels, "largest image that is decoded, in pixels",
+    {.min = 1, .max = 1e10});
   v("scaled_decode", o.scaled_decode,
     "decode only the part of a JPEG that is used, at a fraction of its size if that is enough");
   v("channels_last", o.channels_last, "memory format of batches is NHWC, not NCHW");
@@ -36,15 +39,15 @@ std::string BatchMaker::at_work_on() const {
   return cat("is at ", name_of_sample(*source_->dataset, sample));
 }
 
-Sample BatchMaker::read(int64_t sample, int64_t epoch) {
+Sample BatchMaker::read(int64_t sample, int64_t epoch) try {
   const BatchSource& from = *source_;
   const ViewOf wanted = [&](const Shape& image) {
     return from.transforms.plan(image, from.seed, epoch, sample).view();
   };
-  return read_undamaged(*from.dataset, sample, from.options.on_damaged, [&](int64_t i) {
-    return from.options.scaled_decode ? from.dataset->at_least(i, wanted, scratch_)
-                                      : from.dataset->at(i, scratch_);
-  });
+  return from.options.scaled_decode ? from.dataset->at_least(sample, wanted, scratch_)
+                                    : from.dataset->at(sample, scratch_);
+} catch (const Error& error) {
+  advise_on_damage(error, source_->options.on_damaged);
 }
 
 // Reads and transforms a sample into row i of the batch.

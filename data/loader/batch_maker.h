@@ -2,6 +2,7 @@
 // maker per thread.
 #pragma once
 #include <atomic>
+#include "data/images/image_file.h"
 #include "data/images/transform.h"
 #include "data/loader/batch.h"
 #include "data/sets/damaged.h"
@@ -12,9 +13,10 @@ class Visitor;
 
 // Options for making batches of samples.
 struct BatchOptions {
-  bool augment = true;  // off: transforms are deterministic, as in evaluation
-  Tta tta = Tta::none;  // for evaluation: an epoch is one view
-  OnDamaged on_damaged = OnDamaged::error;
+  bool augment = true;                      // off: transforms are deterministic, as in evaluation
+  Tta tta = Tta::none;                      // for evaluation: an epoch is one view
+  OnDamaged on_damaged = OnDamaged::error;  // of the caller, who calls without_damaged()
+  int64_t max_pixels = kMostPixels;         // of the caller, who sets most_pixels()
   bool scaled_decode = false;
   bool channels_last = false;  // NHWC
   bool pin_memory = false;     // in page-locked memory

@@ -178,16 +178,10 @@ static Shape shape_at(const Dataset& dataset, int64_t index) {
   return dataset.at(index, scratch).shape;
 }
 
-static void check_size(const Loader& loader, int64_t index) {
-  Shape shape;
-  try {
-    shape = shape_at(loader.dataset(), index);
-  } catch (const Error& error) {
-    if (error.exit != Exit::data) throw;
-    if (loader.options().batch.on_damaged != OnDamaged::error) return;
-    fail(Exit::data, error.what(), "; data.on_damaged=skip leaves it out");
-  }
-  loader.transforms().plan(shape, 0, 0, index);
+static void check_size(const Loader& loader, int64_t index) try {
+  loader.transforms().plan(shape_at(loader.dataset(), index), 0, 0, index);
+} catch (const Error& error) {
+  advise_on_damage(error, loader.options().batch.on_damaged);
 }
 
 void check_sizes(const Loader& loader) {

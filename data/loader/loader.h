@@ -78,8 +78,7 @@ class Loader : public Feed {
 
 // Throws Error(Exit::data) that names the first sample whose size the loader's transforms refuse,
 // such as an image smaller than a crop. Reads every file whole, but only if image sizes
-// differ and some size would be refused. A sample that cannot be read is an error or ignored,
-// according to on_damaged. Compute thread only.
+// differ and some size would be refused. So is a sample that cannot be read. Compute thread only.
 void check_sizes(const Loader& loader);
 
 }  // namespace bellows

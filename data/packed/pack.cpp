@@ -1,11 +1,11 @@
 #include "data/packed/pack.h"
 #include <fmt/format.h>
-#include "core/base/output.h"
 #include "core/base/trace.h"
 #include "core/base/words.h"
 #include "core/device/parallel.h"
 #include "data/images/image_file.h"
 #include "data/images/image_plan.h"
+#include "data/sets/damaged.h"
 
 namespace bellows {
 
@@ -101,7 +101,7 @@ PackedRecord packed_record(const Dataset& dataset, int64_t index, const PackOpti
   if (shrinks) image.resize_short_side(o.side);
   std::vector<uint8_t> bytes = interleaved_bytes(image, sample);
   if (!jpeg) return as_pixels(std::move(bytes), image.shape(), sample.label, Form::interleaved);
-  const bool png = file && is_png(file->file);  // stays without loss
+  const bool png = file && is_lossless(file->file);  // stays without loss
   return as_file(
       {png ? encode_png(bytes.data(), image.height(), image.width())
            : encode_jpeg(bytes.data(), image.height(), image.width(), static_cast<int>(o.quality)),
@@ -131,17 +131,18 @@ std::vector<Packing> pack_some(const Dataset& dataset, int64_t first, int64_t co
   return packed;
 }
 
-// Handles a sample that cannot be packed: throws, stores the reason in its place, or leaves it out.
+// Handles a sample that cannot be packed: throws, or stores the reason in its place.
 void settle(const Dataset& dataset, int64_t index, const std::exception_ptr& what,
             const PackOptions& o, ShardWriter& writer) {
   try {
     std::rethrow_exception(what);
   } catch (const Error& error) {
     const std::string_view why = std::string_view(error.what()).substr(0, kMostReasonBytes);
-    if (o.on_damaged == OnDamaged::error || error.exit != Exit::data)
+    if (!o.record_failures || error.exit != Exit::data)
       fail(error.exit, name_of_sample(dataset, index), ": ", why);
-    if (o.record_failures) return writer.add({{.form = Form::reason}, {why.begin(), why.end()}});
-    warn(cat(dataset.origin(index), ": left out: ", why));
+    writer.add(
+        {{.label = uint32_t(std::max<int64_t>(0, dataset.label(index))), .form = Form::reason},
+         {why.begin(), why.end()}});
   } catch (...) {
     rethrow_at_sample(dataset, index);
   }

@@ -1,7 +1,6 @@
 // Packs a data set into shards (data/packed/shard.h).
 #pragma once
 #include "data/packed/shard.h"
-#include "data/sets/damaged.h"
 
 namespace bellows {
 
@@ -19,9 +18,7 @@ struct PackOptions {
   int64_t side = 0;
   int64_t quality = 90;                      // for JPEGs that are encoded, 1 to 100
   int64_t shard_bytes = int64_t{256} << 20;  // a shard with this many is full
-  OnDamaged on_damaged = OnDamaged::error;   // skip: unreadable samples are left out
-  bool record_failures =
-      false;  // skip: store the reason in their place, so that readers skip them too
+  bool record_failures = false;              // stores why a sample cannot be read in its place
 };
 
 // Totals of a packed split.

@@ -29,6 +29,7 @@ class Packed : public Dataset {
   Sample at_least(int64_t index, const ViewOf& wanted, Scratch& scratch) const override;
   std::optional<EncodedSample> encoded(int64_t index) const override;
   std::string origin(int64_t index) const override;
+  int64_t label(int64_t index) const override { return place_of(index).record().label; }
   bool fixed_pixels() const override;
 
  private:

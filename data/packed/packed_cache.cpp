@@ -232,7 +232,7 @@ DatasetPtr cached_copy(const DatasetChoice& choice, Split split, const PackedCac
   std::string described = source.text;
   for (const std::string& note : original->notes()) described += cat(kNote, note);
   const PackedSplit made = pack(*original, split, described, folder,
-                                {.on_damaged = options.on_damaged, .record_failures = true});
+                                {.record_failures = options.on_damaged == OnDamaged::skip});
   notes.push_back(cat("packed", why.empty() ? "" : " again", ": ", text_of(made), ", into ",
                       folder.string(), why.empty() ? "" : "; the previous copy: ", why));
   return std::make_shared<CachedCopy>(folder, split, choice, source.of_files);

@@ -112,7 +112,7 @@ void Shard::read_front() {
   const bool named = names.ends_with('\0') && std::ranges::count(names, '\0') == head.classes;
   bool usable = head.classes <= kMostClasses && head.channels >= 1 &&
                 head.channels <= kMaxChannels && head.last <= 1 && (named || names.empty()) &&
-                uint64_t{head.height} * head.width <= uint64_t{kMostPixels};
+                uint64_t{head.height} * head.width <= uint64_t(most_pixels());
   for (uint32_t c = 0; usable && c < head.channels; ++c)
     usable = std::isfinite(head.mean[c]) && std::isfinite(head.std[c]) && head.std[c] > 0;
   if (!usable) refuse("byte 0: an invalid head");

@@ -46,7 +46,7 @@ DatasetInfo info_of(const ShardHeader& front);  // the inverse; class names beco
 enum class Form : uint32_t {
   planar,       // bytes (C, H, W)
   interleaved,  // bytes (H, W, C)
-  file,         // JPEG or PNG
+  file,         // an image file
   reason,       // text: why the sample could not be read
 };
 inline constexpr uint32_t kMostReasonBytes = 1 << 16;

@@ -1,45 +1,112 @@
 #include "data/sets/damaged.h"
+#include <algorithm>
+#include <map>
 #include <mutex>
-#include <set>
 #include "core/base/output.h"
 #include "core/base/trace.h"
+#include "core/base/words.h"
+#include "core/device/parallel.h"
+#include "data/images/image_file.h"
 
 namespace bellows {
 
-static std::mutex mutex;
-static std::set<std::string> told;  // guarded by mutex
+namespace {
 
-static void tell_once(const std::string& origin, const char* why) {
-  const std::lock_guard lock(mutex);
-  if (!told.insert(origin).second) return;
-  trace::count<"data.damaged_samples">();
-  warn(cat(origin, ": skipped: ", why));
-}
+class Undamaged : public Dataset {
+ public:
+  // `damaged` has a number other than 0 for each sample to leave out.
+  Undamaged(DatasetPtr all, std::span<const float> damaged) : all_(std::move(all)) {
+    for (int64_t i = 0; i < all_->size(); ++i) {
+      if (damaged[i] == 0)
+        kept_.push_back(i);
+      else if (const int64_t label = all_->label(i); label >= 0)
+        ++left_out_[label];
+    }
+  }
+  int64_t size() const override { return std::ssize(kept_); }
+  const DatasetInfo& info() const override { return all_->info(); }
+  Sample at_least(int64_t index, const ViewOf& wanted, Scratch& scratch) const override {
+    return all_->at_least(kept_[index], wanted, scratch);
+  }
+  std::optional<EncodedSample> encoded(int64_t index) const override {
+    return all_->encoded(kept_[index]);
+  }
+  std::string origin(int64_t index) const override { return all_->origin(kept_[index]); }
+  int64_t label(int64_t index) const override { return all_->label(kept_[index]); }
+  bool fixed_pixels() const override { return all_->fixed_pixels(); }
+  std::vector<std::string> notes() const override {
+    std::vector<std::string> notes = all_->notes();
+    notes.push_back("warning: data: " + damaged_text());
+    return notes;
+  }
+  int64_t damaged() const override { return all_->size() - size(); }
+  std::string damaged_text() const override {
+    constexpr size_t kMost = 20;  // classes in one line
+    std::vector<std::string> parts;
+    for (const auto& [label, count] : left_out_)
+      if (parts.size() <= kMost)
+        parts.push_back(parts.size() == kMost ? "..."
+                                              : cat(class_names(info())[label], " ", count));
+    return cat(count_of(damaged(), "damaged sample"), " left out (", joined(parts, "any class"),
+               ")");
+  }
 
-Sample read_undamaged(const Dataset& dataset, int64_t index, OnDamaged on_damaged,
-                      const std::function<Sample(int64_t)>& read) {
-  for (int64_t skipped = 0;; ++skipped) {
-    const int64_t i = (index + skipped) % dataset.size();
+ private:
+  DatasetPtr all_;
+  std::vector<int64_t> kept_;            // indices in all_
+  std::map<int64_t, int64_t> left_out_;  // samples by label, where that is known
+};
+
+// Marks the damaged samples of a rank.
+void find_damaged(const Dataset& dataset, const AcrossRanks& ranks, std::span<float> damaged) {
+  std::map<int64_t, std::string> found;
+  std::mutex mutex;
+  const auto try_one = [&](int64_t index, Scratch& scratch) {
     try {
-      Sample sample = read(i);
-      if (skipped && on_damaged == OnDamaged::leave_out) sample.label = kLeftOut;
-      return sample;
+      if (const auto sample = dataset.encoded(index))
+        check_image(sample->file, scratch);
+      else
+        dataset.at(index, scratch);
     } catch (const Error& error) {
       if (error.exit != Exit::data) throw;
-      if (on_damaged == OnDamaged::error)
-        fail(Exit::data, error.what(), "; data.on_damaged=skip leaves it out");
-      trace::count<"data.damaged">();
-      tell_once(dataset.origin(i), error.what());
-      if (skipped + 1 == std::min(kMostInARow, dataset.size()))
-        fail(Exit::data, skipped + 1, " damaged samples in a row, the last: ", dataset.origin(i),
-             ": ", error.what());
+      const std::lock_guard lock(mutex);
+      found.emplace(index, error.what());
     }
+  };
+  parallel_for(dataset.size(), 16, [&](int64_t begin, int64_t end) {
+    Scratch scratch;
+    for (int64_t i = begin; i < end; ++i)
+      if (i % ranks.world == ranks.rank) at_sample(dataset, i, [&] { try_one(i, scratch); });
+  });
+  for (const auto& [index, why] : found) {
+    damaged[index] = 1;
+    trace::count<"data.damaged_samples">();
+    warn(cat(dataset.origin(index), ": skipped: ", why));
   }
 }
 
-std::vector<std::string> skipped_samples() {
-  const std::lock_guard lock(mutex);
-  return {told.begin(), told.end()};
+}  // namespace
+
+DatasetPtr without_damaged(const DatasetPtr& dataset, OnDamaged on_damaged,
+                           const AcrossRanks& ranks) {
+  if (on_damaged == OnDamaged::error || dataset->size() == 0) return dataset;
+  const Tensor marks({dataset->size()}, DType::f32);
+  const std::span<float> damaged(marks.ptr<float>(), dataset->size());
+  std::ranges::fill(damaged, 0.f);
+  find_damaged(*dataset, ranks, damaged);
+  if (ranks.sum) ranks.sum(marks);
+  const int64_t kept = std::ranges::count(damaged, 0.f);
+  if (kept == 0)
+    fail(Exit::data, dataset->origin(0), ": damaged, like all samples of the data set");
+  if (kept == dataset->size()) return dataset;
+  return std::make_shared<Undamaged>(dataset, damaged);
+}
+
+void advise_on_damage(const Error& error, OnDamaged on_damaged) {
+  if (error.exit != Exit::data) throw;
+  fail(Exit::data, error.what(),
+       on_damaged == OnDamaged::error ? "; data.on_damaged=skip leaves it out"
+                                      : "; it could be read when the data set was opened");
 }
 
 std::string name_of_sample(const Dataset& dataset, int64_t index) {

@@ -28,6 +28,11 @@ class Dataset {
   virtual std::optional<EncodedSample> encoded(int64_t) const { return {}; }
   // Origin of a sample, printable(): a path, or the name of the generator.
   virtual std::string origin(int64_t index) const = 0;
+  // Returns a sample's label if it is known without reading the sample, else -1. Thread-safe.
+  virtual int64_t label(int64_t) const { return -1; }
+  // Number of samples that without_damaged() has left out, and a line that counts them by class.
+  virtual int64_t damaged() const { return 0; }
+  virtual std::string damaged_text() const { return ""; }
   // Lines to print at start-up: files that were left out.
   virtual std::vector<std::string> notes() const { return {}; }
   // True if at() decodes nothing and always returns the same pixels, (C, H, W) as in info(): a
@@ -73,6 +78,7 @@ class MemoryDataset : public Dataset {
     return {pixels_.data() + index * bytes_, info_.sample, labels_[index]};
   }
   std::string origin(int64_t) const override { return origin_; }
+  int64_t label(int64_t index) const override { return labels_[index]; }
   bool fixed_pixels() const override { return true; }
 
  private:

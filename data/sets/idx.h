@@ -1,6 +1,7 @@
 // IDX, the format of MNIST: 0 0 8 rank, then `rank` big-endian 32-bit sizes, then the bytes.
 #pragma once
 #include <zlib.h>
+#include <algorithm>
 #include <memory>
 #include <span>
 #include <string>
@@ -69,8 +70,11 @@ class IdxFile {
              ": corrupt gzip stream: ", stream.msg ? stream.msg : zError(status));
       bytes.resize(bytes.size() - stream.avail_out);
       if (status != Z_STREAM_END || stream.avail_in == 0) continue;
-      // A gzip file may consist of several members, whose contents follow each other (RFC 1952).
-      if (!is_gzip({stream.next_in, stream.avail_in}))
+      // A gzip file may consist of several members, whose contents follow each other (RFC 1952),
+      // and zeros may fill its last block.
+      const std::span<const uint8_t> rest(stream.next_in, stream.avail_in);
+      if (std::ranges::all_of(rest, [](uint8_t byte) { return byte == 0; })) break;
+      if (!is_gzip(rest))
         fail(Exit::data, path_, ": ", stream.avail_in, " bytes after the gzip stream");
       status = inflateReset(&stream);
     }

@@ -1,4 +1,4 @@
-// image_folder: JPEG and PNG files in one folder per class, <root>/train/<class>/x.jpg and
+// image_folder: image files in one folder per class, <root>/train/<class>/x.jpg and
 // <root>/val/<class>/y.jpg; or <root>/<class>/x.jpg, with every n-th image held out for testing.
 #include <algorithm>
 #include "core/base/file.h"
@@ -33,9 +33,9 @@ void visit(Visitor& v, ImageFolderOptions& o) {
 }
 
 struct Picked {
-  std::vector<std::string> paths;
-  std::vector<int64_t> labels;
-  std::vector<std::string> dangling;  // broken links to images or class folders
+  std::vector<std::string> paths = {};
+  std::vector<int64_t> labels = {};
+  LeftOut left_out = {};
   fs::path folder;
 };
 
@@ -51,9 +51,10 @@ class ImageFolder : public Dataset {
     return EncodedSample{read_bytes(files_.paths[index]), files_.labels[index]};
   }
   std::string origin(int64_t index) const override { return printable(files_.paths[index]); }
+  int64_t label(int64_t index) const override { return files_.labels[index]; }
   std::vector<std::string> notes() const override {
-    if (files_.dangling.empty()) return {};
-    return {"warning: " + left_out(files_.folder, files_.dangling)};
+    const std::string text = text_of(files_.folder, files_.left_out);
+    return text.empty() ? std::vector<std::string>() : std::vector{"warning: " + text};
   }
 
  private:
@@ -125,14 +126,15 @@ void refuse_other_classes(const ImageFolderOptions& o, const std::vector<std::st
 // Collects the images of a split. `classes`: names of the class folders; a label is an index.
 Picked pick(const ImageFolderOptions& o, const std::vector<std::string>& classes, Split split) {
   const fs::path folder = folder_of(o, split);
-  Picked files{{}, {}, {}, folder};
+  Picked files{.folder = folder};
   std::vector<std::string> empty;
   for (const fs::path& path : paths_in(folder, Exit::data))
-    if (is_dangling(path)) files.dangling.push_back(path);
+    if (const bool broken = is_dangling(path); broken || kind_of(path, Exit::data) != Kind::folder)
+      files.left_out.emplace_back(broken ? "broken link" : "outside of a class folder", path);
   for (size_t label = 0; label < classes.size(); ++label) {
     if (classes[label].empty()) continue;
-    const auto [images, dangling] = files_below(folder / classes[label], {".jpg", ".jpeg", ".png"});
-    files.dangling.insert(files.dangling.end(), dangling.begin(), dangling.end());
+    const auto [images, left_out] = files_below(folder / classes[label], kImageSuffixes);
+    std::ranges::copy(left_out, std::back_inserter(files.left_out));
     const size_t before = files.paths.size();
     for (size_t i = 0; i < images.size(); ++i) {
       if (o.hold_out && (i % o.hold_out == 0) == (split == Split::train)) continue;
@@ -144,9 +146,8 @@ Picked pick(const ImageFolderOptions& o, const std::vector<std::string>& classes
   }
   const std::string where = printable(folder.native());
   if (!empty.empty() && (split == Split::train || files.paths.empty()))
-    fail(Exit::data, where, ": no .jpg, .jpeg or .png file ",
-         o.hold_out ? "is left to train on " : "", "for ", some_of(empty),
-         "; add images, or remove the folders");
+    fail(Exit::data, where, ": no image ", o.hold_out ? "is left to train on " : "", "for ",
+         some_of(empty), "; add images (.jpg, .png, .bmp, .ppm, .webp), or remove the folders");
   return files;
 }
 
@@ -181,7 +182,7 @@ static Sources image_folder_sources(const ImageFolderOptions& o) {
 
 static const AddSources image_folder_files("image_folder", &image_folder_sources);
 static const AddEntry<MakeDataset> image_folder_entry("image_folder",
-                                                      "JPEG and PNG files, one folder per class",
+                                                      "image files, one folder per class",
                                                       &make_image_folder);
 
 }  // namespace bellows

@@ -63,10 +63,8 @@ class DataPath {
     const ViewOf wanted = [&](const Shape& image) { return planned(image, index, count).view(); };
     Sample sample;
     at_sample(dataset_, index, [&] {
-      sample = read_undamaged(dataset_, index, options_.on_damaged, [&](int64_t i) {
-        return options_.scaled_decode ? dataset_.at_least(i, wanted, scratch_)
-                                      : dataset_.at(i, scratch_);
-      });
+      sample = options_.scaled_decode ? dataset_.at_least(index, wanted, scratch_)
+                                      : dataset_.at(index, scratch_);
     });
     return sample;
   }
@@ -127,8 +125,9 @@ static int run_loader(CommandLine& line, const Arguments& args) {
   const Plan plan = on_one_core(make_config(sources_of(config, overrides)).plan);
   apply(plan.threads);
   Names notes;
-  Loader loader(open_set(plan.data, Split::train, {}, notes), plan.data.transforms,
-                plan.data.loader, plan.seed);
+  const DatasetPtr set = without_damaged(open_set(plan.data, Split::train, {}, notes),
+                                         plan.data.loader.batch.on_damaged);
+  Loader loader(set, plan.data.transforms, plan.data.loader, plan.seed);
   const int64_t most = loader.samples(), batch = std::min(most, loader.batch_shape()[0]);
   const int64_t batches = std::min((least + batch - 1) / batch, most / batch);
   const Tensor order = loader.sampler().order(0);

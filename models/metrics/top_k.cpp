@@ -13,7 +13,7 @@ struct TopKOptions {
   int64_t k = 5;
 };
 void visit(Visitor& v, TopKOptions& o) {
-  v("k", o.k, "number of highest scores; not computed for fewer than 2 k classes",
+  v("k", o.k, "number of highest scores; not computed for fewer than k classes",
     {.min = 1, .max = 1 << 24});
 }
 }  // namespace
@@ -45,7 +45,7 @@ static Metric top_k(const TopKOptions& o) {
           .higher_is_better = true,
           .sum = [k = o.k](const Tensor& output,
                            const Tensor& labels) { return in_top_k(output, labels, k); },
-          .min_classes = 2 * o.k};
+          .min_classes = o.k};
 }
 static const AddEntry<MakeMetric> accuracy_entry("accuracy",
                                                  "share of samples whose label scores highest",

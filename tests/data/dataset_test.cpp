@@ -11,6 +11,7 @@
 #include "tests/data/real.h"
 
 using namespace bellows;
+using testing::AllOf;
 using testing::HasSubstr;
 
 static DatasetPtr make(const std::string& name, Split split, const Texts& options) {
@@ -36,12 +37,17 @@ static std::string write_mnist(const TempFolder& folder, const std::string& imag
 }
 
 TEST(Mnist, FindsItsFilesWhereverTheyAreUsuallyPut) {
-  for (const std::string where : {"", "MNIST/raw/"})
-    for (const std::string suffix : {"", ".gz"}) {
+  for (const std::string where : {"", "MNIST/raw/", "FashionMNIST/raw/", "KMNIST/raw/"})
+    for (const std::string suffix : {"-idx", ".idx", "-idx.gz", ".idx.gz"}) {
       const TempFolder folder;
-      const auto pack = [&](const std::string& s) { return suffix.empty() ? s : gzip(s); };
-      folder.write(where + "t10k-images-idx3-ubyte" + suffix, pack(idx({6, 4, 5})));
-      folder.write(where + "t10k-labels-idx1-ubyte" + suffix, pack(idx({6})));
+      const bool gz = suffix.ends_with(".gz");
+      const auto write = [&](const std::string& name, const std::string& bytes) {
+        const std::string number = name == "images" ? "3-ubyte" : "1-ubyte";
+        folder.write(cat(where, "t10k-", name, suffix.substr(0, 4), number, gz ? ".gz" : ""),
+                     gz ? gzip(bytes) : bytes);
+      };
+      write("images", idx({6, 4, 5}));
+      write("labels", idx({6}));
       const auto dataset = make("mnist", Split::test, {{"root", folder.path}});
       EXPECT_EQ(dataset->size(), 6);
       EXPECT_EQ(dataset->info().sample, (Shape{1, 4, 5}));
@@ -49,6 +55,63 @@ TEST(Mnist, FindsItsFilesWhereverTheyAreUsuallyPut) {
       EXPECT_EQ(dataset->at(5, scratch).label, 5);
       EXPECT_EQ(dataset->at(1, scratch).pixels[3], 23 % 10);
     }
+}
+
+// Some unpackers make a folder of the file's name, with or without the file in it.
+TEST(Mnist, PassesOverAFolderOfAFilesName) {
+  const TempFolder folder;
+  folder.write("t10k-images-idx3-ubyte/other", "");
+  folder.write("t10k-images-idx3-ubyte.gz", gzip(idx({6, 4, 5})));
+  folder.write("t10k-labels-idx1-ubyte/t10k-labels-idx1-ubyte", idx({6}));
+  EXPECT_EQ(make("mnist", Split::test, {{"root", folder.path}})->size(), 6);
+}
+
+TEST(Mnist, AsksWhichSetIsMeantUnlessItsOwnIsThere) {
+  const TempFolder folder;
+  const auto write = [&](const std::string& where, uint32_t count) {
+    folder.write(where + "/raw/t10k-images-idx3-ubyte", idx({count, 4, 5}));
+    folder.write(where + "/raw/t10k-labels-idx1-ubyte", idx({count}));
+  };
+  const auto load = [&] { return make("mnist", Split::test, {{"root", folder.path}}); };
+  write("KMNIST", 3), write("FashionMNIST", 4);
+  EXPECT_THAT(complaint(Exit::data, load),
+              AllOf(HasSubstr("/FashionMNIST/raw/t10k-images-idx3-ubyte and "),
+                    HasSubstr("/KMNIST/raw/t10k-images-idx3-ubyte are there; name the folder")));
+  write("MNIST", 5);
+  EXPECT_EQ(load()->size(), 5);
+}
+
+TEST(Emnist, TurnsItsImagesAndCountsItsLabelsFrom0) {
+  for (const std::string where : {"", "EMNIST/raw/", "gzip/"}) {
+    const TempFolder folder;
+    folder.write(where + "emnist-letters-test-images-idx3-ubyte.gz",
+                 gzip(idx_header({2, 2, 3}) + "abcdefABCDEF"));
+    folder.write(where + "emnist-letters-test-labels-idx1-ubyte.gz",
+                 gzip(idx_header({2}) + "\1\x1a"));
+    const auto set = make("emnist", Split::test, {{"root", folder.path}, {"split", "letters"}});
+    EXPECT_EQ(set->info().sample, (Shape{1, 3, 2}));
+    EXPECT_EQ(set->info().classes, 26);
+    EXPECT_EQ(bytes_of(*set), (std::vector<uint8_t>{'a', 'd', 'b', 'e', 'c', 'f', 0,  //
+                                                    'A', 'D', 'B', 'E', 'C', 'F', 25}));
+  }
+}
+
+TEST(Emnist, HasTheClassesOfItsSplit) {
+  const TempFolder folder;
+  const std::map<std::string, int64_t> wanted = {{"byclass", 62}, {"bymerge", 47}, {"balanced", 47},
+                                                 {"letters", 26}, {"digits", 10},  {"mnist", 10}};
+  for (const auto& [split, classes] : wanted) {
+    const std::string begin = cat("emnist-", split, "-train-");
+    folder.write(begin + "images-idx3-ubyte", idx({1, 2, 2}));
+    folder.write(begin + "labels-idx1-ubyte", idx_header({1}) + "\1");
+    const auto set = make("emnist", Split::train, {{"root", folder.path}, {"split", split}});
+    EXPECT_EQ(set->info().classes, classes) << split;
+  }
+  EXPECT_THAT(complaint(Exit::data,
+                        [&] {
+                          make("emnist", Split::test, {{"root", folder.path}});
+                        }),
+              HasSubstr("no file emnist-balanced-test-images-idx3-ubyte or "));
 }
 
 TEST(Mnist, SaysWhatIsWrongWithItsFiles) {
@@ -124,6 +187,33 @@ TEST(Cifar10, ReadsTheRecordsOfItsFilesInOrder) {
       EXPECT_EQ(train->at(i, scratch).pixels[3071], 7);
     }
     EXPECT_EQ(test->at(1, scratch).pixels[0], 41);
+  }
+}
+
+TEST(Cifar100, ReadsFineOrCoarseLabels) {
+  std::string record(3074, 'p'), names;
+  record[0] = 19, record[1] = 99;
+  for (int i = 0; i < 100; ++i) names += cat("fine", i, "\n");
+  for (const std::string where : {"", "cifar-100-binary/"}) {
+    const TempFolder folder;
+    folder.write(where + "train.bin", record + record);
+    folder.write(where + "test.bin", record);
+    folder.write(where + "fine_label_names.txt", names);
+    Scratch scratch;
+    const auto fine = make("cifar100", Split::train, {{"root", folder.path}});
+    EXPECT_EQ(fine->size(), 2);
+    EXPECT_EQ(fine->info().sample, (Shape{3, 32, 32}));
+    EXPECT_EQ(fine->info().names.at(99), "fine99");
+    EXPECT_EQ(fine->at(1, scratch).label, 99);
+    EXPECT_EQ(fine->at(1, scratch).pixels[0], 'p');
+    const Texts coarse{{"root", folder.path}, {"labels", "coarse"}};
+    EXPECT_EQ(make("cifar100", Split::test, coarse)->at(0, scratch).label, 19);
+    EXPECT_EQ(make("cifar100", Split::test, coarse)->info().classes, 20);
+    record[0] = 20;
+    folder.write(where + "test.bin", record);
+    EXPECT_THAT(complaint(Exit::data, [&] { make("cifar100", Split::test, coarse); }),
+                HasSubstr("test.bin: record 0 has label 20, not one of 0 to 19"));
+    record[0] = 19;
   }
 }
 

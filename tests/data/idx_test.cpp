@@ -49,6 +49,17 @@ TEST(Idx, ReadsAGzipFileOfSeveralMembers) {
   EXPECT_THAT(refusal(gzip(kGood) + gzip("x")), HasSubstr("goes on after its 60 bytes"));
 }
 
+TEST(Idx, ReadsAGzipFileThatZerosFillUp) {
+  const TempFolder folder;
+  const std::string file = gzip(idx({6, 4, 5}));
+  const auto read = [&](const std::string& bytes) {
+    return IdxFile(folder.write("images", bytes), 3).read();
+  };
+  EXPECT_EQ(read(file + std::string(512 - file.size() % 512, '\0')), read(file));
+  EXPECT_THAT(complaint(Exit::data, [&] { read(file + std::string(3, '\0') + "x"); }),
+              HasSubstr("4 bytes after the gzip stream"));
+}
+
 TEST(Idx, RefusesEveryChangeOfAHeaderByte) {
   for (size_t at = 0; at < 16; ++at)
     for (int value = 0; value < 256; ++value) {

@@ -219,9 +219,42 @@ TEST(ImageFile, TellsTheShapeFromTheHeaderAlone) {
   }
 }
 
-TEST(ImageFile, IsRefusedIfItIsNeither) {
-  EXPECT_THAT(refusal("GIF89a"), HasSubstr("neither JPEG nor PNG"));
-  EXPECT_THAT(refusal(""), HasSubstr("neither JPEG nor PNG"));
+TEST(ImageFile, IsRefusedByTheFormatThatItsBytesHave) {
+  EXPECT_EQ(refusal("GIF89a"), "a GIF file; only JPEG, PNG, BMP, PNM and WebP are read");
+  EXPECT_THAT(refusal(std::string("II*\0", 4)), HasSubstr("a TIFF file"));
+  EXPECT_THAT(refusal(std::string("\0\0\0\x18", 4) + "ftypheic"), HasSubstr("a HEIC file"));
+  EXPECT_THAT(refusal(std::string("\0\0\0\x1c", 4) + "ftypavif"), HasSubstr("a AVIF file"));
+  EXPECT_THAT(refusal("<!DOCTYPE html>"), HasSubstr("a HTML file"));
+  EXPECT_THAT(refusal("version https://git-lfs.github.com/spec/v1"),
+              HasSubstr("a Git LFS pointer"));
+  EXPECT_EQ(refusal("some text"), "neither JPEG nor PNG, BMP, PNM or WebP");
+  EXPECT_EQ(refusal(""), "the file is empty");
+}
+
+TEST(ImageFile, MayHaveAsManyPixelsAsTheOptionSays) {
+  const std::string file = as_png(slopes(20, 30));
+  most_pixels() = 599;
+  EXPECT_EQ(refusal(file), "PNG: 30 x 20 pixels; supported: 1 to 599 (data.max_pixels)");
+  most_pixels() = 600;
+  EXPECT_EQ(decoded(file).bytes, slopes(20, 30).bytes);
+  most_pixels() = kMostPixels;
+}
+
+// as_png() takes the upper bytes: 15 of 255 is a value of 12 bits.
+TEST(Png, Of12BitsIn16IsWarnedOfOnce) {
+  Pixels dark = slopes(4, 4);
+  for (uint8_t& byte : dark.bytes) byte /= 16;
+  for (const auto& [image, warnings] :
+       {std::pair(Pixels{4, 4, 3, std::vector<uint8_t>(48)}, 0), std::pair(slopes(4, 4), 0),
+        std::pair(dark, 1), std::pair(dark, 0)}) {
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(decoded(as_png(image, 16)).bytes, image.bytes);
+    const std::string told = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(std::ranges::count(told, '\n'), warnings) << told;
+    if (warnings) {
+      EXPECT_THAT(told, HasSubstr("warning: PNG: an image of 16 bits has no value above 4095"));
+    }
+  }
 }
 
 // Reads a plain tar: headers of 512 bytes, the size in octal digits at byte 124.

@@ -77,7 +77,7 @@ TEST(ImageFolder, SaysWhatIsWrong) {
   folder.write("train/readme", "");
   EXPECT_THAT(refusal(Split::train), HasSubstr("no folder of a class"));
   folder.write("train/a/readme", "");
-  EXPECT_THAT(refusal(Split::train), HasSubstr("no .jpg, .jpeg or .png file"));
+  EXPECT_THAT(refusal(Split::train), HasSubstr("no image for"));
   folder.write("train/a/x.png", plain(1));
   folder.write("val/b/x.png", plain(1));
   EXPECT_THAT(refusal(Split::test),
@@ -97,14 +97,14 @@ TEST(ImageFolder, RefusesClassesWithoutAnImageInTraining) {
     std::filesystem::create_directory(folder.path / split / "emu");
   }
   EXPECT_THAT(complaint(Exit::data, [&] { make(folder, Split::train); }),
-              HasSubstr("/train: no .jpg, .jpeg or .png file for dog, emu; "));
+              HasSubstr("/train: no image for dog, emu; add images (.jpg, "));
   EXPECT_EQ(make(folder, Split::test)->size(), 2) << "a test set may lack a class";
   EXPECT_THAT(
       complaint(Exit::data,
                 [&] {
                   make(folder, Split::train, {{"root", folder.path / "train"}, {"hold_out", "2"}});
                 }),
-      HasSubstr("no .jpg, .jpeg or .png file is left to train on for cat, dog, emu, "))
+      HasSubstr("no image is left to train on for cat, dog, emu, "))
       << "the only image of a cat is held out";
   EXPECT_THAT(complaint(Exit::data,
                         [&] {
@@ -143,7 +143,7 @@ TEST(ImageFolder, RefusesAHoldOutOfEverythingOrBesideFoldersOfSplits) {
   EXPECT_EQ(refusal_of({{"hold_out", "5"}}), "no error");
 }
 
-TEST(ImageFolder, CountsLinksThatLeadNowhere) {
+TEST(ImageFolder, CountsWhatItLeavesOutByKind) {
   const TempFolder folder;
   folder.write("train/a/0.png", plain(0));
   folder.write("train/a/more/1.png", plain(1));
@@ -153,19 +153,54 @@ TEST(ImageFolder, CountsLinksThatLeadNowhere) {
   link("0.png", "train/a/to_it.png");
   const auto train = [&] { return make(folder, Split::train); };
   EXPECT_THAT(train()->notes(), testing::IsEmpty());
-  link("nowhere.txt", "train/a/notes.txt");  // not an image
   link("nowhere.png", "train/a/more/gone.png");
   const std::string where = "warning: " + (folder.path / "train").string() + ": ";
-  EXPECT_THAT(train()->notes(),
-              ElementsAre(where + "1 link leads nowhere, left out; the first is " +
-                          (folder.path / "train/a/more/gone.png").string()));
+  EXPECT_THAT(train()->notes(), ElementsAre(where + "1 left out: broken link 1; the first is " +
+                                            (folder.path / "train/a/more/gone.png").string()));
   link("circle.jpg", "train/a/circle.jpg");
   link("/no/such/class", "train/b");
+  for (const char* name : {"1.gif", "2.GIF", "more/3.gif", "x.tiff", "README"})
+    folder.write(cat("train/a/", name), "?");
+  folder.write("train/stray.png", plain(2));
   EXPECT_THAT(train()->notes(),
-              ElementsAre(where + "3 links lead nowhere, left out; the first is " +
+              ElementsAre(where +
+                          "9 left out: .gif 3, .tiff 1, broken link 3, outside of a class folder "
+                          "1, without a suffix 1; the first is " +
                           (folder.path / "train/b").string()));
   EXPECT_EQ(train()->size(), 3);
   EXPECT_EQ(train()->info().classes, 1);
+}
+
+TEST(ImageFolder, ReadsTheFormatsThatTorchvisionReads) {
+  const TempFolder folder;
+  for (const char* name : {"a.bmp", "b.ppm", "c.PGM", "d.pnm", "e.webp", "f.jpeg"})
+    folder.write(cat("train/a/", name), "P5 1 1 255\n" + std::string(1, name[0]));
+  const auto train = make(folder, Split::train);
+  EXPECT_THAT(train->notes(), testing::IsEmpty());
+  using Pair = std::pair<int, int>;
+  EXPECT_THAT(contents(*train), ElementsAre(Pair{'a', 0}, Pair{'b', 0}, Pair{'c', 0}, Pair{'d', 0},
+                                            Pair{'e', 0}, Pair{'f', 0}));
+}
+
+// A link to a folder leads to images that count once, also if it leads back to where it is.
+TEST(ImageFolder, FollowsLinksToFoldersButNoLoops) {
+  const TempFolder folder;
+  folder.write("train/a/0.png", plain(0));
+  folder.write("elsewhere/deep/1.png", plain(1));
+  const auto link = [&](const char* to, const char* name) {
+    std::filesystem::create_directory_symlink(to, folder.path / name);
+  };
+  link("../../elsewhere", "train/a/linked");
+  EXPECT_THAT(make(folder, Split::train)->notes(), testing::IsEmpty());
+  link("..", "elsewhere/deep/up");
+  link(".", "train/a/self");
+  link("../../elsewhere/deep", "train/a/z");
+  const auto train = make(folder, Split::train);
+  ASSERT_EQ(train->size(), 2);
+  EXPECT_THAT(train->origin(1), HasSubstr("train/a/linked/deep/1.png"));
+  EXPECT_THAT(train->notes(),
+              ElementsAre(HasSubstr("/train: 3 left out: link to a folder that is read already 3; "
+                                    "the first is ")));
 }
 
 TEST(ImageFolder, NamesWhatItFindsInPrintableCharacters) {
@@ -185,13 +220,14 @@ TEST(ImageFolder, NamesWhatItFindsInPrintableCharacters) {
               HasSubstr("/\\x1b[2J: no such folder"));
 }
 
-static int64_t damaged() { return trace::counter("data.damaged").value(); }
+// ---- damaged images
 
 // Grays of an epoch, as the model receives them.
-static std::vector<int> epoch_of(const TempFolder& folder, const LoaderOptions& options) {
+static std::vector<int> epoch_of(const DatasetPtr& dataset, const LoaderOptions& options,
+                                 int64_t epoch = 0) {
   const std::vector transforms{chosen<TransformChoice>("center_crop", {{"size", "2"}})};
-  Loader loader(make(folder, Split::train), transforms, options, 1);
-  loader.start(0);
+  Loader loader(dataset, transforms, options, 1);
+  loader.start(epoch);
   std::vector<int> greys;
   for (Batch batch; loader.next(batch);)
     for (int64_t i = 0; i < batch.size(); ++i)
@@ -199,37 +235,75 @@ static std::vector<int> epoch_of(const TempFolder& folder, const LoaderOptions& 
   return greys;
 }
 
-TEST(Damaged, EndsTheRunOrIsSkippedAndCounted) {
+TEST(Damaged, EndsTheRunWithWhatTheBytesAre) {
   const TempFolder folder;
   for (int i = 0; i < 5; ++i) folder.write(cat("train/a/", i, ".png"), plain(10 + i));
-  const std::string broken = folder.write("train/a/4.png", plain(0).substr(0, 60));
-  folder.write("train/a/2.png", "");
-  for (const int64_t workers : {0, 2}) {
-    LoaderOptions options{.sampler = {.batch_size = 2, .shuffle = false},
-                          .workers = {.num_workers = workers}};
-    EXPECT_THAT(complaint(Exit::data, [&] { epoch_of(folder, options); }),
-                AllOf(HasSubstr("train/a/2.png"), HasSubstr("neither JPEG nor PNG")));
-    options.batch.on_damaged = OnDamaged::skip;
-    const int64_t before = damaged();
-    testing::internal::CaptureStderr();
-    EXPECT_THAT(epoch_of(folder, options), ElementsAre(10, 11, 13, 13, 10));
-    const std::string told = testing::internal::GetCapturedStderr();
-    EXPECT_EQ(damaged() - before, 2);
-    if (workers == 0) {
-      EXPECT_THAT(told, HasSubstr("warning: " + broken + ": skipped: PNG: "));
-    } else {
-      EXPECT_EQ(told, "");  // each is reported once
+  folder.write("train/a/2.png", "GIF89a");
+  for (const int64_t workers : {0, 2})
+    EXPECT_THAT(complaint(Exit::data,
+                          [&] {
+                            epoch_of(make(folder, Split::train),
+                                     {.sampler = {.batch_size = 2}, .workers = {workers}});
+                          }),
+                AllOf(HasSubstr("train/a/2.png): a GIF file; only JPEG, PNG, BMP"),
+                      HasSubstr("; data.on_damaged=skip leaves it out")));
+}
+
+// Half of a class is damaged, as by files that another system leaves beside each image. Each epoch
+// has each of the others once, in any order and for any number of workers.
+TEST(Damaged, LeavesTheEpochSoThatEachOtherSampleIsThereOnce) {
+  const TempFolder folder;
+  std::vector<int> readable;
+  for (int i = 0; i < 30; ++i) {
+    readable.push_back(10 + i);
+    folder.write(cat("train/a/", i, ".png"), plain(10 + i));
+    folder.write(cat("train/a/._", i, ".png"), std::string("\0\5\x16\7", 4));
+  }
+  const std::string broken = folder.write("train/b/4.png", plain(0).substr(0, 60));
+  folder.write("train/b/5.png", plain(50));
+  readable.push_back(50);
+  testing::internal::CaptureStderr();
+  const trace::Counter& opens = trace::counter("data.file_opens");
+  const int64_t before = opens.value();
+  const auto left = without_damaged(make(folder, Split::train), OnDamaged::skip);
+  EXPECT_EQ(opens.value() - before, 62) << "each file is read once";
+  const std::string told = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::ranges::count(told, '\n'), 31);
+  EXPECT_THAT(told, AllOf(HasSubstr("warning: " + broken + ": skipped: PNG: "),
+                          HasSubstr("/._29.png: skipped: a macOS metadata (._) file; only ")));
+  EXPECT_EQ(left->damaged(), 31);
+  EXPECT_EQ(left->damaged_text(), "31 damaged samples left out (a 30, b 1)");
+  EXPECT_THAT(left->notes(), ElementsAre("warning: data: 31 damaged samples left out (a 30, b 1)"));
+  std::vector<std::vector<int>> orders;
+  for (const int64_t workers : {0, 3}) {
+    const LoaderOptions options{.sampler = {.batch_size = 4},
+                                .batch = {.on_damaged = OnDamaged::skip},
+                                .workers = {.num_workers = workers}};
+    for (const int64_t epoch : {0, 1}) {
+      orders.push_back(epoch_of(left, options, epoch));
+      EXPECT_THAT(orders.back(), testing::UnorderedElementsAreArray(readable));
     }
   }
+  EXPECT_EQ(orders[0], orders[2]);
+  EXPECT_EQ(opens.value() - before, 62 + 4 * 31);
+}
+
+TEST(Damaged, IsNamedIfItWasReadableWhenTheSetWasOpened) {
+  const TempFolder folder;
+  for (int i = 0; i < 3; ++i) folder.write(cat("train/a/", i, ".png"), plain(10 + i));
+  const auto left = without_damaged(make(folder, Split::train), OnDamaged::skip);
+  folder.write("train/a/1.png", "");
+  EXPECT_THAT(
+      complaint(Exit::data, [&] { epoch_of(left, {.batch = {.on_damaged = OnDamaged::skip}}); }),
+      AllOf(HasSubstr("train/a/1.png): the file is empty; it could be read when ")));
 }
 
 TEST(Damaged, EndsTheRunIfNothingCanBeRead) {
   const TempFolder folder;
   for (int i = 0; i < 20; ++i) folder.write(cat("train/a/", 10 + i, ".png"), "");
-  const LoaderOptions options{.sampler = {.shuffle = false},
-                              .batch = {.on_damaged = OnDamaged::skip}};
   testing::internal::CaptureStderr();
-  EXPECT_THAT(complaint(Exit::data, [&] { epoch_of(folder, options); }),
-              AllOf(HasSubstr("20 damaged samples in a row"), HasSubstr("a/29.png")));
+  EXPECT_THAT(
+      complaint(Exit::data, [&] { without_damaged(make(folder, Split::train), OnDamaged::skip); }),
+      HasSubstr("a/10.png: damaged, like all samples of the data set"));
   testing::internal::GetCapturedStderr();
 }

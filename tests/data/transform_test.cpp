@@ -396,7 +396,7 @@ TEST(Transforms, WantPicturesOfDifferingSizesMadeAlike) {
                         [] {
                           Transforms({}, info_of({3, 0, 0}));
                         }),
-              HasSubstr("differ in size, and no transform makes them alike"));
+              HasSubstr("may differ in size, and no transform makes them alike; add "));
   EXPECT_THAT(complaint(Exit::usage,
                         [] {
                           only("resize", {}, {3, 0, 0});

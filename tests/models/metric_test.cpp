@@ -116,7 +116,7 @@ TEST(Metric, TopKCountsTheKHighest) {
   top.visit_options(load);
   const Metric metric = top.make();
   EXPECT_EQ(metric.name, "accuracy_top3");
-  EXPECT_EQ(metric.min_classes, 6);
+  EXPECT_EQ(metric.min_classes, 3);
   const Batch batch;
   double want = 0;
   for (int64_t n = 0; n < N; ++n) want += in_top<3>(batch.row(n), batch.label(n));

@@ -113,7 +113,7 @@ TEST(Evaluate, RefusesAMetricThatNeedsMoreClasses) {
                 metrics_of_images(true, "none", {{option, {"accuracy_top5"}}});
               }),
               cat(option,
-                  ": accuracy_top5 needs 10 classes or more, and image_folder has 2; "
+                  ": accuracy_top5 needs 5 classes or more, and image_folder has 2; "
                   "use accuracy"));
 }
 

@@ -37,7 +37,7 @@ class TestSet : public testing::Test {
     values["model"] = {"layers"};
     values["model.layers.0.name"] = {"flatten"};
     values["model.layers.1.name"] = {"linear"};
-    values["model.layers.1.out"] = {"2"};
+    if (!values.contains("model.layers.1.out")) values["model.layers.1.out"] = {"2"};
     return refused([&] {
       const Session session(load(Plan{}, values));
       if (notes) *notes = session.notes;
@@ -70,8 +70,40 @@ TEST_F(TestSet, WithADanglingLinkSaysSoAtTheStart) {
   std::filesystem::create_symlink("nowhere.png", folder_.path / "val/a/9.png");
   std::vector<std::string> notes;
   EXPECT_EQ(start(crops(), "image_folder", "root", &notes).message, "no error");
-  EXPECT_THAT(notes, testing::Contains(AllOf(HasSubstr("/val: 1 link leads nowhere, left out"),
+  EXPECT_THAT(notes, testing::Contains(AllOf(HasSubstr("/val: 1 left out: broken link 1"),
                                              HasSubstr("val/a/9.png"))));
+}
+
+TEST_F(TestSet, IsNotNeededWithoutEvaluations) {
+  std::filesystem::remove_all(folder_.path / "val");
+  EXPECT_THAT(start(crops()).message, HasSubstr("/val: no such folder"));
+  Values values = crops();
+  values["eval.every"] = {"0"};
+  std::vector<std::string> notes;
+  EXPECT_EQ(start(values, "image_folder", "root", &notes).message, "no error");
+  EXPECT_THAT(
+      notes,
+      AllOf(testing::Contains("data: image_folder, 4 to train on, 0 to test"),
+            testing::Contains(HasSubstr("data: no test set, which eval.every=0 does not need: "))));
+}
+
+TEST_F(TestSet, OfOneClassAndWithStatisticsOfBytesIsWarnedOf) {
+  Values values = crops();
+  std::vector<std::string> notes;
+  start(values, "image_folder", "root", &notes);
+  EXPECT_THAT(notes, testing::Not(testing::Contains(HasSubstr("warning: "))));
+  for (const char* split : {"train", "val"})
+    std::filesystem::remove_all(folder_.path / split / "b");
+  for (const char* c : {"0", "1", "2"}) {
+    values[cat("data.transforms.1.mean.", c)] = {"123.7"};
+    values[cat("data.transforms.1.std.", c)] = {"58"};
+  }
+  values["model.layers.1.out"] = {"1"};
+  EXPECT_EQ(start(values, "image_folder", "root", &notes).message, "no error");
+  EXPECT_THAT(notes,
+              AllOf(testing::Contains(HasSubstr("warning: data: only one class, a, so ")),
+                    testing::Contains(HasSubstr("warning: normalize: mean [123.7,123.7,123.7], but "
+                                                "pixels are scaled to 0..1 before"))));
 }
 
 TEST_F(TestSet, WithADamagedImageFollowsOnDamaged) {
@@ -79,7 +111,8 @@ TEST_F(TestSet, WithADamagedImageFollowsOnDamaged) {
   Values values = crops();
   const Refusal refusal = start(values);
   EXPECT_EQ(refusal.exit, Exit::data);
-  EXPECT_THAT(refusal.message, HasSubstr("val/a/1.png): neither JPEG nor PNG; data.on_damaged"));
+  EXPECT_THAT(refusal.message, HasSubstr("val/a/1.png): neither JPEG nor PNG, BMP, PNM or WebP; "
+                                         "data.on_damaged=skip"));
   values["data.on_damaged"] = {"skip"};
   EXPECT_EQ(start(values).message, "no error");
 }

@@ -1,15 +1,12 @@
 #include "trainer/run/run.h"
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <set>
-#include <sstream>
 #include "core/base/output.h"
 #include "core/base/trace.h"
 #include "core/base/words.h"
 #include "core/config/hint.h"
 #include "core/config/values.h"
 #include "data/packed/packed_cache.h"
-#include "data/sets/damaged.h"
 #include "trainer/log/system.h"
 #include "trainer/run/auto_batch.h"
 #include "trainer/run/consensus.h"
@@ -103,7 +100,7 @@ static bool may_change(const std::string& key) {
   if (owner != option_owners().end() && *owner->second->statistical_where) return false;
   if (owner != option_owners().end() && owner->second->same != Same::statistical) return true;
   for (const char* open : {"name", "device", "data.root", "data.folder", "data.on_damaged",
-                           "data.sim_latency_us", "data.timeout_s"})
+                           "data.max_pixels", "data.sim_latency_us", "data.timeout_s"})
     if (key == open) return true;
   if (key == "dist.uneven") return false;
   for (const char* open : {"schedule.", "eval.", "log.", "ckpt.", "target.", "kernels.",
@@ -259,37 +256,6 @@ static Path shared_folder(const Session& session, const Path& folder) {
   return fs::is_directory(shared, none) ? shared : Path();
 }
 
-// Adds the damaged samples that other ranks have skipped to the counters of rank 0, whose summary
-// reports them. Each sample counts once.
-static void gather_damaged(const Session& session) {
-  const bool skips = session.plan.data.loader.batch.on_damaged == OnDamaged::skip;
-  if (session.ranks.world == 1 || !skips) return;
-  constexpr size_t kMost = 1'000'000;  // bytes that the store takes
-  trace::Counter& reads = trace::counter("data.damaged");
-  const auto key = [](int rank) { return cat("damaged/", rank); };
-  const Names mine = skipped_samples();
-  if (session.ranks.rank > 0) {
-    std::string text = std::to_string(reads.value());
-    for (const std::string& origin : mine)
-      if (text.size() + origin.size() < kMost) text += "\n" + on_one_line(origin);
-    return session.store->set(key(session.ranks.rank), text);
-  }
-  std::set<std::string> all;
-  for (const std::string& origin : mine) all.insert(on_one_line(origin));
-  const Timeout timeout = timeout_of(session.plan.dist.timeout_s);
-  for (int rank = 1; rank < session.ranks.world; ++rank) {
-    std::istringstream lines(session.store->get(key(rank), timeout));
-    std::string line;
-    std::getline(lines, line);
-    reads.add(std::stoll(line));
-    while (std::getline(lines, line)) {
-      if (!all.insert(line).second) continue;
-      trace::count<"data.damaged_samples">();
-      warn(cat(line, ": skipped by rank ", rank));
-    }
-  }
-}
-
 // Writes this rank's last collectives to the run folder, for the diagnosis of a failure.
 static void write_flight_report(const Session& session, const Path& folder) noexcept try {
   const std::string report = session.group->flight_report();
@@ -332,7 +298,6 @@ static int run_in(Session& session, const RunRequest& request, Start& start, Pat
   speaker.line("run folder: " + folder.string());
   Log log(session.plan, folder, voice, *at);
   const Outcome outcome = train(session, log, files ? &files->checkpoints : nullptr, signals, *at);
-  gather_damaged(session);
   log.totals(outcome.at, totals(session, outcome));
   const Lines lines = summary(session, outcome);
   const auto uses = toggle_uses(request.config, before, trace::counters());

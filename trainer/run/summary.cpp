@@ -99,11 +99,13 @@ static std::string saving_warning(const Session& session, const Position& at) {
       session.plan.ckpt.async ? "" : ", or  toggles: {async_checkpoint: on}");
 }
 
-static std::string damaged_line() {
-  const int64_t samples = counted("data.damaged_samples"), reads = counted("data.damaged");
-  if (samples == 0) return "";
-  return cat("data: ", count_of(samples, "damaged sample"), " skipped",
-             reads == samples ? "" : cat(", ", reads, " times in all"));
+static std::string damaged_line(const Session& session) {
+  std::string line;
+  if (const Dataset& set = *session.train_set; set.damaged()) line = "data: " + set.damaged_text();
+  if (const Dataset& set = *session.test_set;
+      set.damaged() && session.test_set != session.train_set)
+    line += cat(line.empty() ? "data: " : "; ", "in the test set, ", set.damaged_text());
+  return line;
 }
 
 // With debug.lock_stats: number and duration of waits per lock.
@@ -131,7 +133,7 @@ Lines summary(const Session& session, const Outcome& outcome) {
   if (session.plan.ckpt.best != "none" || session.plan.train.patience)
     lines.push_back(best_line(session, outcome));
   for (const std::string& line :
-       {skipped_line(session), damaged_line(), time_line(outcome.at), picture_line(meter),
+       {skipped_line(session), damaged_line(session), time_line(outcome.at), picture_line(meter),
         cpu_line(outcome.cpu), memory_line(session), saving_warning(session, outcome.at)})
     if (!line.empty()) lines.push_back(line);
   if (session.plan.debug.lock_stats) std::ranges::move(lock_lines(), std::back_inserter(lines));
@@ -158,8 +160,8 @@ Scalars totals(const Session& session, const Outcome& outcome) {
       {"max_mem_allocated", peak}};
   if (outcome.at.target_s >= 0) values.emplace_back("target_s", outcome.at.target_s);
   if (session.plan.data.loader.batch.on_damaged == OnDamaged::skip) {
-    values.emplace_back("damaged_samples", double(counted("data.damaged_samples")));
-    values.emplace_back("damaged_reads", double(counted("data.damaged")));
+    const int64_t damaged = session.train_set->damaged() + session.test_set->damaged();
+    values.emplace_back("damaged_samples", double(damaged));
   }
   if (const int64_t moved = migrations(); moved >= 0)
     values.emplace_back("cpu_migrations", double(moved));

@@ -6,12 +6,14 @@
 #include "core/base/crc32c.h"
 #include "core/base/json.h"
 #include "core/config/values.h"
+#include "data/images/image_file.h"
 #include "data/packed/packed_cache.h"
 #include "plan/plan.h"
 
 namespace bellows {
 
 DatasetPtr open_set(const DataOptions& data, Split split, const Names& names, Names& notes) {
+  most_pixels() = data.loader.batch.max_pixels;
   if (!data.packed) return data.dataset.make({split, names});
   return cached_copy(
       data.dataset, split,

@@ -35,19 +35,6 @@ std::string text_of(const Metrics& metrics) {
 
 namespace {
 
-// Returns the `n` rows of logits (N, C) whose label is not kLeftOut, and their labels (n).
-std::pair<Tensor, Tensor> undamaged(const Tensor& logits, const Tensor& labels, int64_t n) {
-  const int64_t classes = logits.dim(1);
-  const Tensor x({n, classes}, DType::f32), y({n}, DType::i64);
-  for (int64_t i = 0, kept = 0; i < logits.dim(0); ++i) {
-    if (labels.data<int64_t>()[i] == kLeftOut) continue;
-    std::ranges::copy(logits.data<float>().subspan(i * classes, classes),
-                      x.ptr<float>() + kept * classes);
-    y.ptr<int64_t>()[kept++] = labels.data<int64_t>()[i];
-  }
-  return {x, y};
-}
-
 // Sums of scalars of batches, by name. The scalars stay on the device until read().
 class BatchSums {
  public:
@@ -89,10 +76,7 @@ class BatchSums {
 
 class Tally {
  public:
-  explicit Tally(const Session& session)
-      : loss_(session.plan.loss),
-        may_leave_out_(session.plan.data.loader.batch.on_damaged == OnDamaged::skip),
-        sums_(session.device) {
+  explicit Tally(const Session& session) : loss_(session.plan.loss), sums_(session.device) {
     const int64_t classes = session.test_set->info().classes;
     for (const Choice<MakeMetric>& choice : session.plan.eval.metrics)
       if (const Metric metric = choice.make(); classes >= metric.min_classes) {
@@ -104,16 +88,6 @@ class Tally {
 
   void add(const Tensor& logits, const Tensor& labels) {
     const int64_t n = logits.dim(0);
-    if (may_leave_out_) {
-      const Tensor truth = to(Device::cpu, labels);
-      if (const int64_t out = std::ranges::count(truth.data<int64_t>(), kLeftOut)) {
-        damaged_ += out;
-        if (out == n) return;
-        const Tensor on_host = contiguous(cast(to(Device::cpu, logits.detach()), DType::f32));
-        const auto [rows, known] = undamaged(on_host, truth, n - out);
-        return add(to(logits.device(), rows), to(logits.device(), known));
-      }
-    }
     NamedTensors terms;
     const Tensor loss =
         criterion({.output = logits, .labels = labels, .training = false, .terms = &terms}, loss_);
@@ -127,31 +101,29 @@ class Tally {
   // device. Call once.
   Metrics means(ProcessGroup& group) {
     if (group.world() > 1) add_ranks(group);
-    if (samples_ == 0) fail(Exit::data, "test set: no sample can be read");
-    Metrics metrics{.samples = samples_, .damaged = damaged_, .values = sums_.read()};
+    Metrics metrics{.samples = samples_, .values = sums_.read()};
     for (auto& [name, value] : metrics.values) value = unsigned_nan(value / double(samples_));
     return metrics;
   }
 
  private:
-  // A rank whose samples are all damaged does not know the terms of the loss, which come last.
+  // A rank without a sample does not know the terms of the loss, which come last.
   void add_ranks(ProcessGroup& group) {
     constexpr int64_t kMost = 256;
     const Tensor all = zeros({kMost}, DType::f64);
     const std::span<double> values(all.ptr<double>(), kMost);
     Scalars& sums = sums_.read();
-    values[0] = double(samples_), values[1] = double(damaged_);
-    const size_t known = std::min<size_t>(sums.size(), kMost - 2);
-    for (size_t i = 0; i < known; ++i) values[i + 2] = sums[i].second;
+    values[0] = double(samples_);
+    const size_t known = std::min<size_t>(sums.size(), kMost - 1);
+    for (size_t i = 0; i < known; ++i) values[i + 1] = sums[i].second;
     group.all_reduce(all, Reduction::sum, "evaluation").wait();
-    samples_ = int64_t(values[0]), damaged_ = int64_t(values[1]);
-    for (size_t i = 0; i < known; ++i) sums[i].second = values[i + 2];
+    samples_ = int64_t(values[0]);
+    for (size_t i = 0; i < known; ++i) sums[i].second = values[i + 1];
   }
 
   const LossOptions loss_;
-  const bool may_leave_out_;  // labels may be kLeftOut
   std::vector<Metric> metrics_;
-  int64_t samples_ = 0, damaged_ = 0;
+  int64_t samples_ = 0;
   BatchSums sums_;
 };
 
@@ -207,6 +179,7 @@ Metrics evaluate(Session& session, const std::function<bool()>& stop, int64_t ba
     }
   }
   Metrics metrics = tally.means(session.host_group());
+  metrics.damaged = session.test_set->damaged();
   if (plan.eval.no_grad) trace::count<"eval.untracked_ops">(skipped.value() - skipped_before);
   metrics.seconds = (trace::now_ns() - begin) * 1e-9;
   return metrics;

@@ -66,6 +66,7 @@ static Device prepare_process(const Plan& plan, const Ranks& ranks,
   }
   if (plan.allocator.reserve_mb && !plan.allocator.caching)
     notes.emplace_back("allocator.reserve_mb: no effect without  toggles.caching_allocator: on");
+  most_pixels() = plan.data.loader.batch.max_pixels;
   anomaly().on = plan.debug.anomaly;
   Mutex::collect_stats(plan.debug.lock_stats);
   const std::string shared =
@@ -107,6 +108,18 @@ static DatasetPtr open(const DataOptions& data, Split split,
                        std::vector<std::string>& notes) {
   if (trained && split == Split::train) return std::make_shared<DescribedDataset>(*trained);
   return open_set(data, split, trained ? class_names(trained->info) : Names(), notes);
+}
+
+// Returns the training set in place of a missing test set if training evaluates nothing.
+static DatasetPtr open_test_set(const Plan& plan, const std::optional<TrainingSetInfo>& trained,
+                                const DatasetPtr& train_set, Names& notes) {
+  try {
+    return open(plan.data, Split::test, trained, notes);
+  } catch (const Error& error) {
+    if (trained || plan.eval.every || error.exit != Exit::data) throw;
+    notes.push_back(cat("data: no test set, which eval.every=0 does not need: ", error.what()));
+    return train_set;
+  }
 }
 
 static OptimizerOptions optimizer_options(const Plan& plan, const Names& norms) {
@@ -196,7 +209,6 @@ static LoaderOptions test_options(const Plan& plan, Device device) {
   LoaderOptions options = loader_options(plan, device);
   options.sampler.shuffle = options.sampler.drop_last = options.batch.augment = false;
   options.batch.tta = plan.eval.tta;
-  if (options.batch.on_damaged == OnDamaged::skip) options.batch.on_damaged = OnDamaged::leave_out;
   if (plan.eval.batch_size) options.sampler.batch_size = plan.eval.batch_size;
   return options;
 }
@@ -231,6 +243,22 @@ static void open_in_turn(Store& store, const Ranks& ranks, const std::function<v
   if (ranks.local_rank != 0) open();
 }
 
+// Ranks try a part of the samples each, and all leave out the same.
+void Session::leave_out_damaged(bool trained) {
+  const OnDamaged on_damaged = plan.data.loader.batch.on_damaged;
+  AcrossRanks all{ranks.rank, ranks.world};
+  if (ranks.world > 1)
+    all.sum = [this](const Tensor& damaged) {
+      host_group().all_reduce(damaged, Reduction::sum, "damaged samples").wait();
+    };
+  if (on_damaged == OnDamaged::skip)
+    agree("samples", {{"training set samples", std::to_string(train_set->size())},
+                      {"test set samples", std::to_string(test_set->size())}});
+  const bool tests = test_set != train_set;
+  if (!trained) train_set = without_damaged(train_set, on_damaged, all);
+  test_set = tests ? without_damaged(test_set, on_damaged, all) : train_set;
+}
+
 // The group comes first, so that other ranks learn of any later error.
 void Session::build(const std::optional<TrainingSetInfo>& trained) {
   device = prepare_process(plan, ranks, notes);
@@ -239,12 +267,13 @@ void Session::build(const std::optional<TrainingSetInfo>& trained) {
   const bool tests = !trained || trained->tests;
   const auto open_sets = [&] {
     train_set = open(plan.data, Split::train, trained, notes);
-    test_set = tests ? open(plan.data, Split::test, trained, notes) : train_set;
+    test_set = tests ? open_test_set(plan, trained, train_set, notes) : train_set;
   };
   if (store && plan.data.packed)
     open_in_turn(*store, ranks, open_sets);
   else
     open_sets();
+  leave_out_damaged(trained.has_value());
   const RankShare share{.rank = ranks.rank, .world = ranks.world, .uneven = plan.dist.uneven};
   RankShare each_once = share;
   each_once.uneven = Uneven::join;
@@ -270,7 +299,7 @@ void Session::build(const std::optional<TrainingSetInfo>& trained) {
   scaler.emplace(plan.amp.scales(), plan.amp.scaler, *state);
   reducer.emplace(*group, plan.dist, parameters, model->buffers());
 
-  check(tests);
+  check(tests && test_set != train_set);
   describe();
 }
 
@@ -358,7 +387,8 @@ void Session::abort(const std::string& why) const noexcept {
   const bool training = group && group->step > 0;  // no rank is in agree() any more
   if (store && !training) {
     store->end_within(Timeout(300));  // rank 0 may be stuck; do not wait for it
-    refuse(*store, ranks, "start", why) && refuse(*store, ranks, "state", why);
+    for (const char* topic : {"samples", "start", "state"})
+      if (!refuse(*store, ranks, topic, why)) break;
   }
   if (group) group->abort(why);
   if (host_group_) host_group_->abort(why);
@@ -425,12 +455,21 @@ static void note_groups(const Session& session, Names& notes) {
 // Notes on the data and the schedule, and on options without effect.
 void Session::describe() {
   notes.push_back(fmt::format("data: {}, {} to train on, {} to test", plan.data.dataset.name(),
-                              train_set->size(), test_set->size()));
+                              train_set->size(), test_set == train_set ? 0 : test_set->size()));
+  if (train_set->info().classes == 1)
+    notes.push_back(cat("warning: data: only one class, ", class_names(train_set->info())[0],
+                        ", so every answer is right; a folder per class is needed"));
   for (const auto& set : {train_set, test_set})
     for (const std::string& note : set->notes())
       if (!std::ranges::count(notes, note)) notes.push_back(note);
   const auto transforms = with_statistics(plan.data.transforms, train_set->info());
-  notes.push_back("transforms: " + to_line(to_json(transforms)));
+  const Json listed = to_json(transforms);
+  notes.push_back("transforms: " + to_line(listed));
+  for (const Json& item : listed)
+    if (const Json mean = item.value("mean", Json::array());
+        !mean.empty() && *std::ranges::max_element(mean) > 1)
+      notes.push_back(cat("warning: normalize: mean ", to_line(mean),
+                          ", but pixels are scaled to 0..1 before; divide mean and std by 255"));
   const int64_t warmup = warmup_of(plan.schedule, steps_per_epoch()), steps = total_steps();
   if (steps && warmup >= steps)
     notes.push_back(cat("schedule: the run ends after ", steps, " of ", count_of(warmup, "update"),

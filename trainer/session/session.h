@@ -94,6 +94,7 @@ class Session {
  private:
   void build(const std::optional<TrainingSetInfo>& trained);
   void meet_ranks();
+  void leave_out_damaged(bool trained);
   Facts facts() const;
   ModulePtr make_model();
   ModelInput wanted() const;

@@ -334,6 +334,10 @@ Position restore(Session& session, const SafeTensors& saved, std::vector<std::st
   auto position = read_entry(saved, "position", position_of);
   auto state = read_entry(saved, "step_state", step_state_of);
   auto rates = read_entry(saved, "rate_state", rate_state_of);
+  const Plan before = plan_of(saved);
+  // The data set may have other samples. The epoch in progress then starts again.
+  if (before.data.loader.batch.on_damaged != session.plan.data.loader.batch.on_damaged)
+    resume = Resume::branch;
   const std::string &now = session.data_fingerprint(), &then = entry(saved, "data");
   if (then != now && resume == Resume::branch)
     notes.push_back(cat("resume: changed training set: ", then, " -> ", now));
@@ -345,7 +349,6 @@ Position restore(Session& session, const SafeTensors& saved, std::vector<std::st
   if (resume == Resume::branch) fit_averages(*session.ema, tensors);
   copy_saved(state_tensors(session), tensors, "the checkpoint",
              "; or start a new run from the weights alone with  train.weights=FILE");
-  const Plan before = plan_of(saved);
   if (resume == Resume::branch) {
     const SamplerOptions &was = before.data.loader.sampler, &is = session.plan.data.loader.sampler;
     const bool same_samples = then == now && before.seed == session.plan.seed &&

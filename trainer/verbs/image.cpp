@@ -15,35 +15,6 @@ namespace bellows {
 
 static constexpr int64_t kMaxBytes = int64_t{1} << 28;
 
-static DecodedImage decoded(const std::string& bytes) {
-  Scratch pixels;
-  const Sample s =
-      decode_image({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, pixels);
-  return {s.shape[1], s.shape[2], 3, std::move(pixels)};
-}
-
-// ---- PGM and PPM: "P5 width height 255", then the bytes; comments run from # to the end of a line
-
-static DecodedImage read_pnm(const std::string& bytes) {
-  std::istringstream in(bytes);
-  in.ignore(2);
-  const auto number = [&] {
-    while ((in >> std::ws).peek() == '#') in.ignore(kMaxBytes, '\n');
-    int64_t value = -1;
-    in >> value;
-    return value;
-  };
-  const int64_t width = number(), height = number(), white = number();
-  if (white != 255) fail(Exit::data, "PNM: only 8 bits a channel are read");
-  check_size("PNM", height, width);
-  DecodedImage image{height, width, bytes[1] == '5' ? 1 : 3, {}};
-  image.pixels.resize(height * width * image.channels);
-  in.ignore();  // the one white space after the header
-  in.read(reinterpret_cast<char*>(image.pixels.data()), std::ssize(image.pixels));
-  if (in.gcount() != std::ssize(image.pixels)) fail(Exit::data, "PNM: the file ends too early");
-  return image;
-}
-
 // ---- files and standard input
 
 static std::string read_stdin() {
@@ -84,21 +55,23 @@ std::vector<std::string> image_paths(const std::vector<std::string>& paths) {
       all.push_back(path);
       continue;
     }
-    const FoundFiles found = files_below(path, {".png", ".jpg", ".jpeg", ".pgm", ".ppm"});
-    if (!found.dangling.empty()) warn(left_out(path, found.dangling));
-    if (found.paths.empty())
+    const auto [found, left_out] = files_below(path, kImageSuffixes);
+    if (!left_out.empty()) warn(text_of(path, left_out));
+    if (found.empty())
       fail(Exit::data, printable(path),
-           ": no .png, .jpg, .jpeg, .pgm or .ppm file in this folder; name the files themselves");
-    all.insert(all.end(), found.paths.begin(), found.paths.end());
+           ": no image in this folder (.png, .jpg, .bmp, .ppm, .webp); name the files themselves");
+    all.insert(all.end(), found.begin(), found.end());
   }
   return all;
 }
 
 DecodedImage read_image(const std::string& path) {
   const std::string bytes = read_path(path);
-  const bool pnm = bytes.starts_with("P5") || bytes.starts_with("P6");
   try {
-    return pnm ? read_pnm(bytes) : decoded(bytes);
+    Scratch pixels;
+    const Sample s =
+        decode_image({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, pixels);
+    return {s.shape[1], s.shape[2], std::move(pixels)};
   } catch (const Error& error) {
     fail(error.exit, printable(path), ": ", error.what());
   }
@@ -108,14 +81,14 @@ DecodedImage read_image(const std::string& path) {
 
 // Returns the pixels as (channels, height, width).
 static std::vector<uint8_t> planes_of(const DecodedImage& image, int64_t channels) {
-  const bool grays = channels == 1 && image.channels == 3;
   std::vector<uint8_t> planes;
   planes.reserve(image.height * image.width * channels);
   for (int64_t c = 0; c < channels; ++c)
-    for (size_t at = 0; at < image.pixels.size(); at += image.channels) {
+    for (size_t at = 0; at < image.pixels.size(); at += 3) {
       const uint8_t* const p = &image.pixels[at];
-      planes.push_back(grays ? uint8_t(std::lround(0.299 * p[0] + 0.587 * p[1] + 0.114 * p[2]))
-                             : p[std::min(c, image.channels - 1)]);
+      planes.push_back(channels == 1
+                           ? uint8_t(std::lround(0.299 * p[0] + 0.587 * p[1] + 0.114 * p[2]))
+                           : p[std::min<int64_t>(c, 2)]);
     }
   return planes;
 }

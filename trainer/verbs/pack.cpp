@@ -4,7 +4,9 @@
 #include "core/base/words.h"
 #include "core/config/config.h"
 #include "core/config/values.h"
+#include "data/images/image_file.h"
 #include "data/packed/packed_cache.h"
+#include "data/sets/damaged.h"
 #include "plan/toggle.h"
 #include "trainer/verbs/verbs.h"
 
@@ -26,14 +28,14 @@ static void declare(CommandLine& line, PackLine& given) {
   line.add_option("--out,-o", given.out, "new folder for the shards").required();
   line.add_option("--encoding", given.encoding,
                   "keep: copy image files unchanged, store other data as pixels (default); raw: "
-                  "store pixels; jpeg: encode every image as JPEG. Unless --side is given, keep "
-                  "decodes no file, so data.on_damaged applies only to those that cannot be read")
+                  "store pixels; jpeg: encode every image as JPEG. Unless --side or "
+                  "data.on_damaged=skip is given, keep decodes no file, so damage goes unnoticed")
       .one_of(kEncodings)
       .value_name("keep|raw|jpeg");
   line.add_option("--side", given.options.side,
                   "shrink larger images until their shorter side has this many pixels (default: "
-                  "keep the size); with keep, they are encoded again, PNGs as PNG, JPEGs with "
-                  "some loss")
+                  "keep the size); with keep, they are encoded again: PNG, BMP and PNM as PNG, "
+                  "others as JPEG with some loss")
       .range(1, 65535);
   line.add_option("--quality", given.options.quality, "quality of encoded JPEGs, 1 to 100")
       .range(1, 100)
@@ -50,7 +52,9 @@ static std::string source_of(const Plan& plan, const PackOptions& o) {
 }
 
 static void pack_split(const Plan& plan, const PackLine& given, Split split) {
-  const auto dataset = plan.data.dataset.make({split});
+  most_pixels() = plan.data.loader.batch.max_pixels;
+  const auto dataset =
+      without_damaged(plan.data.dataset.make({split}), plan.data.loader.batch.on_damaged);
   for (const std::string& note : dataset->notes()) say(note);
   const PackedSplit made =
       pack(*dataset, split, source_of(plan, given.options), given.out, given.options);
@@ -74,7 +78,6 @@ static int run_pack(CommandLine& line, const Arguments& args) {
   given.options.encoding =
       static_cast<Encoding>(std::ranges::find(kEncodings, given.encoding) - kEncodings.begin());
   given.options.shard_bytes = given.shard_mb << 20;
-  given.options.on_damaged = plan.data.loader.batch.on_damaged;
   const Kind there = kind_of(given.out, Exit::storage);
   CHECK(there == Kind::nothing ||
             (there == Kind::folder && paths_in(given.out, Exit::storage).empty()),
