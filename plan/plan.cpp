@@ -33,7 +33,6 @@ Option option_of(DeviceChoice& choice, Bounds) {
 
 void visit(Visitor& v, DataOptions& o) {
   v.choice("name", o.dataset, "data set");
-  v("packed", o.packed, "read from shards in the user's cache, which the first run writes");
   v.choices("transforms", o.transforms,
             "from pixels to values, in order; [] is [normalize], with the data set's mean and std");
   if (o.transforms.empty()) o.transforms = DataOptions().transforms;

@@ -36,7 +36,6 @@ Option option_of(DeviceChoice& choice, Bounds bounds);  // lets a Visitor read a
 
 struct DataOptions {
   DatasetChoice dataset{"digits"};
-  bool packed = false;  // read from its copy in the packed cache (data/packed/packed_cache.h)
   // An empty list in a config is replaced by this one, so the printed and saved plan is exact.
   std::vector<TransformChoice> transforms{TransformChoice("normalize")};
   LoaderOptions loader;

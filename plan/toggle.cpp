@@ -50,7 +50,9 @@ static constexpr RemovedToggle kRemoved[] = {
     {"fused_conv_norm", kNoGpu},
     {"fused_linear_tail", kNoGpu},
     {"huge_pages", kNoGain},
-    {"overlap_wgrad", kNoGpu}};
+    {"overlap_wgrad", kNoGpu},
+    {"packed_dataset",
+     "`trainer pack` writes the shards once, for  data: {name: packed, folder: FOLDER}"}};
 
 const Toggle& known_toggle(const std::string& name, const std::string& where) {
   const Toggle* const toggle = find_toggle(name);

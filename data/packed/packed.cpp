@@ -47,7 +47,7 @@ void Packed::open_all(const Path& folder, Split split) {
   } while (!shards_.back()->head().last);
 }
 
-Packed::Packed(const PackedOptions& options, Split split, const char* advice) : advice_(advice) {
+Packed::Packed(const PackedOptions& options, Split split) {
   open_all(options.folder, split);
   info_ = info_of(shards_.front()->front());
 }
@@ -72,21 +72,18 @@ std::string Packed::origin(int64_t index) const {
   return cat(printable(place.shard.path().native()), ", record ", place.number);
 }
 
-static void check(const ShardRecord& record, std::span<const uint8_t> bytes, const char* advice) {
+static void check(const ShardRecord& record, std::span<const uint8_t> bytes) {
   const uint32_t crc = crc32c(std::as_bytes(bytes));
   if (crc != record.checksum)
-    fail(Exit::data, fmt::format("damaged: checksum {:08x}, it was packed with {:08x}{}", crc,
-                                 record.checksum, advice));
+    fail(Exit::data, fmt::format("damaged: checksum {:08x}, it was packed with {:08x}; pack the data "
+                                 "set again",
+                                 crc, record.checksum));
 }
 
 void Packed::read(int64_t index, std::span<uint8_t> to) const {
   const Place place = place_of(index);
-  try {
-    place.shard.read(place.record().offset, to);
-    check(place.record(), to, advice_);
-  } catch (const Error& error) {
-    throw DamagedRecord(error, place.shard);
-  }
+  place.shard.read(place.record().offset, to);
+  check(place.record(), to);
 }
 
 Sample Packed::at_least(int64_t index, const ViewOf& wanted, Scratch& scratch) const {
@@ -112,12 +109,9 @@ std::optional<EncodedSample> Packed::encoded(int64_t index) const {
 }
 
 static DatasetPtr make_packed(const PackedOptions& o, const DatasetContext& c) {
-  return std::make_shared<Packed>(o, c.split, "; pack the data set again");
+  return std::make_shared<Packed>(o, c.split);
 }
 
-static Sources sources(const PackedOptions& o) { return {o.folder}; }
-
-static const AddSources shards("packed", &sources);
 static const AddEntry<MakeDataset> packed_entry("packed", "shards that `trainer pack` has written",
                                                 &make_packed);
 

@@ -9,23 +9,15 @@ struct PackedOptions {
 };
 void visit(Visitor& v, PackedOptions& o);
 
-// Thrown if the bytes of a record cannot be read or differ from those that were packed. An image
-// that was damaged before packing does not count.
-struct DamagedRecord : Error {
-  DamagedRecord(const Error& error, const Shard& shard) : Error(error), shard(&shard) {}
-  const Shard* shard;
-};
-
 class Packed : public Dataset {
  public:
   // Opens all shards of the split. Throws Error(Exit::data) with the path of a shard that is
-  // missing, damaged or from another packing. `advice` ends the message of a DamagedRecord.
-  Packed(const PackedOptions& options, Split split, const char* advice = "");
-  const std::string& source() const { return shards_.front()->front().source; }
+  // missing, damaged or from another packing.
+  Packed(const PackedOptions& options, Split split);
 
   int64_t size() const override { return size_; }
   const DatasetInfo& info() const override { return info_; }
-  // Verifies the record's checksum on every call. Throws DamagedRecord.
+  // Verifies the record's checksum on every call. Throws Error(Exit::data).
   Sample at_least(int64_t index, const ViewOf& wanted, Scratch& scratch) const override;
   std::optional<EncodedSample> encoded(int64_t index) const override;
   std::string origin(int64_t index) const override;
@@ -47,7 +39,6 @@ class Packed : public Dataset {
   std::vector<int64_t> firsts_;  // first sample of each shard
   int64_t size_ = 0;
   DatasetInfo info_;
-  const char* advice_;
 };
 
 }  // namespace bellows

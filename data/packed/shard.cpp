@@ -1,7 +1,5 @@
 #include "data/packed/shard.h"
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <cmath>
 #include <cstring>
 #include <sstream>
@@ -55,14 +53,7 @@ static uint64_t index_begin(const ShardHead& head) {
 
 // ---- reading
 
-static std::pair<uint64_t, uint64_t> id_of(const Path& path) {
-  struct stat info = {};
-  if (::stat(path.c_str(), &info) != 0) return {};
-  return {info.st_dev, info.st_ino};
-}
-
-// Takes the id first: a file that another process writes before the second step is never removed.
-Shard::Shard(const Path& path) : path_(path), id_(id_of(path)), file_(path, Exit::data) {
+Shard::Shard(const Path& path) : path_(path), file_(path, Exit::data) {
   trace::count<"data.file_opens">();
   read_front();
   check_records();
@@ -71,10 +62,6 @@ Shard::Shard(const Path& path) : path_(path), id_(id_of(path)), file_(path, Exit
 void Shard::read(uint64_t offset, std::span<uint8_t> to) const {
   trace::count<"data.packed_reads">();
   file_.read(static_cast<int64_t>(offset), std::as_writable_bytes(to));
-}
-
-void Shard::remove() const {
-  if (id_of(path_) == id_) ::unlink(path_.c_str());
 }
 
 // Compares all sizes with that of the file before it allocates memory for them.

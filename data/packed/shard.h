@@ -77,15 +77,12 @@ class Shard {
   // Reads to.size() bytes at `offset` of the file, at once. Thread-safe. Counter:
   // data.packed_reads.
   void read(uint64_t offset, std::span<uint8_t> to) const;
-  // Removes the file if it can, unless another has taken its place since it was opened.
-  void remove() const;
 
  private:
   void read_front();
   void check_records() const;
 
   Path path_;
-  std::pair<uint64_t, uint64_t> id_;  // device and inode
   InputFile file_;
   ShardHeader front_;
   std::vector<ShardRecord> records_;

@@ -37,12 +37,6 @@ struct CifarFiles {
   std::string path(const std::string& name) const {  // "" if it is missing
     return first_file(root, {name, cat(folder, "/", name)});
   }
-  Sources all() const {
-    Sources all = {path(names)};
-    for (const auto& split : {train, test})
-      for (const std::string& name : split) all.push_back(path(name));
-    return all;
-  }
 };
 
 }  // namespace
@@ -110,7 +104,6 @@ static DatasetPtr make_cifar10(const Cifar10Options& o, const DatasetContext& c)
   return read_cifar(cifar10_files_in(o), c.split, {0.4914f, 0.4822f, 0.4465f},
                     {0.2470f, 0.2435f, 0.2616f});
 }
-static Sources cifar10_sources(const Cifar10Options& o) { return cifar10_files_in(o).all(); }
 
 static CifarFiles cifar100_files_in(const Cifar100Options& o) {
   const bool fine = o.labels == CifarLabels::fine;
@@ -127,13 +120,10 @@ static DatasetPtr make_cifar100(const Cifar100Options& o, const DatasetContext& 
   return read_cifar(cifar100_files_in(o), c.split, {0.5071f, 0.4865f, 0.4409f},
                     {0.2673f, 0.2564f, 0.2762f});
 }
-static Sources cifar100_sources(const Cifar100Options& o) { return cifar100_files_in(o).all(); }
 
-static const AddSources cifar10_files("cifar10", &cifar10_sources);
 static const AddEntry<MakeDataset> cifar10_entry("cifar10",
                                                  "photos of ten kinds of things, 3x32x32",
                                                  &make_cifar10);
-static const AddSources cifar100_files("cifar100", &cifar100_sources);
 static const AddEntry<MakeDataset> cifar100_entry("cifar100",
                                                   "photos of a hundred kinds of things, 3x32x32",
                                                   &make_cifar100);

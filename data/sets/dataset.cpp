@@ -8,21 +8,6 @@ std::vector<std::string> class_names(const DatasetInfo& info) {
   return names;
 }
 
-static auto& all_sources() {
-  static std::map<std::string, std::function<Sources(DatasetChoice&)>> all;
-  return all;
-}
-
-void AddSources::add(const char* name, std::function<Sources(DatasetChoice&)> sources) {
-  INVARIANT(all_sources().emplace(name, std::move(sources)).second, "sources of '", name,
-            "' are registered twice");
-}
-
-Sources sources_of(DatasetChoice choice) {
-  const auto found = all_sources().find(choice.name());
-  return found == all_sources().end() ? Sources{} : found->second(choice);
-}
-
 MemoryDataset::MemoryDataset(DatasetInfo info, std::vector<uint8_t> pixels,
                              std::vector<uint8_t> labels, std::string origin,
                              const std::string& labels_origin)

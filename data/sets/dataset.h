@@ -50,21 +50,6 @@ using DatasetPtr = std::shared_ptr<const Dataset>;
 using MakeDataset = DatasetPtr(const DatasetContext&);
 using DatasetChoice = Choice<MakeDataset>;
 
-// Registers, beside the entry of a data set, which files and folders it reads for both splits with
-// the given options. The function need not check that they exist.
-using Sources = std::vector<std::string>;
-class AddSources {
- public:
-  template <class Options> AddSources(const char* name, Sources (*sources)(const Options&)) {
-    add(name, [sources](DatasetChoice& choice) { return sources(choice.as<Options>()); });
-  }
-
- private:
-  static void add(const char* name, std::function<Sources(DatasetChoice&)> sources);
-};
-// Returns the files and folders that a data set reads; none if the program generates it.
-Sources sources_of(DatasetChoice choice);
-
 // Samples of one shape, in memory: `pixels` is (N, C, H, W), `labels` is (N).
 class MemoryDataset : public Dataset {
  public:

@@ -175,12 +175,6 @@ static DatasetPtr make_image_folder(const ImageFolderOptions& o, const DatasetCo
   return std::make_shared<ImageFolder>(info, pick(o, classes, c.split));
 }
 
-static Sources image_folder_sources(const ImageFolderOptions& o) {
-  if (o.hold_out) return {o.root};
-  return {folder_of(o, Split::train), folder_of(o, Split::test)};
-}
-
-static const AddSources image_folder_files("image_folder", &image_folder_sources);
 static const AddEntry<MakeDataset> image_folder_entry("image_folder",
                                                       "image files, one folder per class",
                                                       &make_image_folder);

@@ -38,19 +38,12 @@ struct IdxFiles {
   std::string root, train, test;     // train, test: the beginning of names
   std::vector<std::string> folders;  // below root, the data set's own first
 
-  // Returns the path of a file. If it is missing: "", or an error if it `must` be there.
-  std::string find(Split split, const std::string& kind, bool must = true) const;
-  Sources all() const {
-    Sources files;
-    for (const Split split : {Split::train, Split::test})
-      for (const char* kind : {"images-idx3-ubyte", "labels-idx1-ubyte"})
-        files.push_back(find(split, kind, false));
-    return files;
-  }
+  // Returns the path of a file. Throws Error(Exit::data) if it is missing.
+  std::string find(Split split, const std::string& kind) const;
 };
 
 // Names may have a dot for a dash. A file may be in a folder of its name.
-std::string IdxFiles::find(Split split, const std::string& kind, bool must) const {
+std::string IdxFiles::find(Split split, const std::string& kind) const {
   const std::string stem = (split == Split::train ? train : test) + "-" + kind;
   std::string dotted = stem, found;
   dotted[stem.rfind("-idx")] = '.';
@@ -65,7 +58,7 @@ std::string IdxFiles::find(Split split, const std::string& kind, bool must) cons
     if (!file.empty()) found = file;
     if (!found.empty() && folder == folders[1]) break;  // the data set that was asked for
   }
-  if (!found.empty() || !must) return found;
+  if (!found.empty()) return found;
   fail(Exit::data, "data.root ", root, ": no file ", stem, " or ", stem, ".gz there or in ",
        folders[1], "; `tools/fetch_data.sh mnist` fetches MNIST to datasets/mnist");
 }
@@ -103,7 +96,6 @@ static IdxFiles mnist_idx(const MnistOptions& o) {
 static DatasetPtr make_mnist(const MnistOptions& o, const DatasetContext& c) {
   return read_idx(mnist_idx(o), c.split, 10);
 }
-static Sources mnist_sources(const MnistOptions& o) { return mnist_idx(o).all(); }
 
 static IdxFiles emnist_idx(const EmnistOptions& o) {
   const std::string part = cat("emnist-", kEmnistParts[int(o.split)].name);
@@ -113,12 +105,9 @@ static DatasetPtr make_emnist(const EmnistOptions& o, const DatasetContext& c) {
   const EmnistPart& part = kEmnistParts[int(o.split)];
   return read_idx(emnist_idx(o), c.split, part.classes, true, part.first_label);
 }
-static Sources emnist_sources(const EmnistOptions& o) { return emnist_idx(o).all(); }
 
-static const AddSources mnist_files("mnist", &mnist_sources);
 static const AddEntry<MakeDataset> mnist_entry("mnist", "handwritten digits, 28x28, in IDX files",
                                                &make_mnist);
-static const AddSources emnist_files("emnist", &emnist_sources);
 static const AddEntry<MakeDataset> emnist_entry("emnist", "handwritten letters and digits, 28x28",
                                                 &make_emnist);
 

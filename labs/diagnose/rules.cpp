@@ -102,8 +102,8 @@ static Judged cpu_saturated(const Evidence& e) {
                                    "in use, so more workers would not help: do less for a sample.",
                                    percent(e.input_share()), e.cores),
                .saves_s = e.reader_s(),
-               .remedies = switch_on(e, {"packed_dataset", "scaled_decode", "device_augment"}),
-               .advice = "more cores, smaller images, or fewer transforms"};
+               .remedies = switch_on(e, {"scaled_decode", "device_augment"}),
+               .advice = "more cores, `trainer pack` with smaller images, or fewer transforms"};
 }
 
 static Judged device_oscillating(const Evidence& e) {
@@ -127,8 +127,8 @@ static Judged io_starved(const Evidence& e) {
                                    "enough: reading is the limit.",
                                    percent(e.input_share()), count_of(e.workers(), "worker")),
                .saves_s = e.reader_s(),
-               .remedies = switch_on(e, {"packed_dataset", "persistent_workers"}),
-               .advice = "a faster disk, or data on a local one"};
+               .remedies = switch_on(e, {"persistent_workers"}),
+               .advice = "shards (trainer pack), a faster disk, or data on a local one"};
 }
 
 // ---- the device

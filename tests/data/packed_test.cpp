@@ -89,7 +89,6 @@ TEST_P(PackedAs, HoldsTheSameSamples) {
                                   {.encoding = encoding, .shard_bytes = int64_t{20} << 20});
     const auto packed = opened(folder, split);
     expect_same(*dataset, *packed);
-    EXPECT_EQ(packed->source(), "source");
     EXPECT_EQ(made.samples, dataset->size());
     int64_t bytes = 0, files = 0;
     for (const auto& entry : fs::directory_iterator(folder.path)) {

@@ -187,20 +187,6 @@ TEST_F(FaultyRanks, WaitForACheckpointThatTakesLongerThanTheTimeout) {
   for (const char* run : {"async_off", "async_on"}) EXPECT_EQ(checkpoints(run).size(), 1u);
 }
 
-// The other rank neither gives up nor reads the data set itself.
-TEST_F(FaultyRanks, WaitForAPackingThatTakesLongerThanTheTimeouts) {
-  const Args args = training("packed", {cat("dist.timeout_s=", kTimeoutS), "data.timeout_s=1",
-                                        "toggles={packed_dataset: on}"});
-  const std::vector<Ended> all = ends(start_pair(args, [&](int rank) {
-    setenv("XDG_CACHE_HOME", (folder_ / "cache").c_str(), 1);
-    setenv("FAULT_FOLDER", (folder_ / "cache").c_str(), 1);
-    setenv("FAULT_MS", "1500", 1);
-    if (rank == 0) plant("fsync", 1, "slow", folder_ / "log");
-  }));
-  for (const Ended& ended : all) EXPECT_EQ(ended.code, 0) << ended.err;
-  for (const Ended& ended : all) EXPECT_EQ(ended.err, "");
-}
-
 TEST_F(FaultyRanks, EndWithTheFirstWhoseDiskIsFullAndResume) {
   const Running ranks = start_pair(training("full"), [&](int rank) {
     setenv("FAULT_FOLDER", "full/checkpoints", 1);

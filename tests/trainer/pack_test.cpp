@@ -37,62 +37,6 @@ TEST_F(Pack, TrainingOnWhatItWroteEndsWithTheSameBits) {
   EXPECT_EQ(hash_of({"data={name: packed, folder: \"p, q\", batch_size: 16}"}), hash_of({}));
 }
 
-TEST_F(Pack, TheToggleTrainsWithTheSameBitsAndSaysWhereItReads) {
-  const std::string on = "toggles={packed_dataset: on}";
-  const std::string plain = hash_of({});
-  const Ended first = run_here(tiny({on})), second = run_here(tiny({on}));
-  EXPECT_THAT(first.out, HasSubstr("packed: 64 samples, 1 shard, 0.05 MB, "));
-  EXPECT_THAT(second.out, AllOf(HasSubstr("packed: 64 samples, out of "),
-                                HasSubstr("cache/bellows/packed/digits-")));
-  EXPECT_EQ(hash_in(first.out), plain);
-  EXPECT_EQ(hash_in(second.out), plain);
-}
-
-TEST_F(Pack, ADryRunReadsACachedCopyAndMakesNone) {
-  const Args dry = tiny({"toggles={packed_dataset: on}", "--dry-run"});
-  const Ended before = run_here(dry);
-  EXPECT_EQ(before.code, 0) << before.err;
-  EXPECT_THAT(before.out, HasSubstr("packed: no shards yet; a dry run writes none"));
-  EXPECT_FALSE(fs::exists(folder_ / "cache/bellows/packed"));
-  run_here(tiny({"toggles={packed_dataset: on}"}));
-  EXPECT_THAT(run_here(dry).out, HasSubstr("packed: 64 samples, out of "));
-}
-
-// Like ranks on one host.
-TEST_F(Pack, ProcessesThatStartTogetherPackOnce) {
-  const Args args = tiny({"toggles={packed_dataset: on}"});
-  const auto cache = [this] { setenv("XDG_CACHE_HOME", (folder_ / "cache").c_str(), 1); };
-  std::vector<std::unique_ptr<RunningProgram>> together;
-  for (int i = 0; i < 3; ++i) together.push_back(start(args, cache));
-  std::set<std::string> hashes;
-  int packed = 0;
-  for (const auto& program : together) {
-    const Ended ended = program->end();
-    EXPECT_EQ(ended.code, 0) << ended.err;
-    hashes.insert(hash_in(ended.out));
-    packed += ended.out.find("packed: 64 samples, 1 shard, ") != std::string::npos;
-  }
-  EXPECT_EQ(hashes.size(), 1u);
-  EXPECT_EQ(packed, 1);
-}
-
-// Changes the last byte of the cached shard.
-TEST_F(Pack, ADamagedCopyEndsWithTheSameBitsAndIsPackedAgain) {
-  const Args args = tiny({"toggles={packed_dataset: on}"});
-  const std::string whole = hash_in(run_here(args).out);
-  for (const auto& entry : fs::recursive_directory_iterator(folder_ / "cache/bellows/packed"))
-    if (entry.path().filename() == "train-00000.shard")
-      std::fstream(entry.path(), std::ios::in | std::ios::out).seekp(-1, std::ios::end).put('x');
-  const Ended spoilt = run_here(args), again = run_here(args);
-  EXPECT_EQ(spoilt.code, 0);
-  EXPECT_THAT(spoilt.err, AllOf(HasSubstr("record 63: damaged: "), HasSubstr("packs again\n")));
-  EXPECT_EQ(std::ranges::count(spoilt.err, '\n'), 1) << spoilt.err;
-  EXPECT_EQ(hash_in(spoilt.out), whole);
-  EXPECT_THAT(again.out, HasSubstr("packed: 64 samples, 1 shard, "));
-  EXPECT_EQ(again.err, "");
-  EXPECT_EQ(hash_in(again.out), whole);
-}
-
 // Photos of two classes; one file is cut in half.
 class PackPhotos : public Pack {
  protected:
@@ -129,19 +73,13 @@ TEST_F(PackPhotos, HaveTheNamesOfTheirClassesAndSkipTheSame) {
   const Ended packed = run_here(photos("packed", "name: packed, folder: p"));
   const Ended without = run_here(photos("without", "name: packed, folder: without", {}, "error"));
   EXPECT_EQ(hash_in(without.out), hash_in(plain.out));
-  const Ended cached = run_here(photos("cached", kFolder, {"toggles.packed_dataset=on"}));
-  EXPECT_THAT(cached.out, HasSubstr("packed: 8 samples, 1 shard, "));
-  EXPECT_THAT(cached.err, HasSubstr("warning: photos/train/stoat/3.jpg, packed in "));
   EXPECT_EQ(hash_in(packed.out), hash_in(plain.out));
-  EXPECT_EQ(hash_in(cached.out), hash_in(plain.out));
   const std::string predicted = run_here({"predict", "runs/plain", "picture.ppm"}).out;
   EXPECT_THAT(predicted, AllOf(HasSubstr("class 0 stoat: 0."), HasSubstr("class 1 weasel: 0.")));
-  for (const std::string run : {"packed", "cached"}) {
-    EXPECT_EQ(run_here({"predict", "runs/" + run, "picture.ppm"}).out, predicted);
-    EXPECT_EQ(run_here({"export", "runs/" + run, run + ".safetensors"}).code, 0);
-    EXPECT_EQ(read_safetensors(folder_ / (run + ".safetensors")).metadata.at("classes"),
-              R"(["stoat","weasel"])");
-  }
+  EXPECT_EQ(run_here({"predict", "runs/packed", "picture.ppm"}).out, predicted);
+  EXPECT_EQ(run_here({"export", "runs/packed", "packed.safetensors"}).code, 0);
+  EXPECT_EQ(read_safetensors(folder_ / "packed.safetensors").metadata.at("classes"),
+            R"(["stoat","weasel"])");
 }
 
 TEST_F(PackPhotos, ThatAreDamagedAreCountedAndLeftOutOfAnEvaluation) {
@@ -165,34 +103,17 @@ TEST_F(PackPhotos, ThatAreDamagedAreCountedAndLeftOutOfAnEvaluation) {
   EXPECT_THAT(other.err, HasSubstr("class 0 of 2 is weasel, class 0 of 2 was stoat"));
 }
 
-// One photo is too large for packing to read, another one is found to be damaged only by a decoder.
-TEST_F(PackPhotos, ThatCannotBeReadFollowThePolicyUnderTheToggle) {
-  fs::resize_file(write("photos/train/stoat/5.jpg", ""), uint64_t{5} << 30);
-  const Args on = {"toggles.packed_dataset=on"};
-  const Ended refused = run_here(photos("error", kFolder, on, "error"));
-  EXPECT_EQ(refused.code, 3);
-  EXPECT_THAT(refused.err, HasSubstr("sample 2 (photos/train/stoat/5.jpg): "));
-  const Ended plain = run_here(photos("plain", kFolder));
-  const Ended cached = run_here(photos("cached", kFolder, on));
-  EXPECT_THAT(cached.out, HasSubstr(" s, 1 unreadable, into "));
-  EXPECT_EQ(hash_in(cached.out), hash_in(plain.out));
-  for (const char* file : {"stoat/3.jpg", "stoat/5.jpg"}) {
-    EXPECT_THAT(plain.err, HasSubstr(cat("warning: photos/train/", file, ": skipped: ")));
-    EXPECT_THAT(cached.err, HasSubstr(cat("warning: photos/train/", file, ", packed in ")));
-  }
-  EXPECT_EQ(std::ranges::count(cached.err, '\n'), std::ranges::count(plain.err, '\n'));
-}
-
 class PackReal : public Pack {
  protected:
-  void expect_same_bits(const std::string& data, int classes) {
-    const auto with = [&](const char* value) {
-      return Args{
-          cat("model={name: layers, layers: [flatten, {name: linear, out: ", classes, "}]}"),
-          cat("data={", data, ", batch_size: 32}"), "train.max_iters=6", "eval={every: 0}",
-          cat("toggles={packed_dataset: ", value, "}")};
+  void expect_same_bits(const std::string& data, int classes, const std::string& transforms = "") {
+    const auto hash_on = [&](const std::string& name) {
+      return hash_of(
+          {cat("model={name: layers, layers: [flatten, {name: linear, out: ", classes, "}]}"),
+           cat("data={", name, transforms, ", batch_size: 32}"), "train.max_iters=6",
+           "eval={every: 0}"});
     };
-    EXPECT_EQ(hash_of(with("on")), hash_of(with("off")));
+    EXPECT_EQ(run({"pack", cat("data={", data, "}"), "--out", "p"}).code, 0);
+    EXPECT_EQ(hash_on("name: packed, folder: p"), hash_on(data));
   }
 };
 
@@ -211,9 +132,8 @@ TEST_F(PackReal, SmallPicturesTrainWithTheSameBits) {
 TEST_F(PackReal, PhotosTrainWithTheSameBits) {
   const std::string root = real_data("caltech101-subset");
   if (!fs::exists(root + "/train")) GTEST_SKIP() << "no unpacked photos in " << root;
-  expect_same_bits("name: image_folder, root: " + root +
-                       ", transforms: [{name: random_resized_crop, size: 48}, normalize]",
-                   32);
+  expect_same_bits("name: image_folder, root: " + root, 32,
+                   ", transforms: [{name: random_resized_crop, size: 48}, normalize]");
 }
 
 TEST_F(Pack, ResumesWithTheSameBits) {
@@ -259,7 +179,6 @@ TEST_F(Pack, RefusesWithOneLine) {
   expect_refusal({"pack", data, "--out", "file/below"}, 8, "file/below/train-00000.shard");
   expect_refusal(tiny({"data={name: packed, folder: nowhere}"}), 3,
                  "nowhere/train-00000.shard: no such shard; write  trainer pack --config FILE");
-  expect_refusal(tiny({"data.packed=true"}), 2, "write  toggles.packed_dataset=on");
 }
 
 // A flipped bit on disk: exit 3 with path and record, or skipped with a warning.

@@ -83,19 +83,6 @@ TEST_F(SpecialFiles, PipesAmongDataAreRefused) {
   EXPECT_EQ(ended.code, 3) << ended.err;
 }
 
-TEST_F(SpecialFiles, PipesInACacheAreRefused) {
-  const Args packing = tiny({"toggles={packed_dataset: on}"});
-  ASSERT_EQ(run_in_time(packing).code, 0);
-  std::vector<fs::path> locks;
-  for (const auto& entry : fs::recursive_directory_iterator(folder_ / "cache"))
-    if (entry.path().filename() == ".lock") locks.push_back(entry.path());
-  ASSERT_FALSE(locks.empty());
-  for (const fs::path& lock : locks) {
-    fs::remove(lock.parent_path() / "train-00000.shard");  // packing it again needs the lock
-    expect_refused(fs::relative(lock, folder_), packing, 8);
-  }
-}
-
 // Otherwise the first files that a program opens would get these descriptors and receive its
 // output.
 TEST_F(SpecialFiles, ClosedStandardDescriptorsWriteIntoNoFile) {

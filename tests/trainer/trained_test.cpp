@@ -223,27 +223,21 @@ TEST_F(Trained, NeedsNoTrainingDataToPredictAndToEvaluate) {
   for (const char* split : {"photos/train/", "photos/val/", "other/val/"})
     for (int i = 0; i < 6; ++i)
       write(cat(split, i % 2 ? "weasel/" : "stoat/", i, ".jpg"), as_jpeg(slopes(12 + i, 16)));
-  for (const char* name : {"packed", "plain"})
-    ASSERT_EQ(
-        run(tiny({cat("name=", name),
-                  cat("toggles={packed_dataset: ", name == std::string("packed") ? "on}" : "off}"),
-                  "model={name: layers, layers: [flatten, {name: linear, out: 2}]}",
-                  "data={name: image_folder, root: photos, batch_size: 4, transforms: [{name:"
-                  " center_crop, size: 8}, normalize]}"}))
-            .code,
-        0);
+  ASSERT_EQ(run(tiny({"name=plain", "model={name: layers, layers: [flatten, {name: linear, out: 2}]}",
+                      "data={name: image_folder, root: photos, batch_size: 4, transforms: [{name:"
+                      " center_crop, size: 8}, normalize]}"}))
+                .code,
+            0);
   const std::string image = "other/val/stoat/2.jpg";
   const std::string predicted = run({"predict", "runs/plain", image}).out;
   const std::string metrics = run({"eval", "runs/plain"}).out;
   EXPECT_THAT(predicted, HasSubstr("class 0 stoat: 0."));
   EXPECT_THAT(metrics, StartsWith("eval: 6 samples, "));
   fs::remove_all(folder_ / "photos/train");
-  for (const std::string name : {"runs/packed", "runs/plain"}) {
-    EXPECT_EQ(run({"predict", name, image}).out, predicted);
-    EXPECT_EQ(run({"eval", name}).out, metrics);
-    EXPECT_EQ(run({"eval", name, "--data", "other"}).out, metrics);
-    EXPECT_EQ(run({"eval", name, "data.root=other"}).out, metrics);
-  }
+  EXPECT_EQ(run({"predict", "runs/plain", image}).out, predicted);
+  EXPECT_EQ(run({"eval", "runs/plain"}).out, metrics);
+  EXPECT_EQ(run({"eval", "runs/plain", "--data", "other"}).out, metrics);
+  EXPECT_EQ(run({"eval", "runs/plain", "data.root=other"}).out, metrics);
   fs::remove_all(folder_ / "photos");
   EXPECT_EQ(run({"predict", "runs/plain", image}).out, predicted);
   EXPECT_EQ(run({"export", "runs/plain", "model.safetensors"}).code, 0);

@@ -73,16 +73,6 @@ TEST_F(Unreachable, AConfigIsBasedOnNamesTheFileThatSaysSo) {
                  as_nobody);
 }
 
-// Other caches only cost time if they cannot be written, but the packed copy of a data set needs a
-// folder.
-TEST_F(Unreachable, ACacheFolder) {
-  const auto in_locked_cache = [this] {
-    setenv("XDG_CACHE_HOME", (folder_ / "locked").c_str(), 1);
-    as_nobody();
-  };
-  expect_refusal(tiny({"toggles={packed_dataset: on}"}), 8, "locked/bellows", in_locked_cache);
-}
-
 TEST_F(Unreachable, AnOverrideBehindResumeMayBeLongerThanAName) {
   std::string layers = "flatten, {name: linear, out: 10}";
   for (int i = 0; i < 40; ++i) layers += ", relu";

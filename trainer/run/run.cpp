@@ -6,7 +6,6 @@
 #include "core/base/words.h"
 #include "core/config/hint.h"
 #include "core/config/values.h"
-#include "data/packed/packed_cache.h"
 #include "trainer/log/system.h"
 #include "trainer/run/auto_batch.h"
 #include "trainer/run/consensus.h"
@@ -381,17 +380,11 @@ static int dry_run_in(Session& session, const Config& config, Start& start) {
 
 int dry_run_training(RunRequest request) {
   Plan& plan = request.config.plan;
-  Lines notes;
-  if (plan.data.packed && !has_cached_copy(plan.data.dataset)) {
-    plan.data.packed = false;
-    notes.push_back("packed: no shards yet; a dry run writes none and reads the data set itself");
-  }
   // Uses kernels that an earlier run has found, because the result of a search would be kept in the
   // user's cache.
   if (plan.kernels.autotune == Autotune::benchmark) plan.kernels.autotune = Autotune::found;
   return as_rank(request.config, [&] {
     Start start = start_of(request);
-    std::ranges::copy(notes, std::back_inserter(start.notes));
     settle_batch_size(request.config, start.saved, start.notes);
     Session session(plan);
     return with_ranks(session, [&](Path&) { return dry_run_in(session, request.config, start); });

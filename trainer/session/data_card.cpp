@@ -7,18 +7,13 @@
 #include "core/base/json.h"
 #include "core/config/values.h"
 #include "data/images/image_file.h"
-#include "data/packed/packed_cache.h"
 #include "plan/plan.h"
 
 namespace bellows {
 
-DatasetPtr open_set(const DataOptions& data, Split split, const Names& names, Names& notes) {
+DatasetPtr open_set(const DataOptions& data, Split split, const Names& names) {
   most_pixels() = data.loader.batch.max_pixels;
-  if (!data.packed) return data.dataset.make({split, names});
-  return cached_copy(
-      data.dataset, split,
-      {.on_damaged = data.loader.batch.on_damaged, .timeout_s = data.loader.workers.timeout_s},
-      notes);
+  return data.dataset.make({split, names});
 }
 
 Json data_card(const Dataset& train_set) {

@@ -16,9 +16,8 @@ struct TrainingSetInfo {
 };
 
 struct DataOptions;
-// Opens a data set, or its packed copy in the user's cache under data.packed. `names`: of the
-// classes, or empty. Notes say what was packed.
-DatasetPtr open_set(const DataOptions& data, Split split, const Names& names, Names& notes);
+// Opens a data set. `names`: of the classes, or empty.
+DatasetPtr open_set(const DataOptions& data, Split split, const Names& names);
 
 // Describes a training set, for example:
 // {"samples": 60000, "sample": [1, 28, 28], "classes": 10, "mean": [0.1307], "std": [0.3081]}

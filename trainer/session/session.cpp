@@ -14,7 +14,6 @@
 #include "core/tensor/copy.h"
 #include "data/images/transform.h"
 #include "data/loader/loader.h"
-#include "data/packed/packed_cache.h"
 #include "ops/matmul/padded.h"
 #include "optim/schedule.h"
 #include "trainer/session/data_card.h"
@@ -104,17 +103,16 @@ class DescribedDataset : public Dataset {
 }  // namespace
 
 static DatasetPtr open(const DataOptions& data, Split split,
-                       const std::optional<TrainingSetInfo>& trained,
-                       std::vector<std::string>& notes) {
+                       const std::optional<TrainingSetInfo>& trained) {
   if (trained && split == Split::train) return std::make_shared<DescribedDataset>(*trained);
-  return open_set(data, split, trained ? class_names(trained->info) : Names(), notes);
+  return open_set(data, split, trained ? class_names(trained->info) : Names());
 }
 
 // Returns the training set in place of a missing test set if training evaluates nothing.
 static DatasetPtr open_test_set(const Plan& plan, const std::optional<TrainingSetInfo>& trained,
                                 const DatasetPtr& train_set, Names& notes) {
   try {
-    return open(plan.data, Split::test, trained, notes);
+    return open(plan.data, Split::test, trained);
   } catch (const Error& error) {
     if (trained || plan.eval.every || error.exit != Exit::data) throw;
     notes.push_back(cat("data: no test set, which eval.every=0 does not need: ", error.what()));
@@ -224,25 +222,6 @@ Session::Session(const Plan& plan, const std::optional<TrainingSetInfo>& trained
   }
 }
 
-// Lets one rank of each machine open the data sets, and so pack them, before the others do. These
-// wait for as long as rank 0's store answers, because packing may take longer than any timeout.
-static void open_in_turn(Store& store, const Ranks& ranks, const std::function<void()>& open) {
-  constexpr Timeout kLook(500);
-  const auto key = [](int rank) { return cat("packed/", rank); };
-  std::exception_ptr error;
-  try {
-    if (ranks.local_rank == 0) open();
-  } catch (...) {
-    error = std::current_exception();
-  }
-  store.set(key(ranks.rank), "");
-  if (error) std::rethrow_exception(error);
-  for (int rank = 0; rank < ranks.world; ++rank)
-    while (!store.wait(key(rank), kLook))  // is_gone() fails if rank 0 hangs
-      if (is_gone(store, rank)) fail(Exit::distributed, "rank ", rank, " left while it packed");
-  if (ranks.local_rank != 0) open();
-}
-
 // Ranks try a part of the samples each, and all leave out the same.
 void Session::leave_out_damaged(bool trained) {
   const OnDamaged on_damaged = plan.data.loader.batch.on_damaged;
@@ -265,14 +244,8 @@ void Session::build(const std::optional<TrainingSetInfo>& trained) {
   meet_ranks();
 
   const bool tests = !trained || trained->tests;
-  const auto open_sets = [&] {
-    train_set = open(plan.data, Split::train, trained, notes);
-    test_set = tests ? open_test_set(plan, trained, train_set, notes) : train_set;
-  };
-  if (store && plan.data.packed)
-    open_in_turn(*store, ranks, open_sets);
-  else
-    open_sets();
+  train_set = open(plan.data, Split::train, trained);
+  test_set = tests ? open_test_set(plan, trained, train_set, notes) : train_set;
   leave_out_damaged(trained.has_value());
   const RankShare share{.rank = ranks.rank, .world = ranks.world, .uneven = plan.dist.uneven};
   RankShare each_once = share;

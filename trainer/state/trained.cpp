@@ -1,7 +1,6 @@
 #include "trainer/state/trained.h"
 #include "core/base/output.h"
 #include "core/config/config.h"
-#include "data/packed/packed_cache.h"
 #include "data/packed/shard.h"
 #include "trainer/session/session.h"
 #include "trainer/state/checkpoints.h"
@@ -37,10 +36,6 @@ static std::unique_ptr<Session> model_of(const SafeTensors& saved, Plan plan, bo
   TrainingSetInfo trained = trained_on(saved);
   trained.tests = tests;
   plan.data.transforms = with_statistics(plan.data.transforms, trained.info);
-  // Packs nothing: the training files may be missing, and one evaluation does not pay for it. A
-  // copy with other classes is not used: the data set itself is read in the model's order.
-  plan.data.packed =
-      plan.data.packed && tests && has_cached_copy(plan.data.dataset, class_names(trained.info));
   auto session = std::make_unique<Session>(plan, trained);
   restore_model(*session, saved);
   return session;

@@ -5,7 +5,6 @@
 #include "core/config/config.h"
 #include "core/config/values.h"
 #include "data/images/image_file.h"
-#include "data/packed/packed_cache.h"
 #include "data/sets/damaged.h"
 #include "plan/toggle.h"
 #include "trainer/verbs/verbs.h"
@@ -46,8 +45,12 @@ static void declare(CommandLine& line, PackLine& given) {
 }
 
 // Describes the input and the encoding: equal `pack` commands have equal sources.
-static std::string source_of(const Plan& plan, const PackOptions& o) {
-  return cat(source_of(plan.data.dataset), "\nencoding: ", kEncodings[static_cast<int>(o.encoding)],
+static std::string source_of(DatasetChoice data, const PackOptions& o) {
+  Listing options;
+  data.visit_options(options);
+  std::string source = cat("name: ", data.name());
+  for (const Listing::Line& line : options.lines) source += cat("\n", line.key, ": ", line.text);
+  return cat(source, "\nencoding: ", kEncodings[static_cast<int>(o.encoding)],
              "\nside: ", o.side, "\nquality: ", o.quality);
 }
 
@@ -57,7 +60,7 @@ static void pack_split(const Plan& plan, const PackLine& given, Split split) {
       without_damaged(plan.data.dataset.make({split}), plan.data.loader.batch.on_damaged);
   for (const std::string& note : dataset->notes()) say(note);
   const PackedSplit made =
-      pack(*dataset, split, source_of(plan, given.options), given.out, given.options);
+      pack(*dataset, split, source_of(plan.data.dataset, given.options), given.out, given.options);
   say(cat(split == Split::train ? "train: " : "test: ", text_of(made)));
 }
 
