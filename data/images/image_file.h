@@ -29,7 +29,7 @@ bool is_lossless(std::span<const uint8_t> file);
 Shape image_shape(std::span<const uint8_t> file);
 
 // Throws Error(Exit::data) if decode_image() of the whole file would. Decodes a JPEG at 1/8 of its
-// size, which takes a third of the time and finds the same damage. Thread-safe.
+// size, which is faster and finds the same damage. Thread-safe.
 void check_image(std::span<const uint8_t> file, Scratch& scratch);
 
 // Decodes an image file, detected by its content, into `scratch`; the label is 0. `wanted` selects
