@@ -100,14 +100,25 @@ std::string remark(const std::string& name) {
   static const std::string splits =
       "elsewhere it multiplies the samples of an update, here it splits data.batch_size; multiply "
       "that too";
+  static const std::string no_gain =
+      "removed in 0.2, because no measurement showed a gain; leave it out";
+  static const std::string never_run =
+      "removed in 0.2, because it never ran on a GPU; docs/gpu.md names the commit";
+  static const std::string packing =
+      "removed in 0.2; `trainer pack` writes the shards once, for  data: {name: packed}";
   static const std::map<std::string, std::string> remarks = {
       {"T_max", horizon},
       {"accum_iter", splits},
       {"accumulate_grad_batches", splits},
       {"betas", "it is two keys of adam and adamw here, 'beta1' and 'beta2'"},
       {"gradient_accumulation_steps", splits},
+      {"dry_updates", no_gain},
+      {"huge_pages", no_gain},
       {"ignore_index", "every label counts; leave those samples out of the data set"},
+      {"packed", packing},
+      {"search_compiled", never_run},
       {"total_steps", horizon},
+      {"tta", no_gain},
       {"update_freq", splits},
   };
   const auto found = remarks.find(name);
