@@ -72,13 +72,8 @@ static Device prepare_process(const Plan& plan, const Ranks& ranks,
   notes.push_back(cat("threads: ", omp_get_max_threads(), " of ", count_of(allowed_cores(), "core"),
                       shared, ", ", cpu_model()));
   const char* const given = std::getenv("OMP_NUM_THREADS");
-  const int share = allowed_cores() / ranks.local_world;
-  if (ranks.launcher == "torchrun" && given && given == std::string("1") && share > 1 &&
-      !plan.threads.threads)
-    notes.push_back(
-        cat("OMP_NUM_THREADS=1: torchrun sets it unless you do; to compute on all cores, "
-            "type  export OMP_NUM_THREADS=",
-            share));
+  if (ranks.launcher == "torchrun" && given && given == std::string("1"))
+    notes.emplace_back("OMP_NUM_THREADS=1: set by torchrun, unless you did; export another number");
   return device;
 }
 
@@ -225,7 +220,8 @@ static void open_in_turn(Store& store, const Ranks& ranks, const std::function<v
   if (error) std::rethrow_exception(error);
   for (int rank = 0; rank < ranks.world; ++rank)
     while (!store.wait(key(rank), kLook))  // is_gone() fails if rank 0 hangs
-      if (is_gone(store, rank)) fail(Exit::distributed, "rank ", rank, " left while it packed");
+      if (is_gone(store, rank))
+        fail(Exit::distributed, "rank ", rank, " ended; look at its last lines");
   if (ranks.local_rank != 0) open();
 }
 
