@@ -5,8 +5,6 @@
 #include <netdb.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <cerrno>
-#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <list>
@@ -40,13 +38,11 @@ class Rendezvous : public gloo::rendezvous::Store {
   }
   void wait(const std::vector<std::string>& keys, const Timeout&) override { wait(keys); }
   [[noreturn]] void fail_late(const std::string& symptom = "") const {
-    const auto took = std::chrono::duration<double>(Clock::now() - (end_ - timeout_));
-    if (Clock::now() < end_)  // refused: it has ended, or a stranger has connected before
-      fail(Exit::distributed, "gloo: no connection to rank ", rank_, " after ",
-           std::round(10 * took.count()) / 10, " s", symptom,
-           "; look at its last lines; if it has none, a stranger took its port: see SECURITY.md");
-    fail(Exit::distributed, "gloo: rank ", rank_, " did not connect within ",
-         double(timeout_.count()) / 1000, " s", symptom, "; look at its last lines");
+    const Timeout took = timeout_ - until(end_, Timeout(0));
+    const bool late = took == timeout_;  // else the rank has ended, or a stranger came first
+    fail(Exit::distributed, "gloo: ", late ? "rank " : "no connection to rank ", rank_,
+         late ? " did not connect within " : " after ", double(took.count()) / 1000, " s", symptom,
+         "; look at its last lines", late ? "" : ", or for a stranger on its port (SECURITY.md)");
   }
 
  private:

@@ -9,8 +9,7 @@ namespace bellows {
 // Returns the text of a Gloo exception without the place in Gloo's sources.
 std::string plain(const std::string& gloo_message);
 
-// Throws Error, exit 6, unless there are descriptors for connections to all ranks: where one lacks,
-// Gloo and the resolver report something else.
+// Throws Error, exit 6, if descriptors for the connections lack: Gloo would report something else.
 void check_descriptors(int world);
 
 // Thread-safe, except where noted.

@@ -88,7 +88,10 @@ class Postmortem {
     for (int r = 0; r < ranks_.world; ++r) {
       if (r == ranks_.rank) continue;
       if (const std::string left = cause(); !left.empty()) return left;
-      if (!reports(r, end)) {
+      bool reports = false;
+      do reports = store_->wait(key("started", r), std::min(until(end, Timeout(0)), Timeout(50)));
+      while (!reports && until(end, Timeout(0)).count() && !is_gone(*store_, r));
+      if (!reports) {
         silent.push_back(std::to_string(r));
         silent_.insert(r);
         continue;
@@ -119,15 +122,6 @@ class Postmortem {
                  "all ranks are there, so the network is too slow, or raise "
                  "dist.timeout_s");
     return cat("a connection broke (", symptom, "); look at the network");
-  }
-
-  // Waits for the report of a rank that is not gone. Returns false if there is none at the end.
-  bool reports(int rank, std::chrono::steady_clock::time_point end) {
-    for (;;) {
-      const Timeout left = until(end, Timeout(0));
-      if (store_->wait(key("started", rank), std::min(left, Timeout(50)))) return true;
-      if (!left.count() || is_gone(*store_, rank)) return false;
-    }
   }
 
   // Reports that this rank no longer needs the store. Rank 0, which serves it, waits up to 0.5 s

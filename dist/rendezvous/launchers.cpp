@@ -177,7 +177,6 @@ Ranks ranks_from(const std::function<const char*(const char*)>& variable,
     CHECK(ranks.token.size() <= 256, "BELLOWS_TOKEN: expected at most 256 bytes, got ",
           ranks.token.size(), "; use a shorter one");
     if (!ranks.token.empty() || ranks.world == 1) break;
-    // Names of jobs could be guessed, so no secret comes from a launcher other than our own.
     CHECK(all_local(ranks), "BELLOWS_TOKEN: not set, but the ranks of several machines need a ",
           "common secret; type  export BELLOWS_TOKEN=$(openssl rand -hex 16)  on one of them, and ",
           "give it to all", launcher.read == open_mpi ? ":  mpirun -x BELLOWS_TOKEN" : "");

@@ -73,13 +73,8 @@ static Device prepare_process(const Plan& plan, const Ranks& ranks,
   notes.push_back(cat("threads: ", omp_get_max_threads(), " of ", count_of(allowed_cores(), "core"),
                       shared, ", ", cpu_model()));
   const char* const given = std::getenv("OMP_NUM_THREADS");
-  const int share = allowed_cores() / ranks.local_world;
-  if (ranks.launcher == "torchrun" && given && given == std::string("1") && share > 1 &&
-      !plan.threads.threads)
-    notes.push_back(
-        cat("OMP_NUM_THREADS=1: torchrun sets it unless you do; to compute on all cores, "
-            "type  export OMP_NUM_THREADS=",
-            share));
+  if (ranks.launcher == "torchrun" && given && given == std::string("1"))
+    notes.emplace_back("OMP_NUM_THREADS=1: set by torchrun, unless you did; export another number");
   return device;
 }
 
