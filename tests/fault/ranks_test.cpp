@@ -238,7 +238,7 @@ TEST_F(FaultyRanks, ARankThatGoesOnAfterAStopIsItselfTheCause) {
 
 // Rank 1 stops when it has nothing left to do.
 TEST_F(FaultyRanks, ALaunchEndsIfARankStopsAtItsEnd) {
-  Args args = training("run", {"dist.timeout_s=1"});
+  Args args = training("run", {"--config", write("ranks.yaml", "dist: {timeout_s: 1}\n")});
   args.insert(args.begin(), {"launch", "--ranks", "2", "--grace", "0.2", "--"});
   const auto launch = start(args, [&] {
     setenv("OMP_NUM_THREADS", "1", 1);

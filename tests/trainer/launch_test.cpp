@@ -226,7 +226,7 @@ TEST_F(LaunchTest, AFailureOfAllRanksIsRank0s) {
 }
 
 TEST_F(LaunchTest, RanksThatRunOnAfterAnotherHasEndedAreEnded) {
-  for (const std::string stuck : {"kill -STOP $$", "trap '' TERM; " + std::string(kWait)}) {
+  for (const std::string& stuck : Scripts{"kill -STOP $$", "trap '' TERM; " + std::string(kWait)}) {
     const Ended ended = supervised({"exit 0", stuck}, {.grace_s = 0.2, .timeout_s = 0.3});
     EXPECT_EQ(ended.code, 7);
     EXPECT_THAT(ended.err, testing::StartsWith("launch: rank 1 was stopped or stuck: it ran on for "
