@@ -5,6 +5,7 @@
 #include <netdb.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <list>
