@@ -11,7 +11,7 @@
 
 namespace bellows {
 
-static std::string ms(double seconds) { return fmt::format("{:.3f}", 1e3 * seconds); }
+static std::string in_ms(double seconds) { return fmt::format("{:.3f}", 1e3 * seconds); }
 static std::string share(double part) { return fmt::format("{:.1f} %", 100 * part); }
 static std::string module_of(const Json& row) {
   const std::string path = text_of(row, "module");
@@ -133,8 +133,8 @@ static std::vector<std::string> cells(const Json& op) {
   const Json& ceiling = op.at("of_ceiling");
   return {code(op_name(op)),
           short_number(number_of(op, "calls")),
-          ms(s),
-          ms(number_of(op, "mean_s")),
+          in_ms(s),
+          in_ms(number_of(op, "mean_s")),
           share(number_of(op, "share")),
           rate(flop, s),
           rate(bytes, s),
@@ -192,8 +192,8 @@ static std::string ops(const Json& p) {
 static std::string modules(const Json& p) {
   HtmlTable table{{"module", "forward ms", "backward ms", "share"}, "lrrr"};
   for (const Json& row : p.at("modules"))
-    table.rows.push_back({code(text_of(row, "module")), ms(number_of(row, "forward_s")),
-                          ms(number_of(row, "backward_s")), share(number_of(row, "share"))});
+    table.rows.push_back({code(text_of(row, "module")), in_ms(number_of(row, "forward_s")),
+                          in_ms(number_of(row, "backward_s")), share(number_of(row, "share"))});
   return table.rows.empty() ? "" : table_of(table, 12, "modules");
 }
 
@@ -228,8 +228,8 @@ static std::string gaps(const Json& p) {
                   "lllrrrrr"};
   for (const Json& row : p.at("gaps"))
     table.rows.push_back({escaped(text_of(row, "cause")), code(text_of(row, "in")), module_of(row),
-                          short_number(number_of(row, "count")), ms(number_of(row, "s")),
-                          share(number_of(row, "share")), ms(number_of(row, "longest_s")),
+                          short_number(number_of(row, "count")), in_ms(number_of(row, "s")),
+                          share(number_of(row, "share")), in_ms(number_of(row, "longest_s")),
                           fmt::format("{:.0f}", number_of(row, "longest_step"))});
   if (table.rows.empty()) return "";
   const bool on_device = p.value("times", "") == "time on the device";
@@ -246,8 +246,8 @@ static std::string slow_calls(const Json& p) {
   for (const Json& row : p.at("outliers"))
     if (table.rows.size() < kMost)
       table.rows.push_back({code(op_name(row)), module_of(row),
-                            fmt::format("{:.0f}", number_of(row, "step")), ms(number_of(row, "s")),
-                            ms(number_of(row, "median_s")), ms(number_of(row, "mad_s"))});
+                            fmt::format("{:.0f}", number_of(row, "step")), in_ms(number_of(row, "s")),
+                            in_ms(number_of(row, "median_s")), in_ms(number_of(row, "mad_s"))});
   if (table.rows.empty()) return "<p>None is further than 3 MAD from its median.</p>\n";
   return fmt::format(
              "<p>{} further than 3 median absolute deviations (MAD) from the median of "

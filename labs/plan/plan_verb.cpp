@@ -10,6 +10,7 @@
 #include "labs/plan/compute_profile.h"
 #include "labs/plan/scaling_chart.h"
 #include "plan/plan.h"
+#include "plan/toggle.h"
 #include "trainer/verbs/tables.h"
 #include "trainer/verbs/verbs.h"
 
