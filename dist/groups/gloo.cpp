@@ -119,7 +119,6 @@ class Gloo : public ProcessGroup {
   // Returns once all ranks are connected.
   Gloo(const GlooOptions& options, const GroupContext& context)
       : Gloo(context, std::make_shared<GlooEngine>(context, options.shared_memory)) {
-    check_descriptors(ranks_.world);
     // If the second thread cannot start, the destructor ends the first one.
     threads_.push_back(start_thread("gloo", [engine = engine_] { engine->run_all(); }));
     threads_.push_back(start_thread("gloo watch", [engine = engine_] { engine->watch(); }));

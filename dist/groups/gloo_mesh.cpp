@@ -108,19 +108,21 @@ std::shared_ptr<gloo::transport::Device> device_for(const Ranks& ranks) {
 }
 }  // namespace
 
-void check_descriptors(int world) {
+std::string plain(const std::string& gloo_message) {
+  const size_t end = gloo_message.starts_with('[') ? gloo_message.find("] ") : std::string::npos;
+  return end == std::string::npos ? gloo_message : gloo_message.substr(end + 2);
+}
+
+// Throws Error, exit 6, if descriptors for the connections lack: Gloo would report something else.
+static void check_descriptors(int world) {
   std::list<Descriptor> spare;
   for (int i = 0; i < 4 + world; ++i)
     if (spare.emplace_back(::eventfd(0, EFD_CLOEXEC)).get() < 0)
       check_lack(errno, "gloo: no connections");
 }
 
-std::string plain(const std::string& gloo_message) {
-  const size_t end = gloo_message.starts_with('[') ? gloo_message.find("] ") : std::string::npos;
-  return end == std::string::npos ? gloo_message : gloo_message.substr(end + 2);
-}
-
 GlooMesh::GlooMesh(const Ranks& ranks, Store& store, const std::string& prefix, Timeout timeout) {
+  check_descriptors(ranks.world);
   auto device = device_for(ranks);
   const auto context = std::make_shared<gloo::rendezvous::Context>(ranks.rank, ranks.world);
   // Gloo waits five times this long for a connection. Collectives set their own timeouts.

@@ -9,9 +9,6 @@ namespace bellows {
 // Returns the text of a Gloo exception without the place in Gloo's sources.
 std::string plain(const std::string& gloo_message);
 
-// Throws Error, exit 6, if descriptors for the connections lack: Gloo would report something else.
-void check_descriptors(int world);
-
 // Thread-safe, except where noted.
 class GlooMesh {
  public:

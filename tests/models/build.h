@@ -20,17 +20,11 @@ inline ModulePtr build(const std::map<std::string, std::string>& texts,
   Values values;
   for (const auto& [key, text] : texts) values[key] = {text, "test"};
   const ModelOptions options = load(ModelOptions{}, values);
-  const auto images = [&](int64_t n) {
-    const Tensor drawn({n, context.sample[0], context.sample[1], context.sample[2]}, DType::f32);
-    fill_normal(drawn, 0, 1, {.seed = 3});
-    return drawn;
-  };
   ModulePtr model = options.model.make({{.shape = context.sample,
                                          .seed = context.seed,
                                          .state = context.state,
                                          .vectorized = options.vectorized,
                                          .format = options.channels_last ? kNHWC : kNCHW,
-                                         .images = images,
                                          .group = context.group},
                                         context.classes});
   const std::string fused = "fused: ";

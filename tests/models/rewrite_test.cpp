@@ -124,7 +124,7 @@ static std::vector<Tensor> evaluations(Texts texts) {
       model->train(true);
     }
     fill_normal(x, 0, 1, {.seed = 100 + update, .purpose = Purpose::test});
-    backward(criterion(model->for_loss(x), tensor_of<int64_t>({1, 2, 3, 4}, {4}), {.fused = true}));
+    backward(criterion((*model)(x), tensor_of<int64_t>({1, 2, 3, 4}, {4}), {.fused = true}));
     sgd.step(state);
     sgd.zero_grad();
   }

@@ -67,7 +67,7 @@ int64_t written_by(const std::function<void()>& update) {
 }
 
 void expect_written_along(const OptimizerOptions& options, DType low, Device device) {
-  Net net(options, true, device, parameters_for(options, DType::f32, device));
+  Net net(options, true, device, odd_parameters(DType::f32, device));
   const int64_t all = std::ssize(net.parameters);
   EXPECT_EQ(net.read(low), all);
   for (int step = 0; step < 3; ++step) {

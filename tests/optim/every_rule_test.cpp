@@ -27,7 +27,7 @@ std::string text_of(const OptimizerOptions& options) {
 // values of f32.
 struct Trial {
   explicit Trial(OptimizerOptions options, bool fused = true, DType dtype = DType::f32)
-      : parameters(parameters_for(options, DType::f32)),
+      : parameters(odd_parameters(DType::f32)),
         optimizer(with_fused(options, fused), as(dtype), rates({0.1, 0.05})) {}
 
   void update(int step, double factor = 1) {
@@ -87,11 +87,9 @@ double norm_of(const NamedTensors& parameters) {
 
 }  // namespace
 
-TEST(EveryRule, TakesSomeOfTheOddParameters) {
-  for (const std::string& name : Choice<UpdateRule()>::names()) {
-    EXPECT_GE(parameters_for(rule_options(name), DType::f32).size(), 2u) << name;
+TEST(EveryRule, HasVariants) {
+  for (const std::string& name : Choice<UpdateRule()>::names())
     EXPECT_FALSE(variants_of(name).empty()) << name;
-  }
 }
 
 TEST(EveryRule, FusedEqualsPlainBitForBit) {

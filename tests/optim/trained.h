@@ -67,7 +67,7 @@ inline Trained train(
     Device device = Device::cpu,
     const std::function<Tensor(const Tensor&)>& as = [](const Tensor& g) { return g; }) {
   options.fused = fused;
-  const NamedTensors parameters = parameters_for(options, dtype, device);
+  const NamedTensors parameters = odd_parameters(dtype, device);
   Optimizer optimizer(options, parameters, rates({0.1, 0.05, 0.2, 0.01}));
   DeviceStepState state(device);
   for (int step = 0; step < steps; ++step) {

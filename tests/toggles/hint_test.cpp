@@ -90,15 +90,15 @@ TEST(Hint, SaysHowTheMeaningDiffersElsewhere) {
                     splits =
                         "; elsewhere it multiplies the samples of an update, here it splits "
                         "data.batch_size; multiply that too";
-  for (const std::string& key : {"schedule.T_max", "T_max", "total_steps", "schedule.total_steps"})
+  for (const std::string& key : Names{"schedule.T_max", "T_max", "total_steps", "schedule.total_steps"})
     EXPECT_EQ(said(key), unknown + key + horizon);
-  for (const std::string& key : {"betas", "optimizer.betas", "optimizer.betas.0"})
+  for (const std::string& key : Names{"betas", "optimizer.betas", "optimizer.betas.0"})
     EXPECT_EQ(said(key), unknown + key + beta);
-  for (const std::string& key : {"ignore_index", "loss.ignore_index"})
+  for (const std::string& key : Names{"ignore_index", "loss.ignore_index"})
     EXPECT_EQ(said(key),
               unknown + key + "', every label counts; leave those samples out of the data set");
-  for (const std::string& name : {"accumulate_grad_batches", "gradient_accumulation_steps"}) {
-    for (const std::string& key : {name, "train." + name})
+  for (const std::string& name : Names{"accumulate_grad_batches", "gradient_accumulation_steps"}) {
+    for (const std::string& key : Names{name, "train." + name})
       EXPECT_EQ(
           said(key),
           unknown + key + "', it is a toggle; write  toggles: {gradient_accumulation: 3}" + splits);
