@@ -56,15 +56,14 @@ int port_of(int socket, bool peer) {
 }
 
 bool is_of_this_user(int socket) {
+  const unsigned own = port_of(socket), its = port_of(socket, true);
   for (const char* table : {"/proc/net/tcp", "/proc/net/tcp6"}) {
     std::ifstream lines(table);
     for (std::string line; std::getline(lines, line);) {
       unsigned local = 0, remote = 0, state = 0, user = 0;
       std::sscanf(line.c_str(), "%*s %*[^:]:%x %*[^:]:%x %x %*s %*s %*s %u", &local, &remote,
                   &state, &user);
-      if (int(local) == port_of(socket, true) && int(remote) == port_of(socket) &&
-          state == TCP_ESTABLISHED)
-        return user == geteuid();
+      if (local == its && remote == own && state == TCP_ESTABLISHED) return user == geteuid();
     }
   }
   return false;
