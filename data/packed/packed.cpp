@@ -75,9 +75,10 @@ std::string Packed::origin(int64_t index) const {
 static void check(const ShardRecord& record, std::span<const uint8_t> bytes) {
   const uint32_t crc = crc32c(std::as_bytes(bytes));
   if (crc != record.checksum)
-    fail(Exit::data, fmt::format("damaged: checksum {:08x}, it was packed with {:08x}; pack the data "
-                                 "set again",
-                                 crc, record.checksum));
+    fail(Exit::data,
+         fmt::format("damaged: checksum {:08x}, it was packed with {:08x}; pack the data "
+                     "set again",
+                     crc, record.checksum));
 }
 
 void Packed::read(int64_t index, std::span<uint8_t> to) const {

@@ -124,8 +124,8 @@ static int run_loader(CommandLine& line, const Arguments& args) {
   if (!line.read(args)) return 0;
   const Plan plan = on_one_core(make_config(sources_of(config, overrides)).plan);
   apply(plan.threads);
-  const DatasetPtr set = without_damaged(open_set(plan.data, Split::train, {}),
-                                         plan.data.loader.batch.on_damaged);
+  const DatasetPtr set =
+      without_damaged(open_set(plan.data, Split::train, {}), plan.data.loader.batch.on_damaged);
   Loader loader(set, plan.data.transforms, plan.data.loader, plan.seed);
   const int64_t most = loader.samples(), batch = std::min(most, loader.batch_shape()[0]);
   const int64_t batches = std::min((least + batch - 1) / batch, most / batch);

@@ -246,8 +246,9 @@ static std::string slow_calls(const Json& p) {
   for (const Json& row : p.at("outliers"))
     if (table.rows.size() < kMost)
       table.rows.push_back({code(op_name(row)), module_of(row),
-                            fmt::format("{:.0f}", number_of(row, "step")), in_ms(number_of(row, "s")),
-                            in_ms(number_of(row, "median_s")), in_ms(number_of(row, "mad_s"))});
+                            fmt::format("{:.0f}", number_of(row, "step")),
+                            in_ms(number_of(row, "s")), in_ms(number_of(row, "median_s")),
+                            in_ms(number_of(row, "mad_s"))});
   if (table.rows.empty()) return "<p>None is further than 3 MAD from its median.</p>\n";
   return fmt::format(
              "<p>{} further than 3 median absolute deviations (MAD) from the median of "

@@ -64,8 +64,7 @@ const Planted kFaults[] = {
                               e.config = config_of({"toggles.num_workers=1"});
      },
      "toggles.num_workers=2"},
-    {"cpu_saturated", [](Evidence& e) { wait_for_data(e, 0.5), e.cpu_used = 3.9; },
-     ""},
+    {"cpu_saturated", [](Evidence& e) { wait_for_data(e, 0.5), e.cpu_used = 3.9; }, ""},
     {"device_oscillating",
      [](Evidence& e) {
        e.config = config_of({"toggles.num_workers=8"}), e.cpu_used = 1;

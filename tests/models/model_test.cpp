@@ -149,19 +149,6 @@ TEST(LayerList, MistakesNameTheLayer) {
             "layer 'conv2': conv2d: a kernel of 5 does not fit samples of [6,4,4]");
 }
 
-TEST(LayerList, DiracPassesChannelsOnByTheTapThatPyTorchTakes) {
-  for (const int64_t k : {2, 3, 4}) {
-    SCOPED_TRACE(k);
-    auto layers = with(kLayers, "layers.0.kernel", std::to_string(k));
-    const ModulePtr model = build(with(layers, "layers.0.init", "dirac"), {.sample = {3, 28, 28}});
-    const Tensor w = find(model->parameters(), "0.weight");  // (4, 3, k, k)
-    for (int64_t i = 0; i < 3 * 3 * k * k; ++i) {
-      const int64_t filter = i / (3 * k * k), channel = i / (k * k) % 3, tap = i % (k * k);
-      EXPECT_EQ(w.ptr<float>()[i], filter == channel && tap == k / 2 * k + k / 2) << i;
-    }
-  }
-}
-
 TEST(Residual, TakesAnInputOfAnotherPrecisionThanItsLayers) {
   const std::map<std::string, std::string> net = {{"name", "layers"},
                                                   {"layers.0.name", "residual"},

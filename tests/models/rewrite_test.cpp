@@ -195,29 +195,6 @@ TEST(BatchNormAct, TakesGeluToo) {
   EXPECT_EQ(fused.value() - before, 1);
 }
 
-// Folded into the convolution, with and without a fused norm before.
-TEST(ConvBatchNorm, KeepsGeluInEvaluation) {
-  const Tensor x({4, 3, 16, 16}, DType::f32);
-  fill_normal(x, 0, 1, {.seed = 3, .purpose = Purpose::test});
-  const trace::Counter& folded = trace::counter("fuse.conv_bn");
-  const auto logits = [&](const Texts& fusions) {
-    Texts texts = kWithGelu;
-    texts.insert(fusions.begin(), fusions.end());
-    const ModulePtr model = build(texts, {.sample = {3, 16, 16}});
-    model->train(false);
-    const NoGrad untracked;
-    return (*model)(x);
-  };
-  const Tensor want = logits({});
-  for (const char* const bn_act : {"false", "true"}) {
-    const int64_t before = folded.value();
-    const Tensor got = logits({{"fuse.bn_act", bn_act}, {"fuse.conv_bn", "true"}});
-    EXPECT_EQ(folded.value() - before, 1);
-    for (int64_t i = 0; i < got.numel(); ++i)
-      EXPECT_NEAR(got.ptr<float>()[i], want.ptr<float>()[i], 1e-5) << bn_act << " " << i;
-  }
-}
-
 TEST(Recompute, GivesTheSameBitsAndCountsABatchOnce) {
   for (const char* const fused : {"false", "true"})
     for (const DType low : {DType::f32, DType::bf16}) {

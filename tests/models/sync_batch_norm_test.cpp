@@ -148,7 +148,7 @@ ModulePtr resnet(ProcessGroup* group, const std::map<std::string, std::string>& 
 
 TEST(SyncBatchNorm, RunsInEachBatchNormOfAModelInTrainingOnly) {
   const trace::Counter& synced = trace::counter("norm.synced");
-  for (const char* fusion : {"", "fuse.bn_act", "fuse.bn_add_act", "fuse.conv_bn"})
+  for (const char* fusion : {"", "fuse.bn_act", "fuse.bn_add_act"})
     on_ranks(2, [&](ThreadGroup& group) {
       const ModulePtr model = *fusion ? resnet(&group, {{fusion, "true"}}) : resnet(&group, {});
       const Tensor x = normal({2, 3, 8, 8}, DType::f32, uint64_t(group.rank()));

@@ -126,8 +126,9 @@ TEST(BenchStep, TheWaitsAroundABlockAreNotItsSteps) {
 
 TEST(BenchStep, RefusesWhatItWouldIgnore) {
   for (const char* word :
-       {"toggles.num_workers=2", "toggles={pin_memory: on}", "toggles.sync_free_logging=on", "toggles.async_checkpoint=on", "data=digits",
-        "data.batch_size=8", "eval.every=2", "schedule=cosine", "train.epochs=3"}) {
+       {"toggles.num_workers=2", "toggles={pin_memory: on}", "toggles.sync_free_logging=on",
+        "toggles.async_checkpoint=on", "data=digits", "data.batch_size=8", "eval.every=2",
+        "schedule=cosine", "train.epochs=3"}) {
     const Refusal refused = bellows::refused([&] { config_of(request_of({word})); });
     EXPECT_EQ(refused.exit, Exit::usage) << word;
     EXPECT_THAT(refused.message,

@@ -90,7 +90,8 @@ TEST(Hint, SaysHowTheMeaningDiffersElsewhere) {
                     splits =
                         "; elsewhere it multiplies the samples of an update, here it splits "
                         "data.batch_size; multiply that too";
-  for (const std::string& key : Names{"schedule.T_max", "T_max", "total_steps", "schedule.total_steps"})
+  for (const std::string& key :
+       Names{"schedule.T_max", "T_max", "total_steps", "schedule.total_steps"})
     EXPECT_EQ(said(key), unknown + key + horizon);
   for (const std::string& key : Names{"betas", "optimizer.betas", "optimizer.betas.0"})
     EXPECT_EQ(said(key), unknown + key + beta);

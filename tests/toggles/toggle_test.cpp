@@ -265,6 +265,7 @@ TEST(PlantedToggle, IsKnownByItsOtherNamesAndMissedByNone) {
             "test: unknown toggle 'elsewhere', it is called 'planted' here");
   EXPECT_EQ(config_refusal({{"toggles.plantd", "on"}}),
             "test: unknown toggle 'plantd', the nearest one is 'planted'");
-  EXPECT_EQ(config_refusal({{"toggles.huge_pages", "on"}}),
-            "test: unknown toggle 'huge_pages': removed in 0.2, because no measurement showed a gain");
+  EXPECT_EQ(
+      config_refusal({{"toggles.huge_pages", "on"}}),
+      "test: unknown toggle 'huge_pages': removed in 0.2, because no measurement showed a gain");
 }

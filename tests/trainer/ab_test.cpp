@@ -10,10 +10,10 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include "core/base/philox.h"
-#include "trainer/ab/arm_report.h"
 #include "tests/place.h"
 #include "tests/refusal.h"
 #include "tests/trainer/runs.h"
+#include "trainer/ab/arm_report.h"
 #include "trainer/ab/rounds.h"
 #include "trainer/verbs/verbs.h"
 
@@ -723,8 +723,7 @@ TEST(AbReport, ShowsTheEnergyOfTheArmThatHasAGpu) {
                 HasSubstr(cat("| energy of the GPU per step, J: median (quartiles) |",
                               first ? " 3 (3 to 3) | - |" : " - | 3 (3 to 3) |")));
     if (page_writer()) {
-      EXPECT_THAT(page_writer()(to_json(result), "ab"),
-                  HasSubstr("<td class=r>3 J (3 to 3)</td>"));
+      EXPECT_THAT(page_writer()(to_json(result), "ab"), HasSubstr("<td class=r>3 J (3 to 3)</td>"));
     }
   }
 }

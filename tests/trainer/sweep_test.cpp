@@ -4,11 +4,11 @@
 #include <gmock/gmock.h>
 #include <csignal>
 #include <nlohmann/json.hpp>
-#include "trainer/ab/arm_report.h"
 #include "plan/toggle.h"
 #include "tests/place.h"
 #include "tests/refusal.h"
 #include "tests/trainer/program.h"
+#include "trainer/ab/arm_report.h"
 
 using namespace bellows;
 using testing::AllOf;

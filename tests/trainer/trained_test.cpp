@@ -223,11 +223,12 @@ TEST_F(Trained, NeedsNoTrainingDataToPredictAndToEvaluate) {
   for (const char* split : {"photos/train/", "photos/val/", "other/val/"})
     for (int i = 0; i < 6; ++i)
       write(cat(split, i % 2 ? "weasel/" : "stoat/", i, ".jpg"), as_jpeg(slopes(12 + i, 16)));
-  ASSERT_EQ(run(tiny({"name=plain", "model={name: layers, layers: [flatten, {name: linear, out: 2}]}",
-                      "data={name: image_folder, root: photos, batch_size: 4, transforms: [{name:"
-                      " center_crop, size: 8}, normalize]}"}))
-                .code,
-            0);
+  ASSERT_EQ(
+      run(tiny({"name=plain", "model={name: layers, layers: [flatten, {name: linear, out: 2}]}",
+                "data={name: image_folder, root: photos, batch_size: 4, transforms: [{name:"
+                " center_crop, size: 8}, normalize]}"}))
+          .code,
+      0);
   const std::string image = "other/val/stoat/2.jpg";
   const std::string predicted = run({"predict", "runs/plain", image}).out;
   const std::string metrics = run({"eval", "runs/plain"}).out;

@@ -24,7 +24,10 @@ inline PageWriter& page_writer() {
   return writer;
 }
 struct AddPageWriter {
-  explicit AddPageWriter(PageWriter writer) { page_writer() = writer; }
+  explicit AddPageWriter(PageWriter writer, const char* file = __builtin_FILE()) {
+    note_registration(file);
+    page_writer() = writer;
+  }
 };
 
 // Prints the report and, if a file is wanted, writes FILE.md, FILE.json and, with a page_writer(),

@@ -50,8 +50,8 @@ static std::string source_of(DatasetChoice data, const PackOptions& o) {
   data.visit_options(options);
   std::string source = cat("name: ", data.name());
   for (const Listing::Line& line : options.lines) source += cat("\n", line.key, ": ", line.text);
-  return cat(source, "\nencoding: ", kEncodings[static_cast<int>(o.encoding)],
-             "\nside: ", o.side, "\nquality: ", o.quality);
+  return cat(source, "\nencoding: ", kEncodings[static_cast<int>(o.encoding)], "\nside: ", o.side,
+             "\nquality: ", o.quality);
 }
 
 static void pack_split(const Plan& plan, const PackLine& given, Split split) {
