@@ -149,11 +149,12 @@ struct Loops {
 };
 
 // Loops with a constant operand exist where Fn asks for them, but not for double, which only tests
-// and gradient checks use.
+// and gradient checks use, nor for derivatives in Bf16, whose tiles take little longer.
 template <class T, class Fn, size_t... k>
 constexpr LoopsOf<T> make_loops(std::index_sequence<k...>) {
   LoopsOf<T> loops{map_rows<T, Fn, -1, k...>};
-  if constexpr (sizeof(T) < 8 && requires { requires Fn::broadcasts; })
+  constexpr bool wanted = std::is_same_v<T, float> || (std::is_same_v<T, Bf16> && sizeof...(k) < 3);
+  if constexpr (wanted && requires { requires Fn::broadcasts; })
     ((loops.constant[k] = map_rows<T, Fn, k, k...>), ...);
   return loops;
 }
