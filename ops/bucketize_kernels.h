@@ -28,7 +28,7 @@ struct InLevel {
 template <class F> Tensor by_edges(const Tensor& x, const Tensor& boundaries, F formula) {
   const Tensor edges = cast(contiguous(boundaries), DType::f64), y = empty_like(x);
   formula.edges = edges.ptr<double>(), formula.n_edges = edges.numel();
-  visit_stored(x.dtype(), [&]<class T>(T) { map_into<T>(y, {&x}, formula); });
+  map_into(y, {&x}, formula);
   return y;
 }
 

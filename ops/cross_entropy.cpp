@@ -2,6 +2,7 @@
 #include <Eigen/Core>
 #include "autograd/amp.h"
 #include "core/base/trace.h"
+#include "core/device/parallel.h"
 #include "core/tensor/copy.h"
 #include "ops/base/map.h"
 #include "ops/elementwise.h"

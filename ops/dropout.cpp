@@ -1,5 +1,6 @@
 #include "ops/dropout.h"
 #include "autograd/recompute.h"
+#include "core/device/parallel.h"
 #include "core/tensor/copy.h"
 #include "ops/base/map.h"
 #include "ops/base/op.h"

@@ -90,4 +90,11 @@ static const bool specs = [] {
 }();
 static const bool cpu = add_kernels(Device::cpu);
 
+template <class... Fs> static const Loops& loops_in(TypeList<functors::Affine, Fs...>, int step) {
+  static constexpr const Loops* loops[] = {&kLoops<ApplyAffine, 1>,
+                                           &kLoops<Apply<Fs>, Fs::arity>...};
+  return *loops[step];
+}
+const Loops& loops_of_step(int step) { return loops_in(functors::Steps(), step); }
+
 }  // namespace bellows

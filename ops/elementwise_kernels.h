@@ -2,29 +2,16 @@
 // from ops/base/map.h or core/tensor/map.cuh. In an unnamed namespace, because the linker would
 // merge the two devices' functions of one name.
 #pragma once
+#include "ops/base/apply.h"
 #include "ops/elementwise.h"
 
 namespace bellows {
 
 namespace {
 
-// F of an element, rounded to T unless F needs no rounding.
-template <class F, class T> struct Apply {
-  template <class... A> FORMULA T operator()(A... x) const {
-    if constexpr (F::exact && std::is_same_v<T, Bf16>)
-      return Bf16::exact(F::value(x...));
-    else
-      return T(F::value(x...));
-  }
-};
-template <class T> struct ApplyAffine {
-  Acc<T> scale, shift;
-  FORMULA T operator()(Acc<T> x) const { return T(functors::Affine::value(x, scale, shift)); }
-};
-
 // y = F(x...)
 template <class F, size_t N> Tensor mapped(const Tensor& y, const Tensor* const (&x)[N]) {
-  visit_stored(y.dtype(), [&]<class T>(T) { map_into<T>(y, x, Apply<F, T>()); });
+  map_into(y, x, Apply<F>());
   return y;
 }
 
@@ -49,9 +36,7 @@ template <class F> Tensor db_kernel(const Tensor& dy, const Tensor& a, const Ten
 
 Tensor affine_kernel(const Tensor& x, double scale, double shift) {
   const Tensor y = empty_like(x);
-  visit_stored(x.dtype(), [&]<class T>(T) {
-    map_into<T>(y, {&x}, ApplyAffine<T>{Acc<T>(scale), Acc<T>(shift)});
-  });
+  map_into(y, {&x}, ApplyAffine{scale, shift});
   return y;
 }
 

@@ -1,6 +1,7 @@
 #include "ops/softmax.h"
 #include <Eigen/Core>
 #include "autograd/amp.h"
+#include "core/device/parallel.h"
 #include "core/tensor/copy.h"
 #include "ops/base/map.h"
 #include "ops/base/op.h"

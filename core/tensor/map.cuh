@@ -72,4 +72,10 @@ void map_into(const Tensor& y, const Tensor* const (&x)[N], const Fn& fn) {
   each(std::make_index_sequence<N>());
 }
 
+// The same in the dtype of y, which is any float dtype.
+template <size_t N, class Fn>
+void map_into(const Tensor& y, const Tensor* const (&x)[N], const Fn& fn) {
+  visit_stored(y.dtype(), [&]<class T>(T) { map_into<T>(y, x, fn); });
+}
+
 }  // namespace bellows

@@ -1,13 +1,18 @@
-// y_i = fn(x_i, ...) on the CPU, over operands of any strides: the loop of all elementwise kernels.
+// y_i = fn(x_i, ...) on the CPU, over operands of any strides: the loops of all elementwise
+// kernels.
+//
+// A formula is compiled into few loops, because each costs compile time: for a type and an
+// instruction set, one over dense operands, and one for each operand that may be constant within a
+// row. A loop takes rows x n elements, so a broadcast needs one call, not one per row. Operands of
+// other strides are packed into tiles that the dense loop takes (ops/base/map.cpp).
 #pragma once
 #include <immintrin.h>
-#include <unistd.h>
 #include <array>
 #include <cstring>
+#include <span>
 #include <utility>
 #include "core/base/dtype.h"
-#include "core/device/parallel.h"
-#include "core/tensor/walk.h"
+#include "core/tensor/tensor.h"
 #include "ops/base/lanes.h"
 #include "ops/base/maths.h"
 
@@ -20,10 +25,7 @@ inline constexpr size_t kLargeBytes = 2 << 20;  // not in a core's second-level 
 // Smallest output, in bytes, whose stores bypass the caches: half of the last one, at least 16 MiB.
 // An ordinary store first reads the line that it overwrites, and of a large output little is cached
 // when the next op reads it.
-inline size_t streamed_bytes() {
-  static const long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);  // 0 or -1: unknown
-  return std::max<size_t>(16 << 20, cache > 0 ? cache / 2 : 0);
-}
+size_t streamed_bytes();
 
 // Runs loop(), compiled for this CPU's widest vectors of Acc<T>. Everything it calls must be
 // inlined.
@@ -31,136 +33,154 @@ template <class T, class Loop> void in_wide_loop(const Loop& loop) {
   in_lanes<Acc<T>>([&]<int L>() __attribute__((always_inline)) { loop(); });
 }
 
-// Takes the Bf16 in pairs, as words: their upper and lower halves are widened and narrowed in
-// place, while a vector of 16-bit lanes would have to be unpacked and packed, 1.2 to 1.8 times
-// slower.
-template <class Fn, class... X>
-[[gnu::always_inline]] inline void map_pairs(Bf16* y, int64_t pairs, const Fn& fn, const X*... x) {
-  const auto word = [](const Bf16* from) __attribute__((always_inline)) {
-    uint32_t both;
-    std::memcpy(&both, &from->bits, sizeof both);
-    return both;
-  };
-  for (int64_t i = 0; i < 2 * pairs; i += 2) {
-    const Bf16 low(fn(std::bit_cast<float>(word(x + i) << 16)...));
-    const Bf16 high(fn(std::bit_cast<float>(word(x + i) & 0xffff0000)...));
-    const uint32_t both = low.bits | uint32_t(high.bits) << 16;
-    std::memcpy(&y[i].bits, &both, sizeof both);
+// An operand with one value for all elements of a row.
+template <class T> struct Constant {
+  Acc<T> value;
+  FORMULA Acc<T> operator[](int64_t) const { return value; }
+};
+
+// Elements i and i + 1 of an operand: the lower and the upper half of a word.
+FORMULA uint32_t word_at(const Bf16* x, int64_t i) {
+  uint32_t both;
+  std::memcpy(&both, &x[i].bits, sizeof both);
+  return both;
+}
+FORMULA float lower(const Bf16* x, int64_t i) { return std::bit_cast<float>(word_at(x, i) << 16); }
+FORMULA float upper(const Bf16* x, int64_t i) {
+  return std::bit_cast<float>(word_at(x, i) & 0xffff0000);
+}
+FORMULA float lower(Constant<Bf16> x, int64_t) { return x.value; }
+FORMULA float upper(Constant<Bf16> x, int64_t) { return x.value; }
+
+// A result as it is stored: rounded, unless fn has declared that there is nothing to round.
+template <class T, class Fn> FORMULA T stored(Acc<T> value) {
+  if constexpr (std::is_same_v<T, Bf16> && requires { requires Fn::exact; })
+    return Bf16::exact(value);
+  else
+    return T(value);
+}
+
+// y[i] = fn(x[i]...) for i < n. Each operand is a pointer, which may be y, or a Constant. The
+// pragma states that y overlaps no other operand; GCC would compile a second loop for that case.
+//
+// Bf16 go in pairs, as words: their upper and lower halves are widened and narrowed in place, while
+// a vector of 16-bit lanes would have to be unpacked and packed, 1.2 to 1.8 times slower.
+template <class T, class Fn, class... X>
+[[gnu::always_inline]] inline void map_dense(T* y, int64_t n, const Fn& fn, X... x) {
+  if constexpr (std::is_same_v<T, Bf16>) {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n - 1; i += 2) {
+      const Bf16 low = stored<T, Fn>(fn(lower(x, i)...)), high = stored<T, Fn>(fn(upper(x, i)...));
+      const uint32_t both = low.bits | uint32_t(high.bits) << 16;
+      std::memcpy(&y[i].bits, &both, sizeof both);
+    }
+    if (n % 2) y[n - 1] = stored<T, Fn>(fn(Acc<T>(x[n - 1])...));
+  } else {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) y[i] = stored<T, Fn>(fn(Acc<T>(x[i])...));
   }
 }
 
-template <class T, class Fn, class... X>
-[[gnu::always_inline]] inline void map_dense(T* y, int64_t n, const Fn& fn, const X*... x) {
-  int64_t i = 0;
-  if constexpr (std::is_same_v<T, Bf16> && (std::is_same_v<X, Bf16> && ...)) {
-    i = n / 2 * 2;
-    map_pairs(y, n / 2, fn, x...);
-  }
-  for (; i < n; ++i) y[i] = T(fn(Acc<X>(x[i])...));
-}
+// How a loop reaches memory.
+enum class Access {
+  cached,      // the operands fit into the second-level cache
+  prefetched,  // they do not: the loop requests a row of its only operand before it needs it
+  streamed,    // stores bypass the caches; the rows of y are blocks and aligned to 32 bytes
+};
+
+// Elements of a row that is prefetched or streamed.
+template <class T> inline constexpr int64_t kMapBlock = 1024 / sizeof(T);
+
+// rows x n elements of y and of up to three operands. Rows of y are y_row elements apart, those of
+// x[k] x_row[k]. The elements of a row are contiguous, but for an operand that is constant.
+template <class T> struct Rows {
+  T* y = nullptr;
+  std::array<const T*, 3> x{};
+  int64_t rows = 1, n = 0, y_row = 0;
+  std::array<int64_t, 3> x_row{};
+  Access access = Access::cached;
+};
 
 // Copies a block past the caches, because GCC has no such store for loops that it vectorizes. Both
 // addresses are multiples of 32.
-template <class T, size_t n> void stream_out(T* to, const std::array<T, n>& block) {
-  constexpr size_t kVector = sizeof(__m256i) / sizeof(T);
-  for (size_t i = 0; i < n; i += kVector)
-    _mm256_stream_si256(reinterpret_cast<__m256i*>(to + i),
-                        _mm256_load_si256(reinterpret_cast<const __m256i*>(&block[i])));
+void stream_out(void* to, const void* block, size_t bytes);
+
+// A loop compiled for one function object, which `fn` points to.
+template <class T> using Loop = void (*)(const void* fn, const Rows<T>& rows);
+
+// Operand `constant`, if that is not negative, has one value in each row.
+template <class T, class Fn, int constant, size_t... k>
+void map_rows(const void* fn_, const Rows<T>& rows_) {
+  in_wide_loop<T>([&]() __attribute__((always_inline)) {
+    const Fn fn = *static_cast<const Fn*>(fn_);
+    const Rows<T> r = rows_;
+    const auto operand = [](auto is_constant, const T* x) __attribute__((always_inline)) {
+      if constexpr (is_constant)
+        return Constant<T>{Acc<T>(*x)};
+      else
+        return x;
+    };
+    alignas(64) std::array<T, kMapBlock<T>> block;
+    for (int64_t row = 0; row < r.rows; ++row) {
+      T* const y = r.y + row * r.y_row;
+      const bool streamed = constant < 0 && r.access == Access::streamed;
+      if constexpr (sizeof...(k) == 1)
+        if (r.access == Access::prefetched)
+          for (int64_t i = 0; i < r.n; i += 64 / sizeof(T))
+            __builtin_prefetch(r.x[0] + (row + 1) * r.x_row[0] + i);
+      map_dense(streamed ? block.data() : y, r.n, fn,
+                operand(std::bool_constant<k == constant>(), r.x[k] + row * r.x_row[k])...);
+      if (streamed) stream_out(y, block.data(), sizeof block);
+    }
+  });
 }
 
-// How a loop over dense operands reaches memory.
-enum class Access {
-  cached,      // they fit into the second-level cache
-  prefetched,  // they do not: each block requests the lines of the next one
-  streamed,    // stores bypass the caches; y is aligned to 32 bytes
+// The loops of one function object for a type. constant[k] may be null.
+template <class T> struct LoopsOf {
+  Loop<T> dense;
+  std::array<Loop<T>, 3> constant{};
 };
 
-// Arithmetic on one vector takes so long that the CPU does not reach the loads of the next lines by
-// itself. With more operands the hardware's own prefetching does as well as ours.
-inline Access access_to(const Tensor& y, size_t operands) {
-  if (y.nbytes() >= streamed_bytes() && uintptr_t(y.bytes()) % 32 == 0) return Access::streamed;
-  return operands == 1 && y.nbytes() >= kLargeBytes ? Access::prefetched : Access::cached;
+// The loops of one function object. F16 has none: tiles of it are converted to float.
+struct Loops {
+  LoopsOf<float> f32;
+  LoopsOf<Bf16> bf16;
+  LoopsOf<double> f64;
+};
+
+// Loops with a constant operand exist where Fn asks for them, but not for double, which only tests
+// and gradient checks use, nor for derivatives in Bf16, whose tiles take little longer.
+template <class T, class Fn, size_t... k>
+constexpr LoopsOf<T> make_loops(std::index_sequence<k...>) {
+  LoopsOf<T> loops{map_rows<T, Fn, -1, k...>};
+  constexpr bool wanted = std::is_same_v<T, float> || (std::is_same_v<T, Bf16> && sizeof...(k) < 3);
+  if constexpr (wanted && requires { requires Fn::broadcasts; })
+    ((loops.constant[k] = map_rows<T, Fn, k, k...>), ...);
+  return loops;
+}
+template <class Fn, size_t N, class All = std::make_index_sequence<N>>
+inline constexpr Loops kLoops{make_loops<float, Fn>(All()), make_loops<Bf16, Fn>(All()),
+                              make_loops<double, Fn>(All())};
+
+// y = fn(x...) with the loops of *fn. All tensors have one shape and one float dtype, and y is
+// dense.
+void map_into(const Tensor& y, std::span<const Tensor* const> x, const void* fn,
+              const Loops& loops);
+
+// The same for any function object, which takes and returns float or double.
+template <size_t N, class Fn>
+void map_into(const Tensor& y, const Tensor* const (&x)[N], const Fn& fn) {
+  map_into(y, x, &fn, kLoops<Fn, N>);
 }
 
-// Maps n elements of dense operands.
-template <class T, class Fn, class... X>
-[[gnu::always_inline]] inline void map_blocks(T* y, int64_t n, Access access, const Fn& fn,
-                                              const X*... x) {
-  constexpr int64_t kBlock = 1024 / sizeof(T), kLine = 64 / sizeof(T);
-  alignas(32) std::array<T, kBlock> block;
-  const int64_t step = access == Access::cached ? n : kBlock;
-  for (int64_t i = 0; i < n; i += step) {
-    const int64_t size = std::min(step, n - i);
-    if (access == Access::prefetched)
-      for (int64_t j = i + step; j < std::min(n, i + 2 * step); j += kLine)
-        (__builtin_prefetch(x + j), ...);
-    const bool streamed = access == Access::streamed && size == kBlock;
-    map_dense(streamed ? block.data() : y + i, size, fn, (x + i)...);
-    if (streamed) stream_out(y + i, block);
-  }
-  if (access == Access::streamed) _mm_sfence();  // before another thread reads y
-}
+// Returns the loops of Apply<F>, F being functors::Steps[step], or of ApplyAffine
+// (ops/base/apply.h). ops/elementwise.cpp defines it, which is the one file that compiles them.
+const Loops& loops_of_step(int step);
 
 template <class T> void exp_in_place(T* x, int64_t n) {
   in_wide_loop<T>([&]() __attribute__((always_inline)) {
     for (int64_t i = 0; i < n; ++i) x[i] = exp_of(x[i]);
   });
-}
-
-// Maps one row of n elements. Vectorized for unit strides, also if one operand but dy is constant.
-template <class T, size_t N, class Fn, size_t... k>
-void map_row(T* y, const std::array<const T*, N>& x, const std::array<int64_t, N + 1>& steps,
-             int64_t n, const Fn& fn, std::index_sequence<k...>) {
-  using Steps = std::array<int64_t, N + 1>;
-  if (((steps[k + 1] == 1) && ... && (steps[0] == 1))) return map_dense(y, n, fn, x[k]...);
-  if constexpr (N == 2) {
-    if (steps == Steps{1, 1, 0})
-      return map_dense(
-          y, n, [&fn, b = Acc<T>(*x[1])](Acc<T> a) { return fn(a, b); }, x[0]);
-    if (steps == Steps{1, 0, 1})
-      return map_dense(
-          y, n, [&fn, a = Acc<T>(*x[0])](Acc<T> b) { return fn(a, b); }, x[1]);
-  }
-  if constexpr (N == 3) {
-    if (steps == Steps{1, 1, 1, 0})
-      return map_dense(
-          y, n, [&fn, b = Acc<T>(*x[2])](Acc<T> dy, Acc<T> a) { return fn(dy, a, b); }, x[0], x[1]);
-    if (steps == Steps{1, 1, 0, 1})
-      return map_dense(
-          y, n, [&fn, a = Acc<T>(*x[1])](Acc<T> dy, Acc<T> b) { return fn(dy, a, b); }, x[0], x[2]);
-  }
-  for (int64_t i = 0; i < n; ++i) y[i * steps[0]] = T(fn(Acc<T>(x[k][i * steps[k + 1]])...));
-}
-
-// y = fn(x...) for tensors of one shape and dtype T. fn takes and returns Acc<T>.
-template <class T, size_t N, class Fn>
-void map_into(const Tensor& y, const Tensor* const (&x)[N], const Fn& fn) {
-  if (y.numel() == 0) return;
-  T* const y_ = y.ptr<T>();
-  const auto each = [&]<size_t... k>(std::index_sequence<k...> all) {
-    const std::array<const T*, N> x_{x[k]->template ptr<T>()...};
-    if (((x[k]->strides() == y.strides()) && ...) && y.is_dense()) {
-      const Access access = access_to(y, N);
-      return parallel_for(y.numel(), kMapChunk, [&](int64_t b, int64_t e) {
-        in_wide_loop<T>([&]() __attribute__((always_inline)) {
-          map_blocks(y_ + b, e - b, access, fn, (x_[k] + b)...);
-        });
-      });
-    }
-    const Walk<N + 1> walk(y.shape(), {&y.strides(), &x[k]->strides()...});
-    if (walk.rows == 1)  // for example a tensor and a scalar
-      return parallel_for(walk.length, kMapChunk, [&](int64_t b, int64_t e) {
-        map_row<T, N>(y_ + b * walk.steps[0], {(x_[k] + b * walk.steps[k + 1])...}, walk.steps,
-                      e - b, fn, all);
-      });
-    const int64_t chunk = std::max<int64_t>(kMapChunk / walk.length, 1);
-    parallel_for(walk.rows, chunk, [&](int64_t b, int64_t e) {
-      walk.for_rows(b, e, [&](const auto& at) {
-        map_row<T, N>(y_ + at[0], {(x_[k] + at[k + 1])...}, walk.steps, walk.length, fn, all);
-      });
-    });
-  };
-  each(std::make_index_sequence<N>());
 }
 
 }  // namespace bellows

@@ -1,6 +1,9 @@
 #include "ops/chain/pointwise.h"
 #include "autograd/amp.h"
 #include "core/base/trace.h"
+#include "core/device/parallel.h"
+#include "core/tensor/walk.h"
+#include "ops/base/apply.h"
 #include "ops/base/map.h"
 #include "ops/base/per_thread.h"
 #include "ops/elementwise.h"
@@ -179,31 +182,15 @@ namespace {
 
 constexpr int64_t kBlock = 1024;
 
-template <class F, class T>
+template <class T>
 void run_step(const Step& step, T* y, const T* a, const T* b, const T* c, int64_t n) {
-  in_wide_loop<T>([&]() __attribute__((always_inline)) {
-    if constexpr (std::is_same_v<F, functors::Affine>) {
-      map_dense(
-          y, n, [s = T(step.a), t = T(step.b)](T x) { return F::value(x, s, t); }, a);
-    } else if constexpr (F::arity == 1) {
-      map_dense(
-          y, n, [](T p) { return F::value(p); }, a);
-    } else if constexpr (F::arity == 2) {
-      map_dense(
-          y, n, [](T p, T q) { return F::value(p, q); }, a, b);
-    } else {
-      map_dense(
-          y, n, [](T p, T q, T r) { return F::value(p, q, r); }, a, b, c);
-    }
-  });
-}
-
-template <class T, class... Fs>
-void run_step(TypeList<Fs...>, const Step& step, T* y, const T* a, const T* b, const T* c,
-              int64_t n) {
-  using Loop = void (*)(const Step&, T*, const T*, const T*, const T*, int64_t);
-  static constexpr Loop loops[] = {run_step<Fs, T>...};
-  loops[step.function](step, y, a, b, c, n);
+  const Loops& loops = loops_of_step(step.function);
+  const ApplyAffine scalars{step.a, step.b};  // the other functors have no state
+  const Rows<T> block{.y = y, .x = {a, b, c}, .n = n};
+  if constexpr (std::is_same_v<T, float>)
+    loops.f32.dense(&scalars, block);
+  else
+    loops.f64.dense(&scalars, block);
 }
 
 // An input, block by block: a pointer into it if its memory order is y's, else a copy.
@@ -250,8 +237,7 @@ void run_block(const StepProgram& program, const std::vector<Source<T>>& sources
     } else if (step.function == kNumber) {
       results[s] = std::fill_n(place, n, T(step.a)) - n;
     } else {
-      run_step(functors::Steps(), step, y, results[step.from[0]], results[step.from[1]],
-               results[step.from[2]], n);
+      run_step(step, y, results[step.from[0]], results[step.from[1]], results[step.from[2]], n);
       results[s] = y;
     }
   }

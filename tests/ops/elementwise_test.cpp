@@ -59,22 +59,22 @@ TEST(Elementwise, AbsClearsTheSignAlsoOfZero) {
 // Outputs of at least kLargeBytes are computed in blocks, and those of at least streamed_bytes()
 // are stored another way, unless a view makes them unaligned.
 template <class T> static void expect_same_bits_in_blocks(DType dtype) {
-  const auto fn = [](Acc<T> a) { return T(functors::Gelu::value(a)); };
+  const auto fn = [](auto a) { return functors::Gelu::value(a); };
   const int64_t n = kLargeBytes / sizeof(T) + 12'345, piece = 5'000;
   Tensor a({n}, DType::f32);
   fill_uniform(a, -4, 4, {.seed = 1});
   a = cast(a, dtype);
   const Tensor y(Shape{n}, dtype, Device::cpu), want(Shape{n}, dtype, Device::cpu);
-  map_into<T>(y, {&a}, fn);
+  map_into(y, {&a}, fn);
   for (int64_t i = 0; i < n; i += piece) {
     const Tensor part = a.view({std::min(piece, n - i)}, {1}, i);
-    map_into<T>(want.view({std::min(piece, n - i)}, {1}, i), {&part}, fn);
+    map_into(want.view({std::min(piece, n - i)}, {1}, i), {&part}, fn);
   }
   // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): the bits are compared
   EXPECT_EQ(std::memcmp(y.ptr<T>(), want.ptr<T>(), n * sizeof(T)), 0);
 }
 template <class T> static void expect_same_bits_streamed(DType dtype) {
-  const auto fn = [](Acc<T> a, Acc<T> b) { return T(functors::Gelu::value(a) + b); };
+  const auto fn = [](auto a, auto b) { return functors::Gelu::value(a) + b; };
   const int64_t n = streamed_bytes() / sizeof(T) + 12'345, piece = 5'000;
   Tensor a({n}, DType::f32), b({n}, DType::f32);
   fill_uniform(a, -4, 4, {.seed = 1});
@@ -84,11 +84,11 @@ template <class T> static void expect_same_bits_streamed(DType dtype) {
   for (int64_t i = 0; i < n; i += piece) {
     const auto part = [&](const Tensor& t) { return t.view({std::min(piece, n - i)}, {1}, i); };
     const Tensor a_ = part(a), b_ = part(b);
-    map_into<T>(part(want), {&a_, &b_}, fn);
+    map_into(part(want), {&a_, &b_}, fn);
   }
   for (const int64_t offset : {0, 1}) {
     fill(y, -9);
-    map_into<T>(y.view({n}, {1}, offset), {&a, &b}, fn);
+    map_into(y.view({n}, {1}, offset), {&a, &b}, fn);
     const T* const got = y.ptr<T>();
     EXPECT_EQ(std::memcmp(got + offset, want.ptr<T>(), n * sizeof(T)), 0) << offset;
     EXPECT_EQ(float(got[offset ? 0 : n]), -9) << offset;
@@ -99,14 +99,21 @@ TEST(Elementwise, LargeOutputsHaveTheBitsOfSmallOnes) {
   expect_same_bits_in_blocks<Bf16>(DType::bf16);
 }
 TEST(Elementwise, OutputsThatBypassTheCachesHaveTheSameBits) {
-  alignas(32) std::array<float, 1000> y = {};
-  std::array<float, 1000> x, want;
+  constexpr int64_t n = kMapBlock<float>, rows = 3;
+  alignas(32) std::array<float, rows* n + 1> y = {};
+  std::array<float, rows * n> x, want;
   std::iota(x.begin(), x.end(), -500.0f);
-  const auto half = [](float v) { return v / 2; };
-  map_dense(want.data(), 1000, half, x.data());
-  map_blocks(y.data(), 999, Access::streamed, half, x.data());
-  EXPECT_TRUE(std::equal(y.begin(), y.begin() + 999, want.begin()));
-  EXPECT_EQ(y[999], 0) << "beyond the last";
+  const auto half = [](auto v) { return v / 2; };
+  map_dense(want.data(), rows * n, half, x.data());
+  kLoops<decltype(half), 1>.f32.dense(&half, {.y = y.data(),
+                                              .x = {x.data()},
+                                              .rows = rows,
+                                              .n = n,
+                                              .y_row = n,
+                                              .x_row = {n},
+                                              .access = Access::streamed});
+  EXPECT_TRUE(std::equal(want.begin(), want.end(), y.begin()));
+  EXPECT_EQ(y[rows * n], 0) << "beyond the last";
   if (streamed_bytes() > 64 << 20) GTEST_SKIP() << "the last cache holds more than a test should";
   expect_same_bits_streamed<float>(DType::f32);
   expect_same_bits_streamed<Bf16>(DType::bf16);
