@@ -6,6 +6,7 @@ measurement.
 
 The files are not kept: a row names the command that makes its figure again.
 """
+import argparse
 import json
 import pathlib
 import sys
@@ -55,12 +56,14 @@ def rows_of(file):
 
 
 def main():
-    if len(sys.argv) < 2:
-        raise SystemExit(__doc__)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="+", metavar="FILE.json")
+    files = parser.parse_args().files
     before, table = PAGE.read_text().split(HEAD, 1)
     rows = {line.split(" | ")[0][2:]: line for line in table.splitlines()
             if line.startswith("| ") and not line.startswith("|---")}
-    for file in sys.argv[1:]:
+    for file in files:
         rows.update(rows_of(file))
     lines = [HEAD, "|---|---|---|---|---|---|---|", *sorted(rows.values())]
     PAGE.write_text(before + "\n".join(lines) + "\n")

@@ -75,7 +75,7 @@ const Planted kFaults[] = {
      [](Evidence& e) {
        e.config = config_of({"toggles.num_workers=8"}), e.cpu_used = 1, wait_for_data(e, 0.2);
      },
-     "toggles.persistent_workers=on"},
+     ""},
     {"device_unused", [](Evidence& e) { e.gpu_idle = true; }, "device=cuda"},
     {"host_bound", [](Evidence& e) { e.between_ops_s = 6e-3; }, ""},
     {"kernel_hot", [](Evidence& e) { e.config = config_of({"toggles.batch_lanes=off"}); },

@@ -283,6 +283,7 @@ TEST_F(Program, AGpuThatOnlyTheDriverKnowsIsNotUsed) {
 }
 
 // A peak that is no peak would make every rate look good. AMX tiles do sixteen times what f32 does.
+// Without them, bf16 has from half (Intel) to twice (AMD) the products of f32.
 TEST(FmaRate, OfBf16IsThatOfTheFastestUnit) {
   double f32 = 0, bf16 = 0;
   for (int turn = 0; turn < 4; ++turn) {  // other tests run beside this one
@@ -292,5 +293,5 @@ TEST(FmaRate, OfBf16IsThatOfTheFastestUnit) {
   const std::string units = environment()["vector_units"].dump();
   const bool tiles = units.find("amx_bf16") != std::string::npos;
   if (bf16 == 0) GTEST_SKIP() << "this CPU has no products in bf16";
-  EXPECT_GT(bf16, (tiles ? 4 : 1) * f32);
+  EXPECT_GT(bf16, (tiles ? 4 : 0.4) * f32);
 }
