@@ -33,8 +33,6 @@ void visit(Visitor& v, EvalOptions& o) {
   v("batch_size", o.batch_size, "samples per batch; 0: as in training", {.min = 0, .max = 1 << 24});
   v("no_grad", o.no_grad, "evaluation builds no graph and saves nothing");
   v.choices("metrics", o.metrics, "computed besides the loss");
-  v("tta", o.tta, {"none", "mirror", "mirror_shift"},
-    "logits are means over an image and its mirror image, and over both shifted by a pixel");
 }
 
 void visit(Visitor& v, LogOptions& o) {

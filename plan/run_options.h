@@ -3,7 +3,6 @@
 #pragma once
 #include "core/config/choice.h"
 #include "core/device/sync_guard.h"
-#include "data/images/recipe.h"
 #include "models/metrics/metric.h"
 
 namespace bellows {
@@ -33,7 +32,6 @@ struct EvalOptions {
   // Besides the loss. Metrics that need more classes than the data set has are left out.
   std::vector<Choice<MakeMetric>> metrics = {Choice<MakeMetric>("accuracy"),
                                              Choice<MakeMetric>("top_k")};
-  Tta tta = Tta::none;
 };
 void visit(Visitor& v, EvalOptions& o);
 

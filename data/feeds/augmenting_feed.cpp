@@ -35,7 +35,6 @@ class AugmentingFeed : public Feed {
     order_ = {};
     order_ = loader_.sampler().whole_order(epoch, device_);
     recipe_ = augments() ? loader_.recipe(epoch) : Recipe{.levels = *loader_.transforms().levels()};
-    shape_ = loader_.transforms().shape(epoch);
     next_ = first_batch;
   }
 
@@ -49,7 +48,8 @@ class AugmentingFeed : public Feed {
     Batch in = samples_;
     if (from_ ? !from_->next(in) : next_ == loader_.batches()) return false;
     const int64_t size = loader_.options().sampler.batch_size, first = next_++ * size;
-    batch = buffers_.free(with_rows(std::min(size, loader_.samples() - first), shape_));
+    batch = buffers_.free(
+        with_rows(std::min(size, loader_.samples() - first), loader_.transforms().shape()));
     batch.x.raise_version();
     batch.y.raise_version();
     kernels::augment(batch.x, batch.y, in.x, samples_.y, order_,
@@ -75,7 +75,6 @@ class AugmentingFeed : public Feed {
   BatchBuffers buffers_;
   Tensor order_;  // (N) i64: order of this epoch, on the device
   Recipe recipe_;
-  Shape shape_;       // (C, H, W) of this epoch's images
   int64_t next_ = 0;  // index of the next batch
 };
 

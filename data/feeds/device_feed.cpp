@@ -73,9 +73,9 @@ BatchBuffers buffers_on(Device device, const Loader& loader) {
 }
 
 BatchBuffers model_buffers_on(Device device, const Loader& loader, const ModelInput& input,
-                              const std::optional<Shape>& largest) {
+                              std::optional<int64_t> rows) {
   const LoaderOptions& options = loader.options();
-  Shape x = largest.value_or(with_rows(loader.batch_shape()[0], loader.transforms().shape()));
+  Shape x = with_rows(rows.value_or(loader.batch_shape()[0]), loader.transforms().shape());
   const bool room = options.batch.channels_last && input.channels > x[1];
   if (room) x[1] = input.channels;
   const auto make = [device, room](const Shape& shape, DType type) {

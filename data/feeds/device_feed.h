@@ -40,9 +40,9 @@ std::unique_ptr<Feed> augmenting_feed(Device device, Loader& loader, std::unique
 void copy_batch(const Batch& to, const Batch& from);
 
 // Returns buffers for batches on the device: in the loader's shape, dtype and format, or as
-// `input` describes them, initially zero. `largest`: (B, C, H, W), if not the loader's.
+// `input` describes them, initially zero. `rows`: of a batch, at most, if not the loader's.
 BatchBuffers buffers_on(Device device, const Loader& loader);
 BatchBuffers model_buffers_on(Device device, const Loader& loader, const ModelInput& input,
-                              const std::optional<Shape>& largest = {});
+                              std::optional<int64_t> rows = {});
 
 }  // namespace bellows

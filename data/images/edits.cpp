@@ -66,19 +66,15 @@ TransformPtr make_random_crop(const RandomCropOptions& o, const DatasetInfo&) {
                                          Edit{.kind = Edit::Kind::center, .size = o.size});
 }
 
-// alternate: two consecutive epochs show both versions of each image (Jordan, "94% on CIFAR-10 in
-// 3.29 seconds", 2024).
 struct RandomFlipOptions {
   double probability = 0.5;
-  bool alternate = false;
 };
 void visit(Visitor& v, RandomFlipOptions& o) {
   v("probability", o.probability, "that an image is mirrored", {.min = 0, .max = 1});
-  v("alternate", o.alternate, "random in the first epoch, then inverted from epoch to epoch");
 }
 TransformPtr make_random_flip(const RandomFlipOptions& o, const DatasetInfo&) {
   return std::make_shared<EditTransform>(
-      Edit{.kind = Edit::Kind::flip, .probability = o.probability, .alternate = o.alternate});
+      Edit{.kind = Edit::Kind::flip, .probability = o.probability});
 }
 
 }  // namespace

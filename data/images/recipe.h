@@ -1,6 +1,5 @@
 // Recipe: the transforms of a list that are left to a device, as plain data for a kernel.
 #pragma once
-#include <vector>
 #include "core/base/philox.h"
 #include "data/images/colors.h"
 #include "data/images/frame.h"
@@ -24,16 +23,13 @@ struct Edit {
   int64_t padding = 0;  // on each side, before the crop
   Outside outside = Outside::zeros;
   double probability = 0;
-  bool alternate = false;  // flip: random in the first epoch, then inverted in every second one
-  int place = 0;           // index in the list of transforms
+  int place = 0;  // index in the list of transforms
 
   bool is_random() const {
     return kind == Kind::crop || kind == Kind::flip || kind == Kind::cutout;
   }
   // Applies the edit to an ImagePlan or a Frame.
-  template <class Canvas> HD void apply(Canvas& canvas, RngKey key) const {
-    const bool other_way = alternate && key.step % 2 == 1;
-    if (alternate) key.step = 0;
+  template <class Canvas> HD void apply(Canvas& canvas, const RngKey& key) const {
     const Philox rng(key);
     const int64_t height = canvas.height(), width = canvas.width();
     switch (kind) {
@@ -42,7 +38,7 @@ struct Edit {
       case Kind::center:
         return canvas.crop_center(size, size);
       case Kind::flip:
-        return canvas.mirror((rng.uniform(0) < probability) != other_way);
+        return canvas.mirror(rng.uniform(0) < probability);
       case Kind::cutout:
         return canvas.erase(
             around(int64_t(rng.below(height, 0)), height, int64_t(rng.below(width, 1)), width));
@@ -66,33 +62,6 @@ struct Edit {
   }
 };
 
-// ---- test-time augmentation (TTA): a prediction is the weighted mean over views of an image
-
-enum class Tta { none, mirror, mirror_shift };
-
-struct TtaView {
-  double weight = 1;  // in the mean; the weights of all views add up to 1
-  int64_t shift = 0;  // pixels down and to the right; missing pixels are reflected
-  bool mirrored = false;
-
-  // Applies the view to an ImagePlan or a Frame.
-  template <class Canvas> HD void show(Canvas& canvas) const {
-    if (shift) canvas.crop({-shift, -shift, canvas.height(), canvas.width()}, Outside::reflect);
-    if (mirrored) canvas.mirror(true);
-  }
-};
-
-// mirror_shift: the image itself has half of the weight; the other half goes to the image shifted
-// one pixel up and left, and one down and right. Each shares its weight with its mirror image.
-inline std::vector<TtaView> views_of(Tta tta) {
-  if (tta == Tta::none) return {{}};
-  if (tta == Tta::mirror) return {{.5, 0, false}, {.5, 0, true}};
-  return {{.25, 0, false},  {.25, 0, true},   {.125, -1, false},
-          {.125, -1, true}, {.125, 1, false}, {.125, 1, true}};
-}
-
-// ---- all together
-
 struct Recipe {
   static constexpr int kMost = 8;
 
@@ -101,14 +70,12 @@ struct Recipe {
   int count = 0;
   Edit edits[kMost] = {};
   Levels levels = {};
-  TtaView view = {};  // test-time augmentation, applied last
 
   // Source positions for a sample whose image is height x width.
   HD Frame frame(int64_t sample, int64_t height, int64_t width) const {
     Frame made(height, width);
     for (int i = 0; i < count; ++i)
       edits[i].apply(made, augment_key(seed, epoch, sample, edits[i].place));
-    view.show(made);
     return made;
   }
 };

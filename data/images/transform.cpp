@@ -3,22 +3,16 @@
 namespace bellows {
 
 Transforms::Transforms(std::vector<TransformChoice> choices, const DatasetInfo& info,
-                       TransformMode mode, DoneBy by, Tta tta)
-    : mode_(mode), by_(by), views_(views_of(tta)), in_(info.sample) {
+                       TransformMode mode, DoneBy by)
+    : mode_(mode), by_(by), in_(info.sample), out_(in_) {
   CHECK(in_.rank() == 3 && in_[0] <= kMaxChannels, "transforms take images of up to ", kMaxChannels,
         " channels, (C, H, W); the data set's are ", in_);
   if (choices.empty()) choices.emplace_back("normalize");
-  Shape first = in_, last = in_;  // shapes in the first and in the last epoch
   for (const TransformChoice& choice : choices) {
-    items_.push_back({choice.name(), choice.make(info), last.numel() == 0});
-    const Item& item = items_.back();
-    const bool grew = !(first == last);
-    first = shape_behind(item, first, 0), last = shape_behind(item, last, kLastEpoch);
-    CHECK(!grew || !(first == last), "transform ", item.name,
-          ": it fixes the size of images, but those before it grow from epoch to epoch; put it, "
-          "without padding, before the transform that makes them grow");
+    items_.push_back({choice.name(), choice.make(info), out_});
+    out_ = items_.back().transform->shape_of(out_);
   }
-  CHECK(last.numel() > 0,
+  CHECK(out_.numel() > 0,
         "the images of this data set may differ in size, and no transform makes them alike; add "
         "random_resized_crop, or resize and center_crop, to data.transforms");
   made_ = items_.size();
@@ -26,7 +20,7 @@ Transforms::Transforms(std::vector<TransformChoice> choices, const DatasetInfo& 
   check_list();
 }
 
-// Tries each transform on the smallest image that reaches it (on a large one if sizes differ), with
+// Tries each transform on an image of the size that reaches it (a large one if sizes differ), with
 // the hole and the colors of the transforms before it. Padding may happen once, and nothing may
 // resize after it. Whether a random crop pads depends on chance, so after one the trial image
 // consists of padding only.
@@ -35,15 +29,14 @@ void Transforms::check_list() const {
   bool padded = false;
   std::optional<Rectangle> hole;
   std::optional<Colors> colors;
-  for (size_t i = 0; i < items_.size(); ++i) {
-    const Item& item = items_[i];
+  for (const Item& item : items_) {
     if (item.left) continue;
     const std::optional<Edit> edit = item.transform->edit(mode_);
     const bool pads = edit && edit->padding;
     CHECK(!padded || !pads, "transform ", item.name,
           ": the images have padding already, and only one transform may pad; remove one of them");
-    const Shape shape = shape_behind(i, 0);
-    ImagePlan trial({shape[0], shape[1] ? shape[1] : kLarge, shape[2] ? shape[2] : kLarge});
+    const Shape& in = item.in;
+    ImagePlan trial({in[0], in[1] ? in[1] : kLarge, in[2] ? in[2] : kLarge});
     if (padded) trial.crop({-trial.height(), -trial.width(), trial.height(), trial.width()});
     if (hole) trial.erase(*hole);
     trial.colors = colors;
@@ -53,24 +46,13 @@ void Transforms::check_list() const {
   }
 }
 
-Shape Transforms::shape_behind(const Item& item, const Shape& in, int64_t epoch) const {
-  return mode_ == TransformMode::training ? item.transform->shape_in(epoch, in)
-                                          : item.transform->shape_of(in);
-}
-
-Shape Transforms::shape_behind(size_t items, int64_t epoch) const {
-  Shape shape = in_;
-  for (size_t i = 0; i < items; ++i) shape = shape_behind(items_[i], shape, epoch);
-  return shape;
-}
-
 // Levels are left to the device from any place in the list: they apply last in any case.
 void Transforms::leave_to_device() {
   bool behind = true, pads = false;  // an image is padded at most once
   for (size_t i = items_.size(); i-- > 0;) {
     Item& item = items_[i];
     const std::optional<Edit> edit = item.transform->edit(mode_);
-    behind = behind && edit && !item.any_size && !(pads && edit->padding);
+    behind = behind && edit && item.in.numel() && !(pads && edit->padding);
     if (behind) made_ = i;
     pads |= behind && edit->padding;
     item.left = behind || (edit && edit->kind == Edit::Kind::levels);
@@ -108,16 +90,10 @@ void Transforms::apply(const Item& item, ImagePlan& image, const RngKey& key) co
   }
 }
 
-// Training has a single view, which changes nothing.
-const TtaView& Transforms::view(int64_t epoch) const {
-  return views_.size() == 1 ? views_[0] : views_.at(epoch);
-}
-
 ImagePlan Transforms::plan(const Shape& sample, uint64_t seed, int64_t epoch, int64_t index) const {
   ImagePlan image(sample);
   for (size_t i = 0; i < items_.size(); ++i)
     if (!items_[i].left) apply(items_[i], image, augment_key(seed, epoch, index, int(i)));
-  if (by_ == DoneBy::host) view(epoch).show(image);
   return image;
 }
 
@@ -132,8 +108,8 @@ ImagePlan Transforms::plan(const Sample& sample, uint64_t seed, int64_t epoch,
   if (!fits(sample.shape, in_))
     fail(Exit::data, "its shape is ", sample.shape, ", the data set's is ", in_);
   const ImagePlan image = plan(sample.shape, seed, epoch, index);
-  INVARIANT(image.shape() == made_shape(epoch), "the transforms left ", image.shape(), ", not ",
-            made_shape(epoch));
+  INVARIANT(image.shape() == made_shape(), "the transforms left ", image.shape(), ", not ",
+            made_shape());
   return image;
 }
 
@@ -154,7 +130,7 @@ void Transforms::write(const Sample& sample, uint64_t seed, int64_t epoch, int64
 std::optional<Levels> Transforms::levels() const {
   for (const Item& item : items_)
     if (mode_ == TransformMode::training && item.transform->is_random()) return {};
-  if (in_.numel() == 0 || views_.size() > 1) return {};
+  if (in_.numel() == 0) return {};
   const ImagePlan image = plan(in_, 0, 0, 0);
   if (!image.levels_only()) return {};
   return image.levels;

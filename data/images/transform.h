@@ -2,7 +2,6 @@
 // description of an image (ImagePlan); write_image then makes one pass over its pixels, straight
 // into the batch.
 #pragma once
-#include <limits>
 #include <memory>
 #include "core/config/choice.h"
 #include "data/images/image_plan.h"
@@ -26,8 +25,6 @@ class Transform {
   virtual std::optional<Edit> edit(TransformMode) const { return {}; }
   // (C, H, W) of the output for images of shape `in`; sides that differ between images are 0.
   virtual Shape shape_of(const Shape& in) const { return in; }
-  // The same in an epoch of training: images may grow from epoch to epoch, but never shrink.
-  virtual Shape shape_in(int64_t, const Shape& in) const { return shape_of(in); }
 };
 
 class RandomTransform : public Transform {
@@ -52,22 +49,19 @@ class Transforms {
  public:
   // An empty list means normalize, with the data set's own mean and std. With DoneBy::device the
   // end of the list is left to the device: from the place on where all transforms are edits and
-  // take images of one size. The host does the ones before it and rounds to bytes. If `tta` has
-  // several views, an epoch is the index of one. Throws Error(Exit::usage) for an impossible list.
+  // take images of one size. The host does the ones before it and rounds to bytes. Throws
+  // Error(Exit::usage) for an impossible list.
   Transforms(std::vector<TransformChoice> choices, const DatasetInfo& info,
-             TransformMode mode = TransformMode::training, DoneBy by = DoneBy::host,
-             Tta tta = Tta::none);
-  // (C, H, W) of the model's input in an epoch; made_shape() and dtype(): of what the host makes.
-  Shape shape(int64_t epoch) const { return shape_behind(items_.size(), epoch); }
-  Shape made_shape(int64_t epoch) const { return shape_behind(made_, epoch); }
-  Shape shape() const { return shape(kLastEpoch); }  // the largest
-  Shape made_shape() const { return made_shape(kLastEpoch); }
+             TransformMode mode = TransformMode::training, DoneBy by = DoneBy::host);
+  // (C, H, W) of the model's input; made_shape() and dtype(): of what the host makes.
+  Shape shape() const { return out_; }
+  Shape made_shape() const { return made_ < items_.size() ? items_[made_].in : out_; }
   DType dtype() const { return by_ == DoneBy::host ? DType::f32 : DType::u8; }
   // Returns what the host does to an image of shape `sample`. Thread-safe and deterministic. Throws
   // Error(Exit::usage) if the image is too small.
   ImagePlan plan(const Shape& sample, uint64_t seed, int64_t epoch, int64_t index) const;
-  // Writes a sample's image to `out`, which has room for made_shape(epoch) in dtype(): floats as
-  // one image of a batch in `format`, bytes as (C, H, W). Throws Error(Exit::data) if the sample's
+  // Writes a sample's image to `out`, which has room for made_shape() in dtype(): floats as one
+  // image of a batch in `format`, bytes as (C, H, W). Throws Error(Exit::data) if the sample's
   // shape is not the data set's. Thread-safe.
   void write(const Sample& sample, uint64_t seed, int64_t epoch, int64_t index, float* out,
              const MemoryFormat& format = kNCHW) const;
@@ -76,19 +70,15 @@ class Transforms {
   std::optional<Levels> levels() const;
   // Transforms that are left to the device. If all are, it takes the data set's own bytes.
   const Recipe& recipe() const { return recipe_; }
-  const TtaView& view(int64_t epoch) const;
   bool all_left() const { return std::ranges::all_of(items_, &Item::left); }
 
  private:
   struct Item {
     std::string name;
     TransformPtr transform;
-    bool any_size = false;  // images before it differ in size
-    bool left = false;      // to the device
+    Shape in;           // of the images before it; sides that differ between them are 0
+    bool left = false;  // to the device
   };
-  static constexpr int64_t kLastEpoch = std::numeric_limits<int64_t>::max();
-  Shape shape_behind(size_t items, int64_t epoch) const;
-  Shape shape_behind(const Item& item, const Shape& in, int64_t epoch) const;
   void leave_to_device();
   void fill_recipe();
   void check_list() const;
@@ -97,8 +87,7 @@ class Transforms {
 
   TransformMode mode_;
   DoneBy by_;
-  std::vector<TtaView> views_;
-  Shape in_;
+  Shape in_, out_;
   std::vector<Item> items_;
   size_t made_;  // the host does the first `made_` transforms, except those that are left
   Recipe recipe_;

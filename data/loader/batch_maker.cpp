@@ -66,8 +66,7 @@ void BatchMaker::fill(int64_t sample, int64_t epoch, const Batch& to, int64_t i)
 }
 
 Batch BatchMaker::fill_all(std::span<const int64_t> samples, int64_t epoch) {
-  Batch batch =
-      buffers_.free(with_rows(std::ssize(samples), source_->transforms.made_shape(epoch)));
+  Batch batch = buffers_.free(with_rows(std::ssize(samples), source_->transforms.made_shape()));
   batch.x.raise_version();
   batch.y.raise_version();
   for (size_t i = 0; i < samples.size(); ++i) fill(samples[i], epoch, batch, int64_t(i));

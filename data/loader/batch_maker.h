@@ -14,7 +14,6 @@ class Visitor;
 // Options for making batches of samples.
 struct BatchOptions {
   bool augment = true;                      // off: transforms are deterministic, as in evaluation
-  Tta tta = Tta::none;                      // for evaluation: an epoch is one view
   OnDamaged on_damaged = OnDamaged::error;  // of the caller, who calls without_damaged()
   int64_t max_pixels = kMostPixels;         // of the caller, who sets most_pixels()
   bool scaled_decode = false;

@@ -27,7 +27,7 @@ void visit(Visitor& v, LoaderOptions& o) {
 static Transforms transforms_of(const DatasetInfo& info, const std::vector<TransformChoice>& list,
                                 const LoaderOptions& o) {
   return {list, info, o.batch.augment ? TransformMode::training : TransformMode::evaluation,
-          o.feed.device_augment ? DoneBy::device : DoneBy::host, o.batch.tta};
+          o.feed.device_augment ? DoneBy::device : DoneBy::host};
 }
 
 Loader::Loader(const DatasetPtr& dataset, const std::vector<TransformChoice>& transforms,
@@ -47,7 +47,6 @@ Recipe Loader::recipe(int64_t epoch) const {
   Recipe recipe = transforms().recipe();
   recipe.seed = source_->seed;
   recipe.epoch = epoch;
-  recipe.view = transforms().view(epoch);
   return recipe;
 }
 

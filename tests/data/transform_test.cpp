@@ -140,46 +140,6 @@ TEST(RandomFlip, MirrorsAsOftenAsItIsTold) {
   }
 }
 
-TEST(RandomFlip, AlternatesFromItsFirstChoice) {
-  const Shape in{1, 2, 3};
-  const Transforms flip = only("random_flip", {{"alternate", "true"}}, in);
-  const auto mirrored = [&](int64_t epoch, int64_t i) {
-    return origin(flip.plan(in, 1, epoch, i)).second == 2;
-  };
-  int first = 0;
-  for (int i = 0; i < 1000; ++i) {
-    first += mirrored(0, i);
-    for (int epoch = 1; epoch < 4; ++epoch)
-      EXPECT_EQ(mirrored(epoch, i), mirrored(0, i) != (epoch % 2 == 1));
-  }
-  EXPECT_NEAR(first, 500, 60);
-}
-
-TEST(Tta, ShowsThePictureItsMirrorImageAndBothMoved) {
-  const Shape in{3, 4, 5};
-  const Transforms views({chosen<TransformChoice>("random_flip", {})}, info_of(in),
-                         TransformMode::evaluation, DoneBy::host, Tta::mirror_shift);
-  const auto corners = [&](int64_t view) {
-    const ImagePlan p = views.plan(in, 1, view, 0);
-    return std::pair(origin(p), origin(p, 3, 4));
-  };
-  using At = std::pair<int64_t, int64_t>;
-  EXPECT_EQ(corners(0), std::pair(At(0, 0), At(3, 4)));
-  EXPECT_EQ(corners(1), std::pair(At(0, 4), At(3, 0)));
-  EXPECT_EQ(corners(2), std::pair(At(1, 1), At(2, 3)));  // reflected at the bottom and at the right
-  EXPECT_EQ(corners(3), std::pair(At(1, 3), At(2, 1)));
-  EXPECT_EQ(corners(4), std::pair(At(1, 1), At(2, 3)));
-  EXPECT_EQ(corners(5), std::pair(At(1, 3), At(2, 1)));
-  EXPECT_EQ(origin(views.plan(in, 1, 2, 0), 1, 1), At(2, 2));
-  EXPECT_EQ(origin(views.plan(in, 1, 4, 0), 1, 1), At(0, 0));
-  double sum = 0;
-  for (const TtaView& view : views_of(Tta::mirror_shift)) sum += view.weight;
-  EXPECT_EQ(sum, 1);
-  EXPECT_FALSE(
-      Transforms({}, info_of(in), TransformMode::evaluation, DoneBy::host, Tta::mirror).levels());
-  EXPECT_TRUE(Transforms({}, info_of(in), TransformMode::evaluation).levels());
-}
-
 TEST(RandomResizedCrop, TakesPartsOfTheAreaAndProportionsThatItIsTold) {
   const Shape in{3, 300, 200};
   const Transforms crop =
@@ -409,6 +369,34 @@ TEST(Transforms, WantPicturesOfDifferingSizesMadeAlike) {
     crop.write({pixels.data(), shape, 0}, 1, 0, 0, out.data());
     for (const float number : out) EXPECT_NEAR(number, 1, 1e-5);
   }
+}
+
+// Padding cannot be resized or padded again. The error comes when the list is read.
+TEST(Transforms, RefuseToResizeOrPadAfterPadding) {
+  const Shape sample{3, 32, 48};
+  const auto crop = [](const Texts& options) {
+    return chosen<TransformChoice>("random_crop", options);
+  };
+  const auto padded = crop({{"size", "32"}, {"padding", "4"}}), plain = crop({{"size", "32"}}),
+             again = crop({{"size", "32"}, {"padding", "2"}}),
+             mirrored = crop({{"size", "32"}, {"padding", "1"}, {"padding_mode", "reflect"}}),
+             resize = chosen<TransformChoice>("resize", {{"size", "24"}}),
+             center = chosen<TransformChoice>("center_crop", {{"size", "20"}});
+  const TransformChoice flip("random_flip"), cutout("cutout"), resized_crop("random_resized_crop");
+  const auto refusal = [&](const std::vector<TransformChoice>& list) {
+    return complaint(Exit::usage, [&] { Transforms(list, info_of(sample)); });
+  };
+  const std::string wanted =
+      ": the image has padding already, which cannot be resized or padded again: put the "
+      "transform that pads after those that resize";
+  EXPECT_EQ(refusal({padded, resize}), "transform resize" + wanted);
+  EXPECT_EQ(refusal({mirrored, flip, resize}), "transform resize" + wanted);
+  EXPECT_EQ(refusal({padded, resized_crop}), "transform random_resized_crop" + wanted);
+  EXPECT_THAT(refusal({padded, flip, again}),
+              HasSubstr("transform random_crop: the images have padding already"));
+  Transforms({plain, resize}, info_of(sample));
+  Transforms({padded, flip, center, cutout}, info_of(sample));
+  Transforms({padded, resize}, info_of(sample), TransformMode::evaluation);
 }
 
 // Refused before the first batch, for images of one size and of any size.

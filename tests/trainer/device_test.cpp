@@ -114,69 +114,6 @@ TEST_F(TrainingOnDevice, TimeOfTheDeviceIsTimeOfSteps) {
   }
 }
 
-// A model that takes images of any size.
-static Plan small_net(const Values& more) {
-  Values values = {{"data.transforms.0.name", {"progressive_resize"}},
-                   {"data.transforms.0.from", {"20"}},
-                   {"data.transforms.1.name", {"random_flip"}},
-                   {"data.transforms.2.name", {"normalize"}},
-                   {"model.name", {"layers"}},
-                   {"model.layers.0.name", {"conv2d"}},
-                   {"model.layers.0.out", {"4"}},
-                   {"model.layers.1.name", {"adaptive_avg_pool2d"}},
-                   {"model.layers.2.name", {"flatten"}},
-                   {"model.layers.3.name", {"linear"}},
-                   {"model.layers.3.out", {"10"}},
-                   {"train.epochs", {"4"}}};
-  values.insert(more.begin(), more.end());
-  return fast(small_lenet(values));
-}
-
-TEST_F(TrainingOnDevice, CapturedAnewForPicturesThatHaveGrownEqualsEagerBitForBit) {
-  const trace::Counter &captures = trace::counter("graph.captures"),
-                       &replays = trace::counter("graph.replays");
-  Plan eager = small_net({{"data.transforms.0.step", {"4"}},
-                          {"data.transforms.0.last_epoch", {"3"}},
-                          {"data.train_size", {"22"}},  // a partial batch at the end
-                          {"train.dry_run", {"true"}}});
-  const auto set = [&](const char* toggle, const char* value) {
-    eager = switched(eager, *find_toggle(toggle), value);
-  };
-  for (const auto& [augment, precision] :
-       std::map<std::string, const char*>{{"off", "off"}, {"on", "bf16"}}) {
-    SCOPED_TRACE(precision);
-    set("device_augment", augment.c_str());
-    set("amp", precision);
-    const Ran want = run(eager);
-    const int64_t captured = captures.value(), replayed = replays.value();
-    const Ran got = run(with(eager, "cuda_graph"));
-    EXPECT_EQ(want.losses, got.losses);
-    EXPECT_EQ(want.hash, got.hash);
-    EXPECT_EQ(captures.value() - captured, 3) << "one for each size";
-    EXPECT_EQ(replays.value() - replayed, 2 * (5 - 2) + (10 - 2));
-  }
-}
-
-// Starts with the second of three updates per epoch, so the first graph is captured right after an
-// evaluation of averages and casts the weights itself. The second graph reads copies that updates
-// wrote, which must be refreshed after the next evaluation.
-TEST_F(TrainingOnDevice, CapturedAnewItForgetsWhichCopiesTheLastGraphRead) {
-  const Plan eager = small_net({{"data.transforms.0.step", {"8"}},
-                                {"data.transforms.0.first_epoch", {"2"}},
-                                {"data.transforms.0.last_epoch", {"3"}},
-                                {"data.train_size", {"12"}},
-                                {"amp.dtype", {"bf16"}},
-                                {"eval.every", {"1"}},
-                                {"optimizer.ema_decay", {"0.7"}}});
-  const auto from_second = [](const Plan& plan) {
-    Session session(plan);
-    return run(session, {}, {.batch = 1, .step = 1});
-  };
-  const Ran want = from_second(eager), got = from_second(with(eager, "cuda_graph"));
-  EXPECT_EQ(want.losses, got.losses);
-  EXPECT_EQ(want.hash, got.hash);
-}
-
 // The loss scale starts so high that gradients overflow, and falls until they do not.
 static const Values kOverflowing = {{"amp.dtype", {"fp16"}}, {"amp.scaler.init_scale", {"1e6"}}};
 

@@ -1,4 +1,4 @@
-// Evaluation with several views of each image, against views made here pixel by pixel.
+// Evaluation: means over the test set, metrics, damaged samples and averaged weights.
 #include "trainer/session/evaluate.h"
 #include <gtest/gtest.h>
 #include <cmath>
@@ -14,62 +14,42 @@
 
 using namespace bellows;
 
-static Plan plan_with(const char* tta) {
+static Plan small_plan() {
   return load(Plan{}, {{"device", {"cpu"}},
                        {"data.train_size", {"8"}},
                        {"data.test_size", {"21"}},
                        {"data.batch_size", {"8"}},
                        {"model", {"mlp"}},
-                       {"model.hidden.0", {"16"}},
-                       {"eval.tta", {tta}}});
+                       {"model.hidden.0", {"16"}}});
 }
 
-// Returns x(i + shift, j + shift), reflected at the borders, then mirrored if `mirrored`.
-static Tensor seen(const Tensor& x, int64_t shift, bool mirrored) {
-  const int64_t N = x.dim(0), H = x.dim(2), W = x.dim(3);
-  const auto inside = [](int64_t i, int64_t n) { return i < 0 ? -i : i >= n ? 2 * n - 2 - i : i; };
-  const Tensor y(x.shape(), DType::f32);
-  for (int64_t n = 0; n < N; ++n)
-    for (int64_t i = 0; i < H; ++i)
-      for (int64_t j = 0; j < W; ++j)
-        y.data<float>()[(n * H + i) * W + (mirrored ? W - 1 - j : j)] =
-            x.data<float>()[(n * H + inside(i + shift, H)) * W + inside(j + shift, W)];
-  return y;
-}
-
-TEST(Evaluate, TestTimeAugmentationIsTheWeightedMeanOfTheLogits) {
-  Session plain(plan_with("none")), tta(plan_with("mirror_shift"));
-  plain.model->train(false);
+// The last batch is smaller.
+TEST(Evaluate, GivesTheMeansOverTheSamples) {
+  Session session(small_plan());
+  session.model->train(false);
   double loss = 0, right = 0;
-  plain.test_feed->start(0);
-  for (Batch batch; plain.test_feed->next(batch);) {
-    std::vector<double> scores(batch.size() * 10);
-    for (const int64_t shift : {0, -1, 1})
-      for (const bool mirrored : {false, true}) {
-        const Tensor logits = (*plain.model)(seen(batch.x, shift, mirrored)).detach();
-        for (size_t i = 0; i < scores.size(); ++i)
-          scores[i] += (shift ? .125 : .25) * logits.data<float>()[i];
-      }
+  session.test_feed->start(0);
+  for (Batch batch; session.test_feed->next(batch);) {
+    const Tensor logits = (*session.model)(batch.x).detach();
     for (int64_t n = 0; n < batch.size(); ++n) {
-      const double* const row = &scores[n * 10];
+      const float* const row = logits.data<float>().data() + n * 10;
       double sum = 0;
-      for (int c = 0; c < 10; ++c) sum += std::exp(row[c]);
+      for (int c = 0; c < 10; ++c) sum += std::exp(double(row[c]));
       const int64_t label = batch.y.data<int64_t>()[n];
       loss += std::log(sum) - row[label];
       right += std::max_element(row, row + 10) - row == label;
     }
   }
-  const Metrics metrics = evaluate(tta);
+  const Metrics metrics = evaluate(session);
   EXPECT_EQ(metrics.samples, 21);
   EXPECT_NEAR(metrics.value("loss"), loss / 21, 1e-5);
   EXPECT_NEAR(metrics.value("accuracy"), right / 21, 1e-9);
-  EXPECT_GT(std::abs(metrics.value("loss") - evaluate(plain).value("loss")), 1e-4);
 }
 
 // The caller has no kernel options in force.
 TEST(Evaluate, RunsUnderThePlansKernelOptionsAsLossOfDoes) {
   Session session(load(
-      plan_with("none"),
+      small_plan(),
       {{"model", {"lenet"}}, {"data.train_size", {"8"}}, {"kernels.autotune", {"benchmark"}}}));
   const trace::Counter& hits = trace::counter("autotune.hits");
   const int64_t before = hits.value();
@@ -85,7 +65,7 @@ TEST(Evaluate, RunsUnderThePlansKernelOptionsAsLossOfDoes) {
 }
 
 // Evaluates seven images. The fourth is damaged if `there`, else missing.
-static Metrics metrics_of_images(bool there, const char* tta, const Values& more = {}) {
+static Metrics metrics_of_images(bool there, const Values& more = {}) {
   const TempFolder folder;
   for (const char* split : {"train", "val"})
     for (int i = 0; i < 7; ++i)
@@ -100,8 +80,7 @@ static Metrics metrics_of_images(bool there, const char* tta, const Values& more
                    {"data.transforms.0.name", {"center_crop"}},
                    {"data.transforms.0.size", {"6"}},
                    {"data.transforms.1.name", {"normalize"}},
-                   {"model", {"mlp"}},
-                   {"eval.tta", {tta}}};
+                   {"model", {"mlp"}}};
   values.insert(more.begin(), more.end());
   Session session(load(Plan{}, values));
   return evaluate(session);
@@ -110,7 +89,7 @@ static Metrics metrics_of_images(bool there, const char* tta, const Values& more
 TEST(Evaluate, RefusesAMetricThatNeedsMoreClasses) {
   for (const char* option : {"target.metric", "ckpt.best"})
     EXPECT_EQ(refusal([&] {
-                metrics_of_images(true, "none", {{option, {"accuracy_top5"}}});
+                metrics_of_images(true, {{option, {"accuracy_top5"}}});
               }),
               cat(option,
                   ": accuracy_top5 needs 5 classes or more, and image_folder has 2; "
@@ -118,14 +97,14 @@ TEST(Evaluate, RefusesAMetricThatNeedsMoreClasses) {
 }
 
 TEST(Evaluate, ComputesTheMetricsOfTheListAndTheTermsOfTheLoss) {
-  const Plan plan = load(plan_with("none"), {{"eval.metrics.0", {"mean_absolute_error"}},
-                                             {"eval.metrics.1.name", {"top_k"}},
-                                             {"eval.metrics.1.k", {"2"}},
-                                             {"loss", {"sum"}},
-                                             {"loss.terms.0", {"mse"}},
-                                             {"loss.terms.1.name", {"l1"}},
-                                             {"loss.terms.1.weight", {"0.5"}},
-                                             {"ckpt.best", {"mean_absolute_error"}}});
+  const Plan plan = load(small_plan(), {{"eval.metrics.0", {"mean_absolute_error"}},
+                                        {"eval.metrics.1.name", {"top_k"}},
+                                        {"eval.metrics.1.k", {"2"}},
+                                        {"loss", {"sum"}},
+                                        {"loss.terms.0", {"mse"}},
+                                        {"loss.terms.1.name", {"l1"}},
+                                        {"loss.terms.1.weight", {"0.5"}},
+                                        {"ckpt.best", {"mean_absolute_error"}}});
   Session session(plan);
   const Metrics metrics = evaluate(session);
   std::vector<std::string> names;
@@ -141,7 +120,7 @@ TEST(Evaluate, ComputesTheMetricsOfTheListAndTheTermsOfTheLoss) {
 
 TEST(Evaluate, RefusesAMetricThatIsNotInTheList) {
   const auto refusal_of = [](const Values& values) {
-    return refusal([&] { Session session(load(plan_with("none"), values)); });
+    return refusal([&] { Session session(load(small_plan(), values)); });
   };
   EXPECT_EQ(refusal_of({{"target.metric", {"f1"}}}),
             "target.metric: 'f1' is not evaluated; eval.metrics has loss, accuracy, "
@@ -157,19 +136,17 @@ TEST(Evaluate, RefusesAMetricThatIsNotInTheList) {
 }
 
 TEST(Evaluate, LeavesOutDamagedSamplesWithoutReplacement) {
-  for (const char* tta : {"none", "mirror"}) {
-    const Metrics got = metrics_of_images(true, tta), want = metrics_of_images(false, tta);
-    EXPECT_EQ(got.samples, 6);
-    EXPECT_EQ(got.damaged, 1);
-    EXPECT_EQ(want.samples, 6);
-    EXPECT_EQ(want.damaged, 0);
-    EXPECT_NEAR(got.value("loss"), want.value("loss"), 1e-6);
-    EXPECT_EQ(got.value("accuracy"), want.value("accuracy"));
-  }
+  const Metrics got = metrics_of_images(true), want = metrics_of_images(false);
+  EXPECT_EQ(got.samples, 6);
+  EXPECT_EQ(got.damaged, 1);
+  EXPECT_EQ(want.samples, 6);
+  EXPECT_EQ(want.damaged, 0);
+  EXPECT_NEAR(got.value("loss"), want.value("loss"), 1e-6);
+  EXPECT_EQ(got.value("accuracy"), want.value("accuracy"));
 }
 
 TEST(Evaluate, WithAveragedWeightsRestoresTheModel) {
-  Plan plan = plan_with("none");
+  Plan plan = small_plan();
   plan.optimizer.ema_decay = 0.75;
   Session session(plan), other(plan);
   const auto weight = [](Session& s) { return s.parameters.front().tensor.detach(); };

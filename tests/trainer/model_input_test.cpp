@@ -73,7 +73,7 @@ TEST(ModelInput, MadeInSixteenBitsTrainsAsCastBitForBit) {
         const Batch batch = first_batch(session);
         EXPECT_EQ(batch.x.dtype(), plan.amp.low());
         EXPECT_TRUE(batch.x.is_contiguous(nhwc ? kNHWC : kNCHW));
-        const Tensor captured = session.zeros_like_batches(batch.x.shape()).x;
+        const Tensor captured = session.zeros_like_batches(batch.size()).x;
         EXPECT_EQ(captured.dtype(), batch.x.dtype());
         EXPECT_EQ(captured.strides(), batch.x.strides());
       }
@@ -91,7 +91,7 @@ TEST(ModelInput, MadeInRoomForPaddingIsNotCopied) {
     EXPECT_EQ(want.padded - got.padded, nhwc ? 2 * (2 * 28) * (28 * 28 * 8) * 2 : 0);
     Session session(augmented(plan));
     EXPECT_EQ(whole_room(first_batch(session).x, 8).defined(), nhwc);
-    EXPECT_EQ(whole_room(session.zeros_like_batches({8, 1, 28, 28}).x, 8).defined(), nhwc);
+    EXPECT_EQ(whole_room(session.zeros_like_batches(8).x, 8).defined(), nhwc);
   }
 }
 
@@ -117,7 +117,7 @@ TEST(ModelInput, IsInF32WhereTheModelDoesNotBeginWithAConvolution) {
     Session session(augmented(plan_with(values))), host(plan_with(values));
     SCOPED_TRACE(session.model->children().front().module->kind());
     EXPECT_EQ(first_batch(session).x.dtype(), dtype);
-    EXPECT_EQ(session.zeros_like_batches({2, 1, 28, 28}).x.dtype(), dtype);
+    EXPECT_EQ(session.zeros_like_batches(2).x.dtype(), dtype);
     EXPECT_EQ(first_batch(host).x.dtype(), DType::f32);
   }
 }

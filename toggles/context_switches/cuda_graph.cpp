@@ -7,7 +7,7 @@ static const bellows::AddToggle cuda_graph({
             "with one launch, so the host no longer starts each kernel.",
     .claim = "removes the launch overhead, a few microseconds per kernel; no figure in the seeds",
     .cost = "memory: the graph keeps its own copy of all temporaries. Addresses and shapes are "
-            "fixed, so each image size of progressive_resize is captured again.",
+            "fixed, so a smaller batch at the end of an epoch is not captured.",
     .sources = "S1:36",
     .footprint = "graph.replays",
     .same = bellows::Same::bitwise,

@@ -147,8 +147,8 @@ static AbEnd end_of(const Outcome& outcome, Session& session) {
   const auto updates = int64_t(outcome.losses.size()), per_epoch = session.steps_per_epoch();
   rusage usage = {};
   getrusage(RUSAGE_SELF, &usage);
-  const Shape image = session.loader->transforms().shape(0);  // (C, H, W)
-  constexpr int64_t kBatches = 8;  // a large test set would take longer than the comparison
+  const Shape image = session.input;  // (C, H, W)
+  constexpr int64_t kBatches = 8;     // a large test set would take longer than the comparison
   return {.losses = outcome.losses,
           .counters = trace::counters(),
           .threads = pool_threads(),

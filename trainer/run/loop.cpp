@@ -93,7 +93,6 @@ class Loop {
 
   void run_epoch() {
     Session& s = session_;
-    update_image_size();
     const SyncGuard guard(plan_.debug.sync_guard);
     meter_.lap(Phase::other);
     s.feed->start(at_.epoch, at_.batch);
@@ -124,16 +123,6 @@ class Loop {
     const Sampler& sampler = session_.loader->sampler();
     const int64_t fewest = sampler.joint_size(at_.batch) / session_.ranks.world;
     return {batch, micro_batches(plan_, fewest), sampler.weight(at_.batch)};
-  }
-
-  // With progressive_resize, logs the size of this epoch's images. A new size needs other kernels,
-  // so the tuning window opens again.
-  void update_image_size() {
-    const Transforms& transforms = session_.loader->transforms();
-    const Shape now = transforms.shape(at_.epoch);
-    if (transforms.shape(0) == session_.input) return;
-    if (!(std::exchange(image_shape_, now) == now)) session_.tuning.reopen();
-    log_.line(cat("images: epoch: ", at_.epoch + 1, ", size: ", now[1], "x", now[2]));
   }
 
   bool done() const {
@@ -296,8 +285,6 @@ class Loop {
     if (epoch_gap_s_) values.emplace_back("epoch_gap_s", *std::exchange(epoch_gap_s_, {}));
     const Scalars tuning = session_.tuning.take();
     values.insert(values.end(), tuning.begin(), tuning.end());
-    if (image_shape_.rank())
-      values.emplace_back("image_size", double(std::min(image_shape_[1], image_shape_[2])));
     if (last_.nonfinite_losses)
       values.emplace_back("nonfinite_losses", double(last_.nonfinite_losses));
     if (session_.optimizer->may_skip()) {
@@ -467,7 +454,6 @@ class Loop {
   std::optional<GpuMonitor> gpu_;  // load of the GPU, if training is on one
   ProfileWindow profile_{plan_.profile};
   TrainingStep train_on_{session_};
-  Shape image_shape_;                 // (C, H, W) of this epoch, with progressive_resize
   std::vector<double> known_losses_;  // losses of this process's updates; means over the ranks
   size_t checked_ = 0;                // number of them that are checked
   trace::Counter& waited_ = trace::counter("dist.exposed_wait_ns");

@@ -28,7 +28,10 @@ Tensors CapturedUpdate::run(const Update& update, const Body& body) {
   const bool usual =
       batch.size() == session_.plan.data.loader.sampler.batch_size && update.weight() == 1;
   if (tuned_later || !usual) return body(update);
-  if (!input_ || !(input_->whole().x.shape() == batch.x.shape())) start_over(update);
+  if (!input_) {
+    input_.emplace(session_.zeros_like_batches(batch.size()), update.size());
+    session_.feed->write_into(input_->whole());
+  }
   receive(batch);
   if (warm_ups_ < kWarmUps) return warm_up(body);
   if (!graph_) capture(body);
@@ -44,18 +47,6 @@ void CapturedUpdate::receive(const Batch& batch) {
     copy_into(*to, *from);
     trace::count<"graph.copied_input_bytes">(int64_t(to->nbytes()));
   }
-}
-
-// Waits for the last graph, which may still be running.
-void CapturedUpdate::start_over(const Update& update) {
-  const SyncGuard expected(OnSync::ignore);
-  if (graph_) synchronize(stream_of(session_.device));
-  graph_.reset();
-  losses_.clear();
-  copies_.clear();
-  warm_ups_ = 0;
-  input_.emplace(session_.zeros_like_batches(update.whole().x.shape()), update.size());
-  session_.feed->write_into(input_->whole());
 }
 
 Tensors CapturedUpdate::warm_up(const Body& body) {

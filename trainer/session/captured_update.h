@@ -23,7 +23,7 @@ class CapturedUpdate {
   explicit CapturedUpdate(Session& session);
 
   // Returns the same bits as body(update). Updates of another batch size and updates before the
-  // tuning window are not captured. A new image size is captured again.
+  // tuning window are not captured.
   Tensors run(const Update& update, const Body& body);
 
   // Memory pool of captured updates, for other work that allocates the same blocks (dry_run).
@@ -31,7 +31,6 @@ class CapturedUpdate {
 
  private:
   void receive(const Batch& batch);
-  void start_over(const Update& update);
   Tensors warm_up(const Body& body);
   void capture(const Body& body);
   void replay();

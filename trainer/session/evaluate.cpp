@@ -2,10 +2,8 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
-#include <utility>
 #include "core/base/trace.h"
 #include "core/tensor/copy.h"
-#include "ops/elementwise.h"
 #include "trainer/session/session.h"
 
 namespace bellows {
@@ -127,12 +125,6 @@ class Tally {
   BatchSums sums_;
 };
 
-// Adds the weighted logits of one more view to the sum of the views so far.
-Tensor sum_of(const Tensor& so_far, const Tensor& logits, double weight) {
-  const Tensor share = weight == 1 ? logits : affine(amp::full(logits), weight, 0);
-  return so_far.defined() ? add(so_far, share) : share;
-}
-
 // Buffers, such as running means of a batch norm, follow each rank's own samples. All ranks
 // evaluate with those of rank 0, which are also the ones in checkpoints. In dp the same holds for
 // the average of the parameters.
@@ -162,21 +154,13 @@ Metrics evaluate(Session& session, const std::function<bool()>& stop, int64_t ba
   const trace::Counter& skipped = trace::counter("grad.untracked_ops");
   const int64_t skipped_before = skipped.value();
   const int64_t begin = trace::now_ns();
-  const std::vector<TtaView> views = views_of(plan.eval.tta);
   Tally tally(session);
-  Tensors answers;  // weighted sum of logits per batch, over the views so far
-  for (size_t view = 0; view < views.size(); ++view) {
-    session.test_feed->start(int64_t(view));
-    size_t at = 0;
-    for (Batch batch; std::cmp_less(at, batches) && session.test_feed->next(batch); ++at) {
-      if (stop && stop()) return {};
-      const Tensor logits = (*session.model)(batch.x);
-      if (view == 0) answers.emplace_back();
-      answers[at] = sum_of(answers[at], logits, views[view].weight);
-      const bool last = view + 1 == views.size();
-      const bool counts = session.test_loader->sampler().weight(int64_t(at)) > 0;
-      if (last && counts) tally.add(std::exchange(answers[at], {}), batch.y);
-    }
+  session.test_feed->start(0);
+  int64_t at = 0;
+  for (Batch batch; at < batches && session.test_feed->next(batch); ++at) {
+    if (stop && stop()) return {};
+    const Tensor logits = (*session.model)(batch.x);
+    if (session.test_loader->sampler().weight(at) > 0) tally.add(logits, batch.y);
   }
   Metrics metrics = tally.means(session.host_group());
   metrics.damaged = session.test_set->damaged();

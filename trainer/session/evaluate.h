@@ -46,10 +46,10 @@ bool improves(bool higher_is_better, double value, double than);
 std::string text_of(const Metrics& metrics);
 
 // Runs the test set through the model under session.kernels(), with the averaged weights if there
-// are any and with all views of eval.tta. Each rank runs its part of the test set, with the buffers
-// of rank 0, and returns the metrics of the whole set. The host waits for a device once, at the
-// end. Afterwards the parameters and training() are as before. When stop() becomes true, returns
-// after the batch in progress, with metrics of no samples. `batches`: of each rank, at most.
+// are any. Each rank runs its part of the test set, with the buffers of rank 0, and returns the
+// metrics of the whole set. The host waits for a device once, at the end. Afterwards the parameters
+// and training() are as before. When stop() becomes true, returns after the batch in progress, with
+// metrics of no samples. `batches`: of each rank, at most.
 Metrics evaluate(Session& session, const std::function<bool()>& stop = {},
                  int64_t batches = INT64_MAX);
 

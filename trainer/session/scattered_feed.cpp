@@ -13,7 +13,6 @@ class ScatteredFeed : public Feed {
       : group_(group), loader_(loader), feeds_(std::move(feeds)), buffers_(std::move(buffers)) {}
 
   void start(int64_t epoch, int64_t first_batch) override {
-    sample_ = loader_.transforms().shape(epoch);
     at_ = first_batch;
     for (Feed* const feed : feeds_) feed->start(epoch, first_batch);
   }
@@ -26,8 +25,9 @@ class ScatteredFeed : public Feed {
     const int64_t most = loader_.options().sampler.batch_size, batches = loader_.batches();
     if (at_ == batches) return false;
     const int64_t n = ++at_ == batches ? loader_.samples() - (batches - 1) * most : most;
-    batch = buffers_.free(with_rows(n, sample_));
-    const Sent images(group_, batch.x.dtype(), batch.x.device(), with_rows(most, sample_)),
+    const Shape sample = loader_.transforms().shape();
+    batch = buffers_.free(with_rows(n, sample));
+    const Sent images(group_, batch.x.dtype(), batch.x.device(), with_rows(most, sample)),
         labels(group_, DType::i64, batch.y.device(), {most});
     for (int64_t rank = 0; Feed* const feed : feeds_) {
       Batch its;
@@ -68,7 +68,6 @@ class ScatteredFeed : public Feed {
   const Loader& loader_;
   const std::vector<Feed*> feeds_;
   BatchBuffers buffers_;
-  Shape sample_;
   int64_t at_ = 0;  // index of the next batch
 };
 

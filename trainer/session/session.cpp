@@ -201,7 +201,6 @@ static LoaderOptions loader_options(const Plan& plan, Device device) {
 static LoaderOptions test_options(const Plan& plan, Device device) {
   LoaderOptions options = loader_options(plan, device);
   options.sampler.shuffle = options.sampler.drop_last = options.batch.augment = false;
-  options.batch.tta = plan.eval.tta;
   if (plan.eval.batch_size) options.sampler.batch_size = plan.eval.batch_size;
   return options;
 }
@@ -250,7 +249,7 @@ void Session::build(const std::optional<TrainingSetInfo>& trained) {
   loader.emplace(train_set, plan.data.transforms, training, plan.seed, share);
   test_loader.emplace(test_set, plan.data.transforms, test_options(plan, device), plan.seed,
                       each_once);
-  input = Transforms(plan.data.transforms, train_set->info(), TransformMode::evaluation).shape();
+  input = loader->transforms().shape();
 
   state = std::make_shared<DeviceStepState>(device);
   loss_terms = LossTerms(plan.loss, device);
@@ -459,29 +458,6 @@ static void say_once(const std::vector<std::string>& lines, std::vector<std::str
   }
 }
 
-// Throws unless the model has the same parameters for the smallest images. Then it also takes all
-// sizes in between.
-static void check_takes(const Choice<MakeModel>& model, ModelContext context, const Shape& smallest,
-                        const Module& made) {
-  const Shape largest = std::exchange(context.shape, smallest);
-  context.device = Device::cpu;
-  NamedTensors other;
-  try {
-    other = model.make(context)->parameters();
-  } catch (const Error& error) {
-    fail(error.exit, "model ", model.name(), " does not accept images of ", smallest,
-         ", the smallest that progressive_resize makes of ", largest, ": ", error.what());
-  }
-  for (size_t i = 0; const NamedTensor& p : made.parameters()) {
-    const bool is_there = i < other.size() && other[i].name == p.name;
-    const Shape shape = is_there ? other[i++].tensor.shape() : Shape{0};
-    CHECK(shape == p.tensor.shape(), "model ", model.name(), ": ", p.name, " is ", p.tensor.shape(),
-          " for images of ", largest, " and ", shape, " for ", smallest,
-          "; remove progressive_resize, or use a model that ends in a mean over the image "
-          "(adaptive_avg_pool2d) and has no option that depends on the size (model.stem: auto)");
-  }
-}
-
 // Distance between the seeds of two ranks. Layers draw different masks on each rank, since each has
 // other samples.
 static constexpr uint64_t kRankStride = 0x9e3779b97f4a7c15;
@@ -516,8 +492,6 @@ ModulePtr Session::make_model() {
   const long users = state.use_count();
   ModulePtr made = plan.model.model.make(context);
   draws_ = state.use_count() > users;  // only layers that draw keep the state
-  const Shape smallest = loader->transforms().shape(0);
-  if (!(smallest == input)) check_takes(plan.model.model, context, smallest, *made);
   normed_convs = find_normed_convs(*made);
   norms = settle_norms(*made, plan);
   const std::vector<std::string> changes = rewrite(*made, plan.model.rewrites);
@@ -567,8 +541,8 @@ Feed* Session::training_feed() {
   return device_feeds_.emplace_back(std::move(scattered)).get();
 }
 
-Batch Session::zeros_like_batches(const Shape& x) const {
-  return model_buffers_on(device, *loader, wanted(), x).free(x);
+Batch Session::zeros_like_batches(int64_t rows) const {
+  return model_buffers_on(device, *loader, wanted(), rows).free(with_rows(rows, input));
 }
 
 int64_t Session::total_steps() const { return steps_of(plan.train, steps_per_epoch()); }

@@ -103,8 +103,7 @@ void dry_run(Session& session, int64_t batch) {
   const Scoped unchecked(anomaly().on, false);  // a model may have no finite gradient at 0
   const StepState before = session.state->read();
   const NamedTensors buffers = session.model->buffers(), kept = snapshot(buffers);
-  const Shape shape = with_rows(batch, session.loader->transforms().shape());
-  const Update update(session.zeros_like_batches(shape), micro_batches(session.plan, batch));
+  const Update update(session.zeros_like_batches(batch), micro_batches(session.plan, batch));
   // The first pass runs all kernel searches, each of which releases the allocator's cached blocks.
   // A second pass allocates them again.
   const int passes = session.kernels().autotune == Autotune::benchmark ? 2 : 1;

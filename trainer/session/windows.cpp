@@ -16,12 +16,6 @@ KernelOptions TuningWindow::now() const {
   return now;
 }
 
-void TuningWindow::reopen() {
-  updates_ = 0;
-  begin_ = trace::counters();
-  reported_ = false;
-}
-
 static double hit_rate(const trace::Counters& moved) {
   const int64_t hits = trace::value_of(moved, "autotune.hits");
   const int64_t others =

@@ -20,8 +20,6 @@ class TuningWindow {
   void end_update() { ++updates_; }
   // Updates from the start of a run until kernels have been chosen and buffers made.
   int64_t warm_up() const { return on() ? last_ : 3; }
-  // Call when shapes change: the window starts again with the next update.
-  void reopen();
   // Returns one line when the window has ended, otherwise "".
   std::string report();
   // Returns autotune_searches and autotune_hit_rate since the last call, for metrics.jsonl. Empty
@@ -32,7 +30,7 @@ class TuningWindow {
   bool on() const { return kernels_.autotune == Autotune::benchmark; }
   KernelOptions kernels_;
   int64_t first_, last_;
-  int64_t updates_ = 0;  // since the window opened
+  int64_t updates_ = 0;  // so far, of this process
   trace::Counters begin_ = trace::counters(), taken_ = begin_;
   bool reported_ = false;
 };

@@ -23,8 +23,7 @@ static Cost scaled(const Cost& two, const Cost& four, int64_t batch) {
 }
 
 static std::vector<RecordedOp> recorded(Session& session, TrainingStep& train, int64_t rows) {
-  const Update update(
-      session.zeros_like_batches(with_rows(rows, session.loader->transforms().shape())), 1);
+  const Update update(session.zeros_like_batches(rows), 1);
   train(update);  // the first one also makes buffers
   OpLog log;
   train(update);
