@@ -13,9 +13,9 @@ namespace {
 
 // Lines of source files, or of all files under docs.
 const std::map<std::string, size_t> kBudgets = {
-    {"core", 9259}, {"autograd", 1155}, {"data", 6115},   {"ops", 12068},   {"optim", 1174},
-    {"dist", 3914}, {"models", 2048},   {"plan", 850},    {"toggles", 796}, {"trainer", 12235},
-    {"labs", 8102}, {"peers", 3067},    {"tests", 45173}, {"docs", 2509}};
+    {"core", 9265}, {"autograd", 1155}, {"data", 5969},   {"ops", 12278},   {"optim", 1174},
+    {"dist", 3911}, {"models", 2048},   {"plan", 846},    {"toggles", 796}, {"trainer", 12160},
+    {"labs", 8103}, {"peers", 3070},    {"tests", 44656}, {"docs", 1754}};
 // A budget may exceed the lines by this many, so that a mend need not touch this file.
 constexpr size_t kSlack = 25;
 const std::set<std::string> kSources = {".cpp", ".h", ".cu", ".cuh", ".py", ".html", ".css", ".js"};
@@ -27,9 +27,9 @@ const std::map<std::string, size_t> kLongFiles = {{"core/base/file.cpp", 361},
                                                   {"ops/conv/conv_act_pool.cu", 361},
                                                   {"ops/norm/batch_norm_cpu.cpp", 399},
                                                   {"plan/toggle.cpp", 381},
-                                                  {"trainer/run/loop.cpp", 494},
+                                                  {"trainer/run/loop.cpp", 480},
                                                   {"trainer/run/run.cpp", 394},
-                                                  {"trainer/session/session.cpp", 622},
+                                                  {"trainer/session/session.cpp", 596},
                                                   {"trainer/state/training_state.cpp", 403}};
 const std::set<std::string> kLongFunctions = {
     "data/sets/digits.cpp: const std::vector<std::vector<Glyph>>& digit_glyphs() {",
