@@ -68,7 +68,7 @@ TEST_F(Ranges, AForgedPositionIsRefused) {
       {"position", "step", -1, "'step' is -1, not a count"},
       {"position", "step", INT64_MIN, "not a count"},
       {"position", "step", UINT64_MAX, "not a count"},
-      {"position", "step", 1e300, "not a count"},
+      {"position", "step", 1e300, "a number beyond 1e+50"},
       {"position", "step", "6", "not a count"},
       {"position", "step", 5,
        "the checkpoint's position does not fit this run: epoch 1, batch 2, "
