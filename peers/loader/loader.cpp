@@ -107,7 +107,6 @@ int main(int argc, char** argv) {
   app.add_option("--batch", a.loader.sampler.batch_size, "samples");
   app.add_option("--epochs", a.epochs, "measured ones; the median counts");
   app.add_flag("--rings", a.rings, "a ring for each worker, not one locked queue");
-  app.add_flag("--background", a.loader.workers.background, "workers in the idle class");
   CLI11_PARSE(app, argc, argv);
   a.loader.workers.queue = a.rings ? QueueKind::rings : QueueKind::locked;
   a.loader.workers.persistent_workers = true;
