@@ -131,7 +131,12 @@ bool Checkpoints::save_in_background(const NamedTensors& tensors, const Metadata
 }
 
 template <class Attempt> void Checkpoints::guarded(const Attempt& attempt) try {
-  attempt();
+  try {
+    attempt();
+  } catch (const Error&) {
+    check_folder();  // whose loss explains the failure
+    throw;
+  }
   if (!background_.valid()) finished();
 } catch (const Error& error) {
   if (options_.on_error == OnSaveError::stop) throw;
