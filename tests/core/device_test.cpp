@@ -129,7 +129,7 @@ TEST_F(CoreOnDevice, CopiesPairsIfTheUpdateWasSkipped) {
   for (const Tensor& t : from) fill(to.emplace_back(empty_like(t)), 1);
   DeviceStepState state(Device::cuda);
   copy_each(to, from, state.get());
-  EXPECT_EQ(difference(to.back(), full({}, 1, DType::i64)), 0);
+  EXPECT_EQ(difference(full({}, 1, DType::i64), to.back()), 0);
   state.write({.found_inf = 1});
   copy_each(to, from, state.get());
   for (size_t i = 0; i < to.size(); ++i) EXPECT_EQ(difference(on_host(to[i]), from[i]), 0) << i;

@@ -6,7 +6,6 @@
 #include "core/config/yaml.h"
 #include "plan/toggle.h"
 #include "tests/data/image_files.h"
-#include "tests/house/tree.h"
 #include "tests/refusal.h"
 #include "tests/trainer/program.h"
 
@@ -106,7 +105,7 @@ static int check_advice(const std::string& message, const Values& with, const st
 }
 
 TEST(Advice, OfEveryOptionIsTakenByTheParser) {
-  ASSERT_GT(all_options().size(), 300u);
+  ASSERT_GT(all_options().size(), 200u);
   int advised = 0, corrected = 0;
   for (const auto& [key, option] : all_options()) {
     const auto& [line, with] = option;
@@ -162,45 +161,6 @@ TEST(Advice, OnATogglesOptionIsTaken) {
     }
   }
   EXPECT_GT(advised, 100);
-}
-
-// Settings that the sources name in texts and comments: the keys exist and take those values.
-TEST(Advice, InTheSourcesNamesKeysAndValuesThatExist) {
-  static const std::regex setting(
-      "\\b((?:data|model|loss|amp|optimizer|schedule|train|eval|log|ckpt|target|kernels|allocator|"
-      "threads|dist|profile|debug|toggles)(?:\\.[a-z_0-9]+)+)(?:=|: )([a-z0-9_.]*[a-z0-9_])?"),
-      switched("\\btoggles: \\{([a-z_0-9]+): ([a-z0-9_]+)\\}");
-  int found = 0;
-  const auto check = [&](const std::string& key, const std::string& text, const std::string& line) {
-    ++found;
-    if (key.starts_with("toggles.")) {
-      const Toggle* const toggle = find_toggle(key.substr(8));
-      ASSERT_TRUE(toggle && toggle->name == key.substr(8)) << line;
-      if (text.empty()) return;
-      const std::string answer = refusal([&] { make_config({{{key, {text}}}}); });
-      EXPECT_EQ(answer.find("is not"), answer.npos) << line << answer;
-      return;
-    }
-    if (key == "data.root" && text.empty()) return;
-    const auto option = all_options().find(key);
-    const bool section = std::ranges::any_of(
-        all_options(), [&](const auto& each) { return each.first.starts_with(key + "."); });
-    ASSERT_TRUE(option != all_options().end() || section) << line;
-    if (text.empty() || option == all_options().end() || option->second.first.empty_list()) return;
-    Values source = option->second.second;
-    source[key] = {text};
-    EXPECT_EQ(refusal([&] { load(Plan{}, source); }), "no error") << line;
-  };
-  for (const fs::path& file : files_in(product_folders(), {".h", ".cpp", ".cu", ".cuh"}))
-    for (const std::string& line : lines_of(file)) {
-      if (line.find('"') == line.npos) continue;
-      const std::string where = cat(file.string(), ": ", line);
-      for (std::sregex_iterator at(line.begin(), line.end(), setting), end; at != end; ++at)
-        check((*at)[1], (*at)[2], where);
-      for (std::sregex_iterator at(line.begin(), line.end(), switched), end; at != end; ++at)
-        check("toggles." + (*at)[1].str(), (*at)[2], where);
-    }
-  EXPECT_GT(found, 40);
 }
 
 // ---- words of the command line and of files, in real runs

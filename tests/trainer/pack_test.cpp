@@ -100,7 +100,7 @@ TEST_F(PackPhotos, ThatAreDamagedAreCountedAndLeftOutOfAnEvaluation) {
       0);
   const Ended other = run_here({"eval", "runs/plain", "data={name: packed, folder: p}"});
   EXPECT_EQ(other.code, 3);
-  EXPECT_THAT(other.err, HasSubstr("class 0 of 2 is weasel, class 0 of 2 was stoat"));
+  EXPECT_THAT(other.err, HasSubstr("2 classes: weasel, zebra; the model has 2: stoat, weasel"));
 }
 
 class PackReal : public Pack {
@@ -176,7 +176,7 @@ TEST_F(Pack, RefusesWithOneLine) {
   write("full/file", "something");
   expect_refusal({"pack", data, "--out", "full"}, 2, "full: exists and is not an empty folder");
   write("file", "something");
-  expect_refusal({"pack", data, "--out", "file/below"}, 8, "file/below/train-00000.shard");
+  expect_refusal({"pack", data, "--out", "file/below"}, 8, "file/below: mkdir: Not a directory");
   expect_refusal(tiny({"data={name: packed, folder: nowhere}"}), 3,
                  "nowhere/train-00000.shard: no such shard; write  trainer pack --config FILE");
 }
