@@ -67,7 +67,7 @@ while read -r suite tests; do
 done <<'END'
 models_test Oracle*:ResNetOracleTest.*
 trainer_test Configs.*:Nvml.*:Program.Doctor*
-vendor_test *BatchNormOfTheResNets
+vendor_test *EveryConvolutionOfLeNetAndTheResNets
 nvrtc_test *KeysItsCache*
 END
 ((faults == 0)) || exit 1
