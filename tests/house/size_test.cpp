@@ -15,7 +15,7 @@ namespace {
 const std::map<std::string, size_t> kBudgets = {
     {"core", 9265}, {"autograd", 1155}, {"data", 5969},   {"ops", 12278},   {"optim", 1174},
     {"dist", 3911}, {"models", 2048},   {"plan", 846},    {"toggles", 796}, {"trainer", 12165},
-    {"labs", 8103}, {"peers", 3069},    {"tests", 44616}, {"docs", 1737}};
+    {"labs", 8103}, {"peers", 3069},    {"tests", 44628}, {"docs", 1737}};
 // A budget may exceed the lines by this many, so that a mend need not touch this file.
 constexpr size_t kSlack = 25;
 const std::set<std::string> kSources = {".cpp", ".h", ".cu", ".cuh", ".py", ".html", ".css", ".js"};
@@ -91,6 +91,7 @@ std::vector<std::string> long_functions(const std::vector<std::string>& lines) {
 }  // namespace
 
 TEST(Size, OfEachFolderKeepsItsBudget) {
+  if (files_in({"labs"}).empty()) GTEST_SKIP() << "the house without its labs";
   for (const auto& [folder, lines] : lines_by_folder())
     EXPECT_EQ(offence(folder, lines, kBudgets.at(folder)), "");
 }
@@ -115,6 +116,7 @@ TEST(Size, OfAFileIsBounded) {
 }
 
 TEST(Size, OfAFunctionIsBounded) {
+  if (files_in({"labs"}).empty()) GTEST_SKIP() << "the house without its labs";
   std::set<std::string> found;
   for (const Path& file : files_in(product_folders(), kSources))
     for (const std::string& head : long_functions(lines_of(file)))

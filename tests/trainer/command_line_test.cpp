@@ -5,6 +5,7 @@
 #include <csignal>
 #include <sstream>
 #include "core/base/check.h"
+#include "tests/place.h"
 #include "tests/trainer/program.h"
 #include "trainer/verbs/verbs.h"
 
@@ -149,6 +150,7 @@ TEST_F(CommandLineTest, OptionsWithoutEffectAreRefused) {
 
 // A signal before the work begins ends the program at once, so the wait grows until it does not.
 TEST_F(CommandLineTest, AnInterruptedProfileSaysSo) {
+  if (!std::filesystem::exists(source_dir() + "/labs")) GTEST_SKIP() << "no labs";
   Ended ended;
   for (int wait_ms = 500; wait_ms < 10000 && ended.err.empty(); wait_ms *= 2) {
     const auto running =

@@ -270,6 +270,7 @@ TEST_F(Program, AnEpochThatEndsWithABatchThatCannotTrainIsRefusedBeforeTheFirstS
 }
 
 TEST_F(Program, DiagnoseSplitsASmallLastBatchAsTrainingDoes) {
+  if (!fs::exists(source_dir() + "/labs")) GTEST_SKIP() << "no labs";
   const Ended ended = run({"diagnose", "--config", source_dir() + "/configs/lenet.yaml",
                            "--seconds", "0.1", kNormOfFeatures, "toggles.gradient_accumulation=4",
                            "data={name: digits, train_size: 20, test_size: 20, batch_size: 8}"});
