@@ -14,7 +14,7 @@ namespace {
 // Lines of source files, or of all files under docs.
 const std::map<std::string, size_t> kBudgets = {
     {"core", 9265}, {"autograd", 1155}, {"data", 5969},   {"ops", 12278},   {"optim", 1174},
-    {"dist", 3911}, {"models", 2048},   {"plan", 846},    {"toggles", 796}, {"trainer", 12165},
+    {"dist", 3911}, {"models", 2048},   {"plan", 846},    {"toggles", 796}, {"trainer", 12167},
     {"labs", 8103}, {"peers", 3069},    {"tests", 44628}, {"docs", 1737}};
 // A budget may exceed the lines by this many, so that a mend need not touch this file.
 constexpr size_t kSlack = 25;

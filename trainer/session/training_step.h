@@ -1,6 +1,7 @@
 // One update of the model, as the plan configures it. The loop and the benchmarks
 // share it, so that a toggle acts on both alike.
 #pragma once
+#include "plan/plan.h"
 #include "trainer/session/captured_update.h"
 
 namespace bellows {

@@ -10,6 +10,7 @@
 #include "core/config/config.h"
 #include "core/config/hint.h"
 #include "dist/rendezvous/rendezvous.h"
+#include "plan/toggle.h"
 #include "trainer/launch/supervise.h"
 #include "trainer/verbs/verbs.h"
 
