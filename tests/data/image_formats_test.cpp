@@ -60,7 +60,7 @@ void expect_safe(const std::string& whole, const std::string& format, size_t mag
   }
 }
 
-std::string number(uint32_t value, int bytes) {  // little endian
+std::string number(uint64_t value, int bytes) {  // little endian
   std::string text;
   for (int i = 0; i < bytes; ++i) text += char(value >> 8 * i);
   return text;
