@@ -76,8 +76,9 @@ wants_cuda() {
 show_progress() {
   local begin=$SECONDS next=0 line
   while IFS= read -r line; do
-    if [[ $line =~ ^\[([1-9][0-9]*)/([0-9]+)\] ]]; then
+    if [[ $line =~ ^\[([0-9]+)/([0-9]+)\] ]]; then
       local done=${BASH_REMATCH[1]} total=${BASH_REMATCH[2]}
+      ((done)) || continue
       local left=$(((SECONDS - begin) * (total - done) / done))
       local text="[$done/$total] about $((left / 60)) min $((left % 60)) s left"
       if [[ -t 1 ]]; then

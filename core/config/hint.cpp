@@ -111,14 +111,14 @@ std::string remark(const std::string& name) {
       {"accum_iter", splits},
       {"accumulate_grad_batches", splits},
       {"betas", "it is two keys of adam and adamw here, 'beta1' and 'beta2'"},
-      {"gradient_accumulation_steps", splits},
       {"dry_updates", no_gain},
+      {"gradient_accumulation_steps", splits},
       {"huge_pages", no_gain},
       {"ignore_index", "every label counts; leave those samples out of the data set"},
       {"packed", packing},
       {"search_compiled", never_run},
       {"total_steps", horizon},
-      {"tta", no_gain},
+      {"tta", "removed in 0.2: an evaluation is one pass over the test set; leave it out"},
       {"update_freq", splits},
   };
   const auto found = remarks.find(name);

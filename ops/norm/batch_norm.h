@@ -21,7 +21,7 @@ struct RunningStatistics {
   Tensor mean, var, batches = {};
 };
 
-// What a batch_norm applies to its input. weight, bias: (C).
+// The parameters, running statistics and options of a batch_norm. weight, bias: (C).
 struct NormLayer {
   Tensor weight, bias;
   RunningStatistics running;

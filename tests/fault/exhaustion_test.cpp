@@ -40,7 +40,7 @@ class Exhaustion : public Program {
     args.insert(args.begin(), {"launch", "--ranks", "2", "--"});
     return args;
   }
-  // Of the launcher and of each rank: rank 0's line is its own, and the cause's is printed again.
+  // The launcher and each rank write one; the launcher prints the cause's line again.
   static void expect_one_line_each(const Ended& ended) {
     EXPECT_THAT(ended.code, testing::AnyOf(0, 6)) << ended.err;
     EXPECT_LE(std::ranges::count(ended.err, '\n'), 3) << ended.err;

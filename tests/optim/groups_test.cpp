@@ -91,7 +91,7 @@ TEST(Groups, AreClippedTogether) {
   for (const double value : taken(options, {rates({1})})) EXPECT_NEAR(value, 0.5, 1e-6);
 }
 
-// Of six gradients of 1, those of a.weight have the norm sqrt(2).
+// All six gradients are 1; the two of a.weight have the norm sqrt(2).
 TEST(Groups, LeaveTheClipNormWhileTheyAreFrozen) {
   for (const bool fused : {false, true}) {
     OptimizerOptions options = sgd_options();

@@ -633,7 +633,7 @@ TEST(AbLosses, ThatAreDeclaredStatisticalEndNearEachOtherAndFinite) {
   EXPECT_FALSE(judged(loose, {2, 1, 0.5, 0.4}, {2, NAN, 0.5, 0.4}).good);
 }
 
-// Of off, the placebo and on, after equal losses.
+// Evaluations of off, the placebo and on, after equal losses.
 TEST(AbEvaluations, AreHeldToThePromiseOfTheToggle) {
   const auto good = [](Same same, double placebo, double on) {
     const Toggle toggle = with_class(same);
