@@ -472,7 +472,7 @@ const std::vector<std::pair<const char*, Hostile>> kHostiles = {
     {"never reads",  // the last rank, gone wrong
      [](const StoreServer& s) {
        RawClient client(s);
-       client.enter(4, 5);
+       client.send(client.hello(4, 5));  // refused while the last 16 are not yet read to their end
        std::string requests = pack({Word::set, "0/huge", std::string(kMaxValue, 'h')}), none, why;
        for (int i = 0; i < 40; ++i) requests += pack({Word::find, "0/huge"});
        const auto deadline = deadline_after(300ms);
