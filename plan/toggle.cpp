@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include "core/base/registry.h"
 #include "core/config/hint.h"
+#include "core/config/removed.h"
 #include "dist/rendezvous/rendezvous.h"
 
 namespace bellows {
@@ -35,30 +36,10 @@ const Toggle* find_toggle(const std::string& name) {
   return nullptr;
 }
 
-// Toggles of version 0.1 that are gone.
-struct RemovedToggle {
-  const char *name, *why;
-};
-static constexpr const char *kNoGain = "no measurement showed a gain",
-                            *kNoGpu =
-                                "no GPU has run it (docs/gpu.md names the commit that has it)";
-static constexpr RemovedToggle kRemoved[] = {
-    {"adaptive_threads", kNoGain},
-    {"background_loader", kNoGain},
-    {"early_launch", kNoGpu},
-    {"fused_conv_bn", "it served evaluation only; `trainer export --fold-bn` folds the norms"},
-    {"fused_conv_norm", kNoGpu},
-    {"fused_linear_tail", kNoGpu},
-    {"huge_pages", kNoGain},
-    {"overlap_wgrad", kNoGpu},
-    {"packed_dataset",
-     "`trainer pack` writes the shards once, for  data: {name: packed, folder: FOLDER}"}};
-
 const Toggle& known_toggle(const std::string& name, const std::string& where) {
   const Toggle* const toggle = find_toggle(name);
-  for (const RemovedToggle& gone : kRemoved)
-    CHECK(name != gone.name, where, ": unknown toggle '", name, "': removed in 0.2, because ",
-          gone.why);
+  const std::string gone = removal(name);
+  CHECK(gone.empty(), where, ": unknown toggle '", name, "': ", gone);
   Names names;
   for (const Toggle& known : toggles()) names.push_back(known.name);
   CHECK(toggle, where, ": unknown toggle ", on_one_line(name), ", the nearest one is '",

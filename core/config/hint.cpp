@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 #include "core/base/check.h"
+#include "core/config/removed.h"
 
 namespace bellows {
 
@@ -42,7 +43,8 @@ std::string hint(const std::string& of, const std::vector<std::string>& known) {
   const bool element = last_word(of).find_first_not_of("0123456789") == of.npos;
   const std::string key = element ? of.substr(0, of.rfind('.')) : of;
   const std::string place = key.substr(0, key.size() - last_word(key).size());
-  if (const std::string different = remark(last_word(key)); !different.empty()) return different;
+  for (const std::string& known : {removal(key), remark(last_word(key))})
+    if (!known.empty()) return known;
   for (const auto& [ours, theirs] : other_names()) {
     if (!std::ranges::count(theirs, last_word(key))) continue;
     auto found = std::ranges::find(known, place + ours);  // same section first, then any
@@ -82,7 +84,10 @@ std::string remedy(std::string text, const std::string& accepts) {
     return ambiguous_number(text, whole) ? "; write it in plain decimal digits" : "";
   std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
   const bool truth = accepts == "false or true";
-  if (!truth && accepts != "off or on") return "";
+  if (!truth && accepts != "off or on") {
+    const std::string gone = removal(text);
+    return gone.empty() ? "" : "; " + gone;
+  }
   if (yes.contains(text)) return truth ? "; write true" : "; write on";
   return !no.contains(text) ? "" : truth ? "; write false" : "; write off";
 }
@@ -100,25 +105,14 @@ std::string remark(const std::string& name) {
   static const std::string splits =
       "elsewhere it multiplies the samples of an update, here it splits data.batch_size; multiply "
       "that too";
-  static const std::string no_gain =
-      "removed in 0.2, because no measurement showed a gain; leave it out";
-  static const std::string never_run =
-      "removed in 0.2, because it never ran on a GPU; docs/gpu.md names the commit";
-  static const std::string packing =
-      "removed in 0.2; `trainer pack` writes the shards once, for  data: {name: packed}";
   static const std::map<std::string, std::string> remarks = {
       {"T_max", horizon},
       {"accum_iter", splits},
       {"accumulate_grad_batches", splits},
       {"betas", "it is two keys of adam and adamw here, 'beta1' and 'beta2'"},
-      {"dry_updates", no_gain},
       {"gradient_accumulation_steps", splits},
-      {"huge_pages", no_gain},
       {"ignore_index", "every label counts; leave those samples out of the data set"},
-      {"packed", packing},
-      {"search_compiled", never_run},
       {"total_steps", horizon},
-      {"tta", "removed in 0.2: an evaluation is one pass over the test set; leave it out"},
       {"update_freq", splits},
   };
   const auto found = remarks.find(name);

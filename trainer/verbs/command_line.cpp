@@ -10,6 +10,7 @@
 #include "core/base/file.h"
 #include "core/base/output.h"
 #include "core/config/config.h"
+#include "core/config/removed.h"
 #include "trainer/verbs/tables.h"
 
 namespace bellows {
@@ -177,8 +178,10 @@ bool CommandLine::read(Arguments args, const std::string& if_unexpected) try {
   fail(Exit::usage, text_of_missing(*app_, error.what()), "; see  ", program_, " --help");
 } catch (const CLI::ExtrasError&) {  // whose text has them in reverse order
   if (!if_unexpected.empty()) fail(Exit::usage, if_unexpected);
-  fail(Exit::usage, "unexpected: ", fmt::format("{}", fmt::join(app_->remaining(), " ")), "; see  ",
-       program_, " --help");
+  const std::vector<std::string> words = app_->remaining();
+  const std::string gone = removal(words.at(0));
+  fail(Exit::usage, "unexpected: ", fmt::format("{}", fmt::join(words, " ")), "; ",
+       gone.empty() ? cat("see  ", program_, " --help") : gone);
 } catch (const CLI::ParseError& error) {
   fail(Exit::usage, error.what(), "; see  ", program_, " --help");
 }

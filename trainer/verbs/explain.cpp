@@ -6,6 +6,7 @@
 #include "core/base/output.h"
 #include "core/base/words.h"
 #include "core/config/hint.h"
+#include "core/config/removed.h"
 #include "ops/base/op.h"
 #include "ops/matmul/einsum.h"
 #include "plan/toggle.h"
@@ -259,7 +260,8 @@ static int run_explain(CommandLine& line, const Arguments& args) {
   found |= explain_option(name);
   found |= explain_topic(name);
   if (found || explain_entry_option(name)) return 0;
-  const std::string near = nearest(name, all_names());
+  const std::string gone = removal(name), near = nearest(name, all_names());
+  CHECK(gone.empty(), "nothing is called '", name, "': ", gone);
   fail(Exit::usage, "nothing is called '", name, "'",
        is_like(name, near) ? cat(", the nearest name is '", near, "'") : "",
        "; trainer list  and  trainer --print-config  list the names");

@@ -1,0 +1,40 @@
+#include "core/config/removed.h"
+#include <map>
+#include "core/base/words.h"
+
+namespace bellows {
+
+std::string removal(const std::string& name) {
+  constexpr const char *kNoGain = "no measurement showed a gain",
+                       *kNoGpu = "no GPU has run it; docs/gpu.md names the commit that has it",
+                       *kPack = "`trainer pack` writes the shards once, for  data: {name: packed}",
+                       *kRecipe = "it served one recipe of CIFAR-10 only";
+  static const std::map<std::string, const char*> reasons = {
+      {"--bandwidths", "`trainer bench` measures the machine"},
+      {"--gpu", kNoGpu},
+      {"adaptive_threads", kNoGain},
+      {"airbench", kRecipe},
+      {"background_loader", kNoGain},
+      {"data.cache_mb", kPack},
+      {"data.order", kPack},
+      {"data.page_kb", kPack},
+      {"data.window", kPack},
+      {"early_launch", kNoGpu},
+      {"eval.tta", kRecipe},
+      {"fused_conv_bn", "it served evaluation only; `trainer export --fold-bn` folds the norms"},
+      {"fused_conv_norm", kNoGpu},
+      {"fused_linear_tail", kNoGpu},
+      {"huge_pages", kNoGain},
+      {"kernels.search_compiled", kNoGpu},
+      {"muon", kRecipe},
+      {"overlap_wgrad", kNoGpu},
+      {"packed_dataset", kPack},
+      {"progressive_resize", kRecipe},
+      {"train.dry_updates", kNoGain},
+      {"whitening", kRecipe},
+  };
+  const auto found = reasons.find(name);
+  return found == reasons.end() ? "" : cat("removed in 0.2, because ", found->second);
+}
+
+}  // namespace bellows

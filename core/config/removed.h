@@ -1,0 +1,11 @@
+// Names of version 0.1 that are gone: toggles, options, flags, and entries of open collections.
+#pragma once
+#include <string>
+
+namespace bellows {
+
+// Returns "removed in 0.2, because ..." for such a name (`huge_pages`, `train.dry_updates`,
+// `muon`), "" for any other.
+std::string removal(const std::string& name);
+
+}  // namespace bellows
