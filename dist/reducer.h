@@ -1,5 +1,7 @@
 // Reducer: averages gradients over the ranks of a ProcessGroup, like PyTorch's
-// DistributedDataParallel.
+// DistributedDataParallel. So several ranks train the parameters of one rank with the joint batch,
+// up to the order of additions. Two ranks train the same bits as one rank that accumulates their
+// two batches, if it has as many threads as each of them.
 #pragma once
 #include <string>
 #include <vector>
@@ -21,7 +23,7 @@ void count_root_bytes(const ProcessGroup& group, size_t bytes);
 // with nccl; only missing gradients are set to zero. With nccl the streams wait for buckets, not
 // the host, so a graph can capture an update after the first one. Without options.ddp (dp),
 // gradients go to rank 0, which updates alone, as the first device of PyTorch's DataParallel does.
-// For the compute thread only.
+// That mode is here for comparison. For the compute thread only.
 //
 // Counters: dist.buckets (sent), dist.bucketed_grads (gradients sent in a bucket with others),
 // dist.early_buckets (sent before wait()), dist.view_grads (gradients stored in their bucket),
@@ -58,6 +60,7 @@ class Reducer {
   // parameter has a gradient, the mean over the ranks, and work on the current stream sees it. A
   // rank contributes zeros for each parameter that its backward did not reach, also in a world of
   // one. So, unlike in PyTorch, weight decay and momentum act on a parameter that is never reached.
+  // To skip it, a rank would need one more collective to learn whether another one reached it.
   // With options.rebuild, the first call also rebuilds the buckets in the order in which rank 0's
   // gradients became ready.
   bool wait();

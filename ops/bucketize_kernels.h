@@ -1,5 +1,5 @@
-// Kernels of bucketize and in_level for one device: that of the map_into() which was included
-// before, as in ops/elementwise_kernels.h.
+// Kernels of bucketize and in_level, for the device whose map_into() was included before this file
+// (see ops/elementwise_kernels.h).
 #pragma once
 #include "core/tensor/copy.h"
 #include "ops/base/maths.h"

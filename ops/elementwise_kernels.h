@@ -1,6 +1,6 @@
-// Kernels of the elementwise ops for one device: that of the map_into() which was included before,
-// from ops/base/map.h or core/tensor/map.cuh. In an unnamed namespace, because the linker would
-// merge the two devices' functions of one name.
+// Kernels of the elementwise ops, for the device whose map_into() was included before this file:
+// ops/base/map.h (CPU) or core/tensor/map.cuh (GPU). They are in an unnamed namespace, because the
+// linker would merge functions of both devices that have the same name.
 #pragma once
 #include "ops/base/apply.h"
 #include "ops/elementwise.h"

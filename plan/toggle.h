@@ -1,6 +1,6 @@
 // Toggle: one optimization that a config can switch. It consists of data (names, claims, limits)
 // and a pure function that edits the Plan; it has no hooks. No two toggles set the same option, so
-// their order cannot matter.
+// their order cannot matter. A config sets such an option through its toggle only.
 #pragma once
 #include "core/base/trace.h"
 #include "core/config/values.h"

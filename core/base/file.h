@@ -1,7 +1,7 @@
-// Durable file writes, and checked reads of files that cannot be trusted.
-//
-// System calls are retried after EINTR and until all bytes are transferred. A failure throws an
-// Error that names the path, the call and the reason. Uses no OpenMP, so any thread may call it.
+// Durable file writes, and checked reads of files that cannot be trusted. System calls are retried
+// after EINTR and until all bytes are transferred. A failure throws an Error that names the path,
+// the call and the reason. Exceptions of std::filesystem carry no exit code, so product code calls
+// these functions, or passes an error_code. They use no OpenMP, so any thread may call them.
 #pragma once
 #include <cstddef>
 #include <cstdint>

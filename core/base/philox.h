@@ -1,5 +1,5 @@
 // Counter-based random numbers. Each is a function of (seed, purpose, site, step, index), so it is
-// the same for any number of threads, workers and ranks, and on every device.
+// the same for any number of threads, workers and ranks, on every device, and after a resume.
 // Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11 (Philox4x32-10).
 #pragma once
 #include <cmath>

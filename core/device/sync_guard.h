@@ -1,4 +1,6 @@
-// Finds the places where the host waits for the device in the middle of a step.
+// Finds the places where the host waits for the device in the middle of a step: the calls of
+// synchronize() (core/device/device.h). It does not see the driver's own waits: the calls that free
+// device memory, and those for page-locked memory, may wait for all work.
 #pragma once
 #include <source_location>
 #include <string>

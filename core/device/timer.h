@@ -1,4 +1,4 @@
-// Clocks, and calls timed alternately. core/base/statistics.h has the medians and intervals.
+// Clocks, and the times of calls that run alternately. core/base/statistics.h compares such times.
 #pragma once
 #include <functional>
 #include <vector>

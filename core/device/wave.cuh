@@ -1,5 +1,5 @@
-// Grids that fill whole waves: as many blocks as the GPU runs at once, so that no few of them are
-// left to run alone at the end.
+// Grids of whole waves. A wave is as many blocks as the GPU runs at once. A few blocks more would
+// run alone at the end, while the rest of the GPU is idle.
 #pragma once
 #include "core/device/launch.cuh"
 

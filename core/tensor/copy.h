@@ -1,4 +1,4 @@
-// Copies elements between devices, dtypes and memory orders. Not recorded by autograd; the ops are.
+// Copies elements between devices, dtypes and memory orders. Autograd does not record the copies.
 // Copies that reorder axes count in layout.transposes.
 #pragma once
 #include "core/base/trace.h"

@@ -1,6 +1,6 @@
 // Sum of the squares of all elements of a list of tensors. One block per chunk; the block that ends
-// last adds the blocks' sums. In double, as on the CPU, in an order that depends only on the sizes,
-// so every run has the same bits.
+// last adds the blocks' sums. Blocks add in double, as the CPU does, in an order that depends only
+// on the sizes, so every run has the same bits.
 #pragma once
 #include "core/device/shared.cuh"
 #include "core/tensor/foreach.cuh"

@@ -1,5 +1,6 @@
 // ImagePlan: description of a transformed image, without its pixels. Transforms edit it one after
-// the other; then write_image applies all edits in one pass.
+// the other; then write_image applies all edits in one pass. So a list of transforms costs one pass
+// over the pixels, and a JPEG decoder knows beforehand which part of the image will be read.
 #pragma once
 #include <optional>
 #include "data/images/colors.h"

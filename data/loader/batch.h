@@ -1,5 +1,5 @@
 // Batch and Update: the samples of one training step, whole or split into micro-batches.
-// BatchBuffers: where batches are made.
+// BatchBuffers: reusable memory in which batches are made.
 #pragma once
 #include <algorithm>
 #include <exception>

@@ -1,5 +1,5 @@
-// Communicator: a communicator of NCCL, without its headers. dist/groups/communicator.cu implements
-// it.
+// Communicator: interface to a communicator of NCCL that does not include NCCL's headers.
+// dist/groups/communicator.cu implements it.
 #pragma once
 #include "dist/groups/process_group.h"
 

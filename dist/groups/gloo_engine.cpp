@@ -46,7 +46,8 @@ int64_t GlooEngine::start(GlooOperation operation) {
   return sequence;
 }
 
-// Not over TCP, because Gloo limits each wait for a peer, not their sum, so wait() has to look on.
+// False over TCP: Gloo's timeout limits each wait for a peer, not the whole operation, so wait()
+// must watch the total time itself.
 bool GlooEngine::caller_may_run(const GlooOperation& operation) const {
   return operation.message.bytes && !operation.copies && !group_.options.check_collectives;
 }

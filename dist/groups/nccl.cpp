@@ -1,4 +1,6 @@
-// nccl: collectives between GPUs, by NVIDIA's NCCL.
+// nccl: collectives between GPUs, by NVIDIA's NCCL. They run on a stream of their own, which events
+// order with the compute stream. So the host does not wait for gradients, and cuda_graph captures
+// an update with its collectives. Another thread aborts those that hang, also inside a graph.
 #include <condition_variable>
 #include <deque>
 #include <optional>

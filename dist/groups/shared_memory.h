@@ -1,4 +1,4 @@
-// SharedMemory: how the ranks of one machine exchange values without the network.
+// SharedMemory: memory through which the ranks of one machine exchange values, without the network.
 #pragma once
 #include <functional>
 #include <memory>

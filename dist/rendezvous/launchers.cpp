@@ -1,4 +1,6 @@
-// ranks_from(): the variables of each launcher.
+// Launchers differ in their environment variables only. ranks_from() turns those of trainer launch,
+// torchrun, Open MPI and Slurm into Ranks. Rank 0 serves the store on the launcher's port, on one
+// above it if torchrun itself uses that port, or else on one derived from the job's id.
 #include <algorithm>
 #include <charconv>
 #include <cstring>

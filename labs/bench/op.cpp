@@ -150,7 +150,7 @@ static void for_each_case(const std::vector<const OpSpec*>& specs, const Options
       fn(make_case(*op, shapes, dtype, device));
 }
 
-// Output for peers/cpu/elementwise.py: one line, in ns per element.
+// Output for scripts: one line of JSON, in ns per element.
 static void print_json(const std::vector<const OpSpec*>& specs, const Options& o, Device device) {
   nlohmann::json ops;
   for_each_case(specs, o, device, [&](const Case& c) {

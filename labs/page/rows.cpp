@@ -1,5 +1,5 @@
 // Figures of rows: distributions as strips of dots, ratios as points with intervals, parts of a
-// whole as a bar, horizontal bars, and tables whose cells are the darker the larger.
+// whole as a bar, horizontal bars, and tables that shade larger values darker.
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>

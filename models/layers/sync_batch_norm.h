@@ -1,5 +1,7 @@
 // Batch normalization with the statistics of all ranks' batches (model.sync_bn), as
-// torch.nn.SyncBatchNorm. It takes part in their collectives, so it is not in ops/.
+// torch.nn.SyncBatchNorm. It takes part in their collectives, so it is not in ops/. A model with
+// batch norms needs it to train on several ranks as on one. Without it, each rank normalizes by its
+// own batch, and evaluations and checkpoints take rank 0's running statistics.
 #pragma once
 #include "dist/groups/process_group.h"
 #include "ops/norm/batch_norm.h"

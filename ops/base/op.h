@@ -1,5 +1,5 @@
-// OpSpec: the description of an op from which tests, docs and benchmarks are generated. And what
-// ops share: checks and counts of their operands.
+// OpSpec: the description of an op from which tests, docs and benchmarks are generated. This file
+// also has the checks and counts of operands that ops share.
 #pragma once
 #include "autograd/record.h"
 #include "core/base/trace.h"

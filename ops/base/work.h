@@ -1,4 +1,4 @@
-// FLOP and bytes of a recorded op, for predictions and profiles.
+// FLOP and bytes of a recorded op, for profiles and for `trainer sweep`.
 #pragma once
 #include "autograd/op_log.h"
 

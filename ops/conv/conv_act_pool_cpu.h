@@ -1,4 +1,4 @@
-// Shared by forward and backward of conv_act_pool on the CPU.
+// Sizes, taps and loops that forward and backward of conv_act_pool share on the CPU.
 #pragma once
 #include "ops/base/lanes.h"
 #include "ops/base/per_thread.h"

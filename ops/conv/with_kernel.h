@@ -1,4 +1,4 @@
-// Loops of conv_act_pool that are unrolled for a size of the kernel, on every device.
+// Chooses the loops of conv_act_pool that are unrolled for a kernel size, on every device.
 #pragma once
 
 namespace bellows {

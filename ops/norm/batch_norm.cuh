@@ -1,4 +1,4 @@
-// Shared by the batch_norm kernels on the GPU.
+// Parts that the batch_norm kernels on the GPU share.
 //
 // x is a list of rows of channels * inner elements. NHWC and (N, C) have one row per pixel and
 // inner = 1; NCHW has one row per image and inner = H * W. A thread handles the same piece of 16

@@ -1,5 +1,5 @@
-// Shared by the batch_norm kernels on the GPU that read x twice. Sums are computed per group of
-// rows, then over the groups.
+// Parts that the batch_norm kernels on the GPU share if they read x twice. Sums are computed per
+// group of rows, then over the groups.
 #pragma once
 #include "core/device/shared.cuh"
 #include "core/device/wave.cuh"

@@ -1,5 +1,5 @@
-// The wrappers of libraries share the arguments of a call, and those of cuDNN and cuBLASLt also the
-// plans of a call. oneDNN (ops/vendor/onednn.h) uses the arguments alone.
+// Bindings: the arguments of a library's call, for all wrappers of libraries. VendorPlan: how a
+// library will run a call, for the wrappers of cuDNN and cuBLASLt.
 #pragma once
 #include <functional>
 #include <initializer_list>

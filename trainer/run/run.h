@@ -17,7 +17,7 @@ struct RunRequest {
 // exit code: 0, or 130 or 143 after a signal. Throws Error.
 int run_training(RunRequest request);
 // Does everything except training: loads data and checkpoint, runs one forward and backward. Writes
-// no run folder, packs nothing and searches for no kernels. Returns the exit code.
+// no run folder and searches for no kernels. Returns the exit code.
 int dry_run_training(RunRequest request);
 
 // Compares the plan of a resumed run with the plan in its checkpoint. Returns "train.epochs: 5 ->

@@ -1,4 +1,5 @@
-// Compares what the ranks of a run start with, over their store.
+// Compares over the store what the ranks of a run start with: options, data, shapes, state and
+// program. Ranks that differ would otherwise train different models without an error.
 #pragma once
 #include <string>
 #include <utility>

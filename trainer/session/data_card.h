@@ -1,5 +1,6 @@
-// Description of a model's training data. It is stored in checkpoints, so that eval and predict
-// need no training set, and in exports.
+// Description of a model's training data: size, shape, statistics and classes. It is stored in
+// checkpoints, so that eval and predict need no training set and normalize other data as the
+// training data were. Exports describe the model's input with it.
 #pragma once
 #include "core/base/json.h"
 #include "data/images/transform.h"
