@@ -25,8 +25,9 @@ constexpr int64_t kTile = 512;  // elements; the tiles of three operands fit int
 // Arithmetic on one vector takes so long that the CPU does not reach the loads of the next lines by
 // itself. With more operands the hardware's own prefetching does as well as ours.
 Access access_to(const Tensor& y, size_t operands) {
+  if (y.nbytes() < kLargeBytes) return Access::cached;
   if (y.nbytes() >= streamed_bytes() && uintptr_t(y.bytes()) % 32 == 0) return Access::streamed;
-  return operands == 1 && y.nbytes() >= kLargeBytes ? Access::prefetched : Access::cached;
+  return operands == 1 ? Access::prefetched : Access::cached;
 }
 
 // to[i] = from[i] for i < n, converted.

@@ -148,12 +148,12 @@ struct Loops {
   LoopsOf<double> f64;
 };
 
-// Loops with a constant operand exist where Fn asks for them, but not for double, which only tests
-// and gradient checks use, nor for derivatives in Bf16, whose tiles take little longer.
+// Loops with a constant operand exist where Fn asks for them, but not for derivatives in Bf16, whose
+// tiles take little longer.
 template <class T, class Fn, size_t... k>
 constexpr LoopsOf<T> make_loops(std::index_sequence<k...>) {
   LoopsOf<T> loops{map_rows<T, Fn, -1, k...>};
-  constexpr bool wanted = std::is_same_v<T, float> || (std::is_same_v<T, Bf16> && sizeof...(k) < 3);
+  constexpr bool wanted = !std::is_same_v<T, Bf16> || sizeof...(k) < 3;
   if constexpr (wanted && requires { requires Fn::broadcasts; })
     ((loops.constant[k] = map_rows<T, Fn, k, k...>), ...);
   return loops;
