@@ -30,7 +30,7 @@ void count_root_bytes(const ProcessGroup& group, size_t bytes);
 // dist.grad_copy_bytes (copied into buckets and back), dist.compressed_bytes (sent as bf16),
 // dist.skipped_allreduces (buckets that no_sync() kept back), dist.unused_gradients (parameters
 // that backward did not reach in an update), dist.rebuilds, and dist.exposed_wait_ns (wall time
-// that the compute thread spent waiting for buckets, or without options.ddp for the values).
+// that the compute thread spent waiting for buckets, or, without options.ddp, for the parameters).
 class Reducer {
  public:
   // Broadcasts parameters, which must be leaves, and buffers from rank 0. All ranks pass the same

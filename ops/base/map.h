@@ -148,8 +148,8 @@ struct Loops {
   LoopsOf<double> f64;
 };
 
-// Loops with a constant operand exist where Fn asks for them, but not for derivatives in Bf16, whose
-// tiles take little longer.
+// Loops with a constant operand exist where Fn asks for them, but not for derivatives in Bf16,
+// whose tiles take little longer.
 template <class T, class Fn, size_t... k>
 constexpr LoopsOf<T> make_loops(std::index_sequence<k...>) {
   LoopsOf<T> loops{map_rows<T, Fn, -1, k...>};

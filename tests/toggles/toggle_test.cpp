@@ -271,9 +271,10 @@ TEST(RemovedNames, AreToldTheReason) {
   EXPECT_EQ(
       config_refusal({{"toggles.huge_pages", "on"}}),
       "test: unknown toggle 'huge_pages': removed in 0.2, because no measurement showed a gain");
-  EXPECT_EQ(config_refusal({{"train.dry_updates", "3"}}),
-            "test: unknown key 'train.dry_updates', removed in 0.2, because no measurement showed a "
-            "gain");
+  EXPECT_EQ(
+      config_refusal({{"train.dry_updates", "3"}}),
+      "test: unknown key 'train.dry_updates', removed in 0.2, because no measurement showed a "
+      "gain");
   EXPECT_EQ(config_refusal({{"optimizer.name", "muon"}}),
             "test: optimizer.name: 'muon' is not adam or adamw or sgd; removed in 0.2, because it "
             "served one recipe of CIFAR-10 only");

@@ -1,5 +1,5 @@
-// Findings about the arms of `trainer ab`: speedup and footprints; and whether the losses keep the
-// promise of the toggle: rounding, which training amplifies, or an error?
+// Findings about the arms of `trainer ab`: speedup, footprints, and whether the losses keep the
+// promise of the toggle. Training amplifies rounding, so a difference need not be an error.
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
@@ -148,9 +148,10 @@ static Finding judge_close(const AbResult& result, const AbArm& on) {
   const auto rounds = static_cast<int64_t>(on.processes.size());
   const bool judged = rounds >= kFewestRounds && d.arms.size() >= kFewestSteps;
   std::string text = fmt::format(
-      "declared close: losses of a step differ by at most {:.1e}; those of two runs whose first "
-      "weights differ in the last of {} bits, by {:.1e}. The largest ratio of the two at "
-      "one step is {:.3g} (step {}); more than {:g} would be an error",
+      "declared close: the losses of off and on differ by at most {:.1e}; those of two runs of "
+      "off, "
+      "whose first weights differ in the last of {} bits, by {:.1e}. The largest ratio of the two "
+      "at one step is {:.3g} (step {}); more than {:g} would be an error",
       d.arms.back(), result.mantissa + 1, d.placebo.back(), worst, worst_at + 1, kChaosFactor);
   if (!judged)
     text += fmt::format(", but fewer than {} processes a side or {} steps show none", kFewestRounds,

@@ -198,7 +198,7 @@ static std::string batch_section(const SweepResult& result) {
   return cat("\n## Batch size\n\n", markdown_table(rows),
              fmt::format("\nThe last columns are losses of each arm after {} samples, after {} "
                          "updates, and\nafter {:.3g} s at its median cost: means of the last tenth "
-                         "of these updates. All\narms have the same learning rate.\n",
+                         "of these updates. All\narms have the same peak learning rate.\n",
                          all.samples, all.updates, all.seconds));
 }
 

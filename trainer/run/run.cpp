@@ -50,7 +50,8 @@ static Start start_of(const RunRequest& request) {
   }
   const bool latest = request.resume == "latest";
   if (!latest && kind == Kind::nothing)
-    fail(Exit::checkpoint, request.resume, ": no such checkpoint or run folder to resume from");
+    fail(Exit::checkpoint, request.resume,
+         ": no such checkpoint or run folder to resume from; ckpt.keep removes older ones");
   std::error_code apart;
   CHECK(latest || request.folder.empty() || fs::equivalent(request.folder, request.resume, apart),
         "--run-dir ", request.folder, ": a run continues in its own folder, ", request.resume,
@@ -114,7 +115,8 @@ static void check_global_batch(const Plan& saved, const Plan& now, const RankCou
   CHECK(ranks.saved == ranks.now || ranks.saved * then == ranks.now * each,
         "a resumed run cannot change the global batch: ", ranks.saved * then, " = ", ranks.saved,
         " x ", then, " -> ", ranks.now * each, " = ", ranks.now, " x ", each,
-        " (ranks x data.batch_size); change data.batch_size with the number of ranks");
+        " (ranks x data.batch_size); change data.batch_size with the number of ranks, or name "
+        "another run:  --resume FOLDER");
 }
 
 std::vector<std::string> compare_plans(const Plan& saved, const Plan& now, Resume resume,

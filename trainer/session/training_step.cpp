@@ -51,7 +51,7 @@ Tensors TrainingStep::train_on(const Update& update) {
     backward(loss, backward_options(s, batch));  // sends buckets meanwhile
     losses.push_back(loss.detach());
   }
-  if (s.reducer->wait()) {        // now this rank has the mean gradients of all
+  if (s.reducer->wait()) {        // now this rank has the mean gradients of all ranks
     s.optimizer->step(*s.state);  // skips non-finite gradients if skip_nonfinite is on
     s.scaler->update();
     s.ema->update(s.state->get());

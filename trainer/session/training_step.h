@@ -27,8 +27,8 @@ class TrainingStep {
   std::unique_ptr<CapturedUpdate> captured_;  // null unless cuda_graph is on
 };
 
-// Returns the number of micro-batches of an update with so many samples. A smaller last batch is
-// not split into single samples, which some norms refuse, unless the others are.
+// Returns the number of micro-batches of an update with so many samples. Some norms refuse a single
+// sample, so a smaller last batch is split into single samples only if full batches are, too.
 int64_t micro_batches(const Plan& plan, int64_t samples);
 // Throws Error, exit 2, if an update after `step` has a micro-batch of one sample and the model
 // cannot train on one. All ranks must call it.
