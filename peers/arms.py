@@ -16,9 +16,10 @@ import sys
 import tempfile
 import time
 
-from measure import complain, last_line
+from measure import complain, last_line, take_turns
 
 PR_SET_PDEATHSIG = 1
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
 
 
 class Failed(Exception):
@@ -27,6 +28,37 @@ class Failed(Exception):
 
 def die_with_parent():
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def rank_variables(rank, world, port, host="127.0.0.1"):
+    """Variables of a rank, by which it meets the others: on this machine, or with another host one
+    rank on each."""
+    here, here_world = (rank, world) if host == "127.0.0.1" else (0, 1)
+    values = {"RANK": rank, "WORLD": world, "LOCAL_RANK": here, "LOCAL_WORLD": here_world,
+              "HOST": host, "PORT": port, "TOKEN": "of this bench"}
+    return {f"BELLOWS_{name}": str(value) for name, value in values.items()}
+
+
+def together(commands, timeout_s, variables=({}, {})):
+    """Runs processes of one thread at the same time, each with its variables. Returns what the
+    first one printed; None, after a message on stderr, if one failed."""
+    running = [subprocess.Popen(list(map(str, c)), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                text=True, env=dict(os.environ, **ONE_THREAD, **more),
+                                preexec_fn=die_with_parent)
+               for c, more in zip(commands, variables)]
+    try:
+        said = [process.communicate(timeout=timeout_s) for process in running]
+    except subprocess.TimeoutExpired:
+        said = []
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+    if said and not any(process.returncode for process in running):
+        return said[0][0]
+    why = "; ".join(last_line(err) for _, err in said) or "no answer"
+    complain(f"failed: {' '.join(map(str, commands[0]))}: {why}")
+    return None
 
 
 class Spinning:
@@ -137,6 +169,16 @@ class Arms:
     def leave_out(self, name, error):
         self.missing[name] = str(error)
         complain(f"left out: {name}: {error}: {shlex.join(map(str, self.commands[name]))}")
+
+    def take_turns(self, rounds, state=dict):
+        """Returns the results of each arm that did not fail, by name. A result has the arm's facts
+        and what state() returns right after the time slice."""
+        about = {name: arm.about for name, arm in self.alive.items()}
+
+        def turn(name):
+            result = self.turn(name)
+            return result and (about[name] | result | state())
+        return take_turns(about, rounds, turn)
 
     def turn(self, name):
         """Runs one time slice of that arm; returns None if it fails."""

@@ -1,4 +1,5 @@
 """Shared by the comparisons with PyTorch: interleaving, medians over rounds, machine facts."""
+import argparse
 import datetime
 import json
 import os
@@ -10,6 +11,15 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def parser(about, ours=None):
+    """A parser of a script's arguments. `ours`: the program in build/ that --ours replaces."""
+    p = argparse.ArgumentParser(description=about,
+                                formatter_class=argparse.RawDescriptionHelpFormatter)
+    if ours:
+        p.add_argument("--ours", default=ROOT / "build" / ours)
+    return p
 
 
 def first_line(path, default="unknown"):
@@ -67,9 +77,10 @@ def machine():
 
 
 def command():
-    """The command line, with the program's path relative to the checkout."""
-    program = pathlib.Path(sys.argv[0]).resolve().relative_to(ROOT)
-    return shlex.join([str(program), *sys.argv[1:]])
+    """The command line, with the script's path in the checkout; of other paths the name only."""
+    script = pathlib.Path(sys.argv[0]).resolve().relative_to(ROOT)
+    words = [pathlib.Path(word).name if word.startswith("/") else word for word in sys.argv[1:]]
+    return shlex.join([str(script), *words])
 
 
 def complain(text):
@@ -143,6 +154,10 @@ def ratio(below, above, key):
     return statistics.median(ratios), min(ratios), max(ratios)
 
 
+def ratio_text(below, above, key, digits=".2f"):
+    return spread(*ratio(below, above, key), digits)
+
+
 def spread(median, low, high, digits=".2f"):
     """Formats as "1.58 (1.52 to 1.67)"."""
     return f"{median:{digits}} ({low:{digits}} to {high:{digits}})"
@@ -167,11 +182,16 @@ def table(header, rows):
     return "".join("| " + " | ".join(map(str, line)) + " |\n" for line in lines)
 
 
-def write(stem, markdown, data):
-    """Writes STEM.md, and STEM.json with the data of every run."""
+def write(stem, text, facts, data):
+    """Ends the report with facts about its machine, and prints it. Writes STEM.md, and STEM.json
+    with the data of every run, if there is a stem."""
+    facts |= {"load average after": load_average(), "command": command()}
+    markdown = text + bullets(facts)
+    print(markdown)
+    if not stem:
+        return
     stem = pathlib.Path(stem)
     stem.parent.mkdir(parents=True, exist_ok=True)
     stem.with_suffix(".md").write_text(markdown)
-    stem.with_suffix(".json").write_text(json.dumps(data, indent=1) + "\n")
-    print(markdown)
+    stem.with_suffix(".json").write_text(json.dumps({"machine": facts} | data, indent=1) + "\n")
     complain(f"written: {stem}.md, {stem}.json")

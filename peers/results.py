@@ -6,7 +6,6 @@ measurement.
 
 The files are not kept: a row names the command that makes its figure again.
 """
-import argparse
 import json
 import pathlib
 import sys
@@ -21,9 +20,6 @@ HEAD = "| figure | value | interval | machine | commit | date | command |"
 def of_peers(report):
     """Rows of a comparison with PyTorch: how many times our time the fastest peer takes."""
     facts = report["machine"]
-    words = facts["command"].split()
-    model = words[words.index("--model") + 1]
-    precision = words[words.index("--precision") + 1]
     for run in report["runs"]:
         results = run["results"]
         peers = [name for name in results if name != "bellows"]
@@ -31,8 +27,9 @@ def of_peers(report):
             continue
         best = min(peers, key=lambda name: measure.middle(results[name], "ms_median"))
         median, least, most = measure.ratio(results["bellows"], results[best], "ms_median")
-        yield (f"{model} step, batch {run['batch']}, {precision}, threads: {run['threads']}, "
-               f"{best}, its time / ours", f"{median:.2f} x", f"{least:.2f} to {most:.2f}", facts)
+        yield (f"{report['model']} step, batch {run['batch']}, {report['precision']}, threads: "
+               f"{run['threads']}, {best} / ours", f"{median:.2f} x", f"{least:.2f} to {most:.2f}",
+               facts)
 
 
 def of_ab(report):
@@ -56,8 +53,7 @@ def rows_of(file):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = measure.parser(__doc__)
     parser.add_argument("files", nargs="+", metavar="FILE.json")
     files = parser.parse_args().files
     before, table = PAGE.read_text().split(HEAD, 1)

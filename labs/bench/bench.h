@@ -1,14 +1,6 @@
-// The benchmarks of `trainer bench NAME`. Each one is a file that registers itself, as verbs do:
-//
-//   static int run_copies(CommandLine& line, const Arguments& args) {
-//     std::string device = "auto";
-//     add_device_option(line, device);
-//     if (!line.read(args)) return 0;  // --help
-//     const Device on = start_bench(device);
-//     ...
-//   }
-//   static const AddVerb copies_bench({"h2d", "copies to a GPU and back", "trainer bench h2d",
-//                                      run_copies}, benches());
+// The benchmarks of `trainer bench NAME`. Each one is a file that registers itself in benches(), as
+// verbs do in verbs() (trainer/verbs/verbs.h). It calls add_device_option() before line.read(), and
+// start_bench() after it.
 #pragma once
 #include "core/device/device.h"
 #include "trainer/verbs/verbs.h"

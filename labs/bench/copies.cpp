@@ -49,36 +49,6 @@ double triad_rate() {
 
 // ---- a GPU
 
-namespace {
-struct CopyRate {
-  std::string what;
-  double bytes_per_s;
-};
-}  // namespace
-
-// Rates of copies between host and GPU, pinned and pageable, and within the GPU.
-static std::vector<CopyRate> device_rates(int64_t bytes) {
-  const Stream stream = current_stream(Device::cuda);
-  const Tensor locked = pinned({bytes}, DType::u8);
-  const Tensor pageable = full({bytes}, 1, DType::u8), source = to(Device::cuda, pageable),
-               target = empty_like(source);
-  std::memcpy(locked.bytes(), pageable.bytes(), size_t(bytes));
-  const auto copy = [&](void* to, const void* from) -> std::function<void()> {
-    return [=] { api_of(Device::cuda).copy(to, from, size_t(bytes), stream); };
-  };
-  const std::vector<Timing> times = time_interleaved(
-      {copy(target.bytes(), locked.bytes()), copy(target.bytes(), pageable.bytes()),
-       copy(locked.bytes(), source.bytes()), copy(pageable.bytes(), source.bytes()),
-       copy(target.bytes(), source.bytes())},
-      Device::cuda);
-  const auto rate = [&](size_t i) { return double(bytes) / times[i].median(); };
-  return {{"h2d pinned", rate(0)},
-          {"h2d pageable", rate(1)},
-          {"d2h pinned", rate(2)},
-          {"d2h pageable", rate(3)},
-          {"d2d", 2 * rate(4)}};
-}
-
 double device_copy_rate(int64_t bytes) {
   const Tensor from = full({bytes}, 1, DType::u8, Device::cuda), to = empty_like(from);
   const auto copy = [&, stream = current_stream(Device::cuda)] {
@@ -88,20 +58,36 @@ double device_copy_rate(int64_t bytes) {
   return 2 * double(bytes) / time.median();
 }
 
+// Rates of copies to a GPU from pinned and pageable memory, back to both, and within the GPU.
+static std::vector<double> device_rates(int64_t bytes) {
+  const Stream stream = current_stream(Device::cuda);
+  const Tensor locked = pinned({bytes}, DType::u8);
+  const Tensor pageable = full({bytes}, 1, DType::u8), on_gpu = to(Device::cuda, pageable);
+  std::memcpy(locked.bytes(), pageable.bytes(), size_t(bytes));
+  const auto copy = [&](void* to, const void* from) -> std::function<void()> {
+    return [=] { api_of(Device::cuda).copy(to, from, size_t(bytes), stream); };
+  };
+  const std::vector<Timing> times = time_interleaved(
+      {copy(on_gpu.bytes(), locked.bytes()), copy(on_gpu.bytes(), pageable.bytes()),
+       copy(locked.bytes(), on_gpu.bytes()), copy(pageable.bytes(), on_gpu.bytes())},
+      Device::cuda);
+  std::vector<double> rates;
+  for (const Timing& time : times) rates.push_back(double(bytes) / time.median());
+  rates.push_back(device_copy_rate(bytes));
+  return rates;
+}
+
 // ---- trainer bench h2d: bytes per second to a GPU and back, from pinned and pageable memory
 
 static int run_copies(CommandLine& line, const Arguments& args) {
   if (!line.read(args)) return 0;
   const Device device = start_bench("cuda");
-  std::vector<TableRow> rows;
+  std::vector<TableRow> rows = {
+      {"bytes", "h2d pinned", "h2d pageable", "d2h pinned", "d2h pageable", "d2d"}};
   for (const int64_t kibibytes : {64, 1024, 16384, 262144}) {
-    const std::vector<CopyRate> rates = device_rates(kibibytes << 10);
-    if (rows.empty()) {
-      rows.push_back({"bytes"});
-      for (const CopyRate& rate : rates) rows[0].push_back(rate.what);
-    }
     rows.push_back({kibibytes < 1024 ? cat(kibibytes, " KiB") : cat(kibibytes >> 10, " MiB")});
-    for (const CopyRate& rate : rates) rows.back().push_back(rate_text(rate.bytes_per_s, "B/s"));
+    for (const double rate : device_rates(kibibytes << 10))
+      rows.back().push_back(rate_text(rate, "B/s"));
   }
   say(cat("copies on ", device_text(device), ", one after the other; medians"));
   say_part(aligned(rows, "rrrrrr"));

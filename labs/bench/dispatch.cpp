@@ -7,7 +7,6 @@
 #include "core/base/statistics.h"
 #include "core/device/timer.h"
 #include "labs/bench/bench.h"
-#include "ops/cross_entropy.h"
 #include "ops/elementwise.h"
 #include "trainer/verbs/tables.h"
 
@@ -57,17 +56,6 @@ static void measure_ops(Rounds& rounds, Device device) {
   rounds.measure("backward of one affine", calls, [&] { backward(mul(scalar, 2)); });
 }
 
-static void measure_losses(Rounds& rounds, Device device) {
-  for (const int64_t batch : {64, 1}) {
-    const Tensor logits = require_grad(full({batch, 10}, 0.1, DType::f32, device));
-    const Tensor labels = full({batch}, 3, DType::i64, device);
-    for (const Impl impl : {Impl::fused, Impl::composed})
-      rounds.measure(fmt::format("cross_entropy ({}, 10) {}, and backward", batch,
-                                 impl == Impl::fused ? "fused" : "composed"),
-                     100, [&] { backward(cross_entropy(logits, labels, {}, impl)); });
-  }
-}
-
 static int run_dispatch(CommandLine& line, const Arguments& args) {
   std::string wanted = "auto";
   add_device_option(line, wanted);
@@ -76,7 +64,6 @@ static int run_dispatch(CommandLine& line, const Arguments& args) {
   omp_set_num_threads(1);
   Rounds rounds{device};
   measure_ops(rounds, device);
-  measure_losses(rounds, device);
   say(cat("dispatch on ", device_text(device), ": CPU time of the host"));
   say_part(aligned(rounds.rows, "lrr"));
   return 0;

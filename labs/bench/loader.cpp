@@ -20,15 +20,22 @@ namespace {
 // is decoded, and all of them are one pass over its pixels.
 class DataPath {
  public:
-  DataPath(const Plan& plan, const Loader& loader, std::vector<int64_t> samples)
+  // Of the first samples of an epoch, at least `least` if it has as many.
+  DataPath(const Plan& plan, Loader& loader, int64_t least)
       : plan_(plan),
         options_(plan.data.loader.batch),
+        loader_(loader),
         dataset_(loader.dataset()),
-        samples_(std::move(samples)),
         batch_(size_t(loader.batch_shape().numel())) {
     for (const TransformChoice& choice : plan.data.transforms)
       transforms_.push_back(choice.make(dataset_.info()));
+    const int64_t most = loader.samples(), batch = std::min(most, loader.batch_shape()[0]);
+    epoch_batches_ = most / batch;
+    batches_ = std::min((least + batch - 1) / batch, epoch_batches_);
+    const Tensor order = loader.sampler().order(0);
+    samples_.assign(order.ptr<int64_t>(), order.ptr<int64_t>() + batches_ * batch);
   }
+  int64_t samples() const { return std::ssize(samples_); }
 
   bool has_files() const { return dataset_.encoded(samples_[0]).has_value(); }
   void read() const {
@@ -49,6 +56,16 @@ class DataPath {
       write_image(image, sample, batch_.data() + at, options_.format());
       at += values;
     }
+  }
+  // As many batches, made by the loader.
+  void load() {
+    if (left_ < batches_) {
+      loader_.start(++epoch_);
+      left_ = epoch_batches_;
+    }
+    Batch next;
+    for (int64_t i = 0; i < batches_; ++i) loader_.next(next);
+    left_ -= batches_;
   }
 
  private:
@@ -71,8 +88,11 @@ class DataPath {
 
   const Plan& plan_;
   const BatchOptions& options_;
+  Loader& loader_;
   const Dataset& dataset_;
-  const std::vector<int64_t> samples_;
+  std::vector<int64_t> samples_;
+  int64_t batches_ = 0, epoch_batches_ = 0;  // that samples_ are; of an epoch
+  int64_t epoch_ = -1, left_ = 0;            // left_: batches of epoch_ still to come
   std::vector<TransformPtr> transforms_;
   Scratch scratch_;
   std::vector<float> batch_;
@@ -127,38 +147,22 @@ static int run_loader(CommandLine& line, const Arguments& args) {
   const DatasetPtr set =
       without_damaged(open_set(plan.data, Split::train, {}), plan.data.loader.batch.on_damaged);
   Loader loader(set, plan.data.transforms, plan.data.loader, plan.seed);
-  const int64_t most = loader.samples(), batch = std::min(most, loader.batch_shape()[0]);
-  const int64_t batches = std::min((least + batch - 1) / batch, most / batch);
-  const Tensor order = loader.sampler().order(0);
-  const std::span first(order.ptr<int64_t>(), size_t(batches * batch));
-  DataPath path(plan, loader, {first.begin(), first.end()});
-
+  DataPath path(plan, loader, least);
   std::vector<std::string> names;
   std::vector<std::function<void()>> calls;
-  if (path.has_files()) {
-    names.emplace_back("reading");
-    calls.emplace_back([&] { path.read(); });
-  }
-  names.emplace_back(names.empty() ? "reading" : "decoding");
-  calls.emplace_back([&] { path.read_and_decode(); });
-  for (size_t i = 0; i < plan.data.transforms.size(); ++i) {
-    names.push_back(plan.data.transforms[i].name());
-    calls.emplace_back([&, i] { path.transform(i + 1); });
-  }
-  int64_t epoch = -1, left = 0;  // whole batches of the epoch that the loader delivers
-  calls.emplace_back([&] {
-    if (left < batches) {
-      loader.start(++epoch);
-      left = most / batch;
-    }
-    Batch next;
-    for (int64_t i = 0; i < batches; ++i) loader.next(next);
-    left -= batches;
-  });
+  const auto add = [&](const std::string& name, const std::function<void()>& call) {
+    names.push_back(name);
+    calls.push_back(call);
+  };
+  if (path.has_files()) add("reading", [&] { path.read(); });
+  add(names.empty() ? "reading" : "decoding", [&] { path.read_and_decode(); });
+  for (size_t i = 0; i < plan.data.transforms.size(); ++i)
+    add(plan.data.transforms[i].name(), [&, i] { path.transform(i + 1); });
+  calls.emplace_back([&] { path.load(); });
   const std::vector<Timing> times = time_interleaved(calls, Device::cpu);
-  say(cat(plan.name, ": ", plan.data.dataset.name(), ", ", batches * batch, " samples, on ",
+  say(cat(plan.name, ": ", plan.data.dataset.name(), ", ", path.samples(), " samples, on ",
           cpu_model()));
-  print(names, times, batches * batch);
+  print(names, times, path.samples());
   return 0;
 }
 

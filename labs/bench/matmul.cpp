@@ -41,13 +41,9 @@ static std::vector<MeasuredProduct> measure(const std::vector<Precision>& wanted
 }
 
 static void say_what_is_missing(Device device) {
-  const auto names_of = [](Device on) {
-    Names names;
-    for (const Precision& precision : precisions(on)) names.push_back(precision.name);
-    return names;
-  };
-  Names missing = names_of(Device::cuda);
-  for (const std::string& name : names_of(device)) std::erase(missing, name);
+  Names missing;
+  for (const Precision& p : precisions(Device::cuda)) missing.push_back(p.name);
+  for (const Precision& p : precisions(device)) std::erase(missing, p.name);
   if (!missing.empty()) say(cat("not on this CPU, but on a GPU: ", joined(missing)));
 }
 
@@ -96,10 +92,11 @@ static void print_seed_table(const Measuring& how) {
   say_part(cat("and here, ", device_text(how.device), "\n\n"));
   say_part(aligned(rows, "rrrlrrrlrrrrrll"));
   say("");
-  say("The 16 is folded into M, and both 16 x 36 and 16 x 35 are multiples of 8, so the table "
-      "does");
-  say("not test M. Since cuBLAS 11, Tensor Cores take any size: on a current GPU, rows 3 and 4");
-  say("should come close to row 1.");
+  say_part(
+      "The 16 is folded into M, and both 16 x 36 and 16 x 35 are multiples of 8, so the table "
+      "does\n"
+      "not test M. Since cuBLAS 11, Tensor Cores take any size: on a current GPU, rows 3 and 4\n"
+      "should come close to row 1.\n");
   say_what_is_missing(how.device);
 }
 
@@ -130,45 +127,34 @@ static void print_alignment(const Measuring& how) {
 
 // ---- the benchmark
 
-namespace {
-struct Wanted {
-  int64_t batch = 16, m = 36, k = 1504, n = 10000;
-  int64_t rounds = 5;
+static int run_matmul(CommandLine& line, const Arguments& args) {
+  int64_t batch = 16, m = 36, k = 1504, n = 10000, rounds = 5;
   bool seed_table = false, align = false;
   std::string device = "auto";
-};
-}  // namespace
-
-static void declare(CommandLine& line, Wanted& wanted) {
-  const CommandLine::Option table =
-      line.add_flag("--seed-table", wanted.seed_table,
+  const auto table =
+      line.add_flag("--seed-table", seed_table,
                     "the sizes of the seed text: times of its V100, and of this machine");
-  const CommandLine::Option rules =
-      line.add_flag("--align", wanted.align, "the sizes that suit Tensor Cores").excludes(table);
+  const auto rules =
+      line.add_flag("--align", align, "the sizes that suit Tensor Cores").excludes(table);
   const auto add_size = [&](const char* name, int64_t& size, const char* help) {
     line.add_option(name, size, help).range(1, 1 << 20).excludes(table).excludes(rules);
   };
-  add_size("--batch", wanted.batch, "batch of [batch, M, K] x [K, N]");
-  add_size("--m", wanted.m, "M");
-  add_size("--k", wanted.k, "K");
-  add_size("--n", wanted.n, "N");
-  line.add_option("--rounds", wanted.rounds, "in each of which every precision runs once")
+  add_size("--batch", batch, "batch of [batch, M, K] x [K, N]");
+  add_size("--m", m, "M");
+  add_size("--k", k, "K");
+  add_size("--n", n, "N");
+  line.add_option("--rounds", rounds, "in each of which every precision runs once")
       .range(1, 1000)
       .shows_default();
-  add_device_option(line, wanted.device);
-}
-
-static int run_matmul(CommandLine& line, const Arguments& args) {
-  Wanted wanted;
-  declare(line, wanted);
+  add_device_option(line, device);
   if (!line.read(args)) return 0;
-  const Measuring how = {start_bench(wanted.device), wanted.rounds};
-  if (wanted.seed_table)
+  const Measuring how = {start_bench(device), rounds};
+  if (seed_table)
     print_seed_table(how);
-  else if (wanted.align)
+  else if (align)
     print_alignment(how);
   else
-    print_product({wanted.batch, wanted.m, wanted.k}, {wanted.k, wanted.n}, how);
+    print_product({batch, m, k}, {k, n}, how);
   return 0;
 }
 

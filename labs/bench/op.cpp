@@ -135,19 +135,16 @@ static void add_rows(const Case& c, Device device, std::vector<TableRow>& rows) 
                     backward ? gb(c.backward_bytes, *backward) : "-"});
 }
 
-// Returns the shapes to time: one vector of `elements` elements per input, or the op's own shapes.
-static std::vector<Shapes> shapes_for(const OpSpec& op, int64_t elements) {
-  if (!elements) return op.large;
-  return {Shapes(op.cases[0].size(), Shape{elements})};
-}
-
-// Keeps only one case in memory at a time.
+// Times vectors of `elements` elements, or each op's own shapes. Keeps only one case in memory at a
+// time.
 static void for_each_case(const std::vector<const OpSpec*>& specs, const Options& o, Device device,
                           const std::function<void(const Case&)>& fn) {
   const DType dtype = o.dtype == "bf16" ? DType::bf16 : o.dtype == "f16" ? DType::f16 : DType::f32;
-  for (const OpSpec* op : specs)
-    for (const Shapes& shapes : shapes_for(*op, o.elements))
-      fn(make_case(*op, shapes, dtype, device));
+  for (const OpSpec* op : specs) {
+    std::vector<Shapes> all = op->large;
+    if (o.elements) all.assign(1, Shapes(op->cases[0].size(), Shape{o.elements}));
+    for (const Shapes& shapes : all) fn(make_case(*op, shapes, dtype, device));
+  }
 }
 
 // Output for scripts: one line of JSON, in ns per element.

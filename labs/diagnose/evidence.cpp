@@ -111,6 +111,17 @@ static void add_ops(Evidence& e, const Recording& recording) {
   e.fma_per_s = ceilings.f32;
 }
 
+// Adds what the machine and the session tell before training.
+static void add_machine(Evidence& e, const Session& session) {
+  const CudaReport gpus = cuda_report();
+  e.on_gpu = session.device == Device::cuda;
+  e.tensor_cores = e.on_gpu && !gpus.gpus.empty() && gpus.gpu().arch >= 70;
+  e.gpu_idle = !e.on_gpu && !gpus.gpus.empty() && gpus.code.runtime != 0;
+  if (const std::optional<Nvml> nvml = nvml_of(session.device))
+    if (const std::optional<GpuLoad> gpu = nvml->read()) e.gpu_processes = int(gpu->processes);
+  for (const NormedConv& conv : session.normed_convs) e.biases_before_norm += conv.has_bias;
+}
+
 Evidence measure(const Config& config, double seconds) {
   const Plan plan = measured_plan(config.plan);
   check_alone("diagnose", plan.dist);
@@ -119,18 +130,8 @@ Evidence measure(const Config& config, double seconds) {
   Updates train(session);
   for (int64_t k = 0; k < session.tuning.warm_up(); ++k) train.run();
   constexpr int64_t kFewest = 5, kMost = 2000;
-
-  Evidence e{.config = config,
-             .on_gpu = session.device == Device::cuda,
-             .cores = allowed_cores(),
-             .measured = true};
-  const CudaReport gpus = cuda_report();
-  e.tensor_cores = e.on_gpu && !gpus.gpus.empty() && gpus.gpu().arch >= 70;
-  if (const std::optional<Nvml> nvml = nvml_of(session.device))
-    if (const std::optional<GpuLoad> gpu = nvml->read()) e.gpu_processes = int(gpu->processes);
-  e.gpu_idle = !e.on_gpu && !gpus.gpus.empty() && gpus.code.runtime != 0;
-  for (const NormedConv& conv : session.normed_convs) e.biases_before_norm += conv.has_bias;
-
+  Evidence e{.config = config, .cores = allowed_cores(), .measured = true};
+  add_machine(e, session);
   const int64_t skipped = session.state->read().skipped;
   const Counters before = trace::counters();
   const MakingTime& making = session.loader->making_time();

@@ -72,14 +72,6 @@ std::string unaligned_shapes(const NamedTensors& parameters) {
 
 // ---- the verb
 
-namespace {
-struct Wanted {
-  std::string device = "auto", size, config, watch, run;
-  std::vector<std::string> overrides;
-  bool shapes = false;
-};
-}  // namespace
-
 // Returns 0 for an empty text.
 static int64_t number_of(const std::string& text, const char* option) {
   const int64_t n = whole_number(text, 65536);
@@ -88,42 +80,38 @@ static int64_t number_of(const std::string& text, const char* option) {
   return n;
 }
 
-static void declare(CommandLine& line, Wanted& wanted) {
-  line.add_option("overrides", wanted.overrides, "key=value: options of the model, for --shapes");
+static int run_doctor(CommandLine& line, const Arguments& args) {
+  std::string device = "auto", size, config, seconds, run;
+  Arguments overrides;
+  bool shapes = false;
+  line.add_option("overrides", overrides, "key=value: options of the model, for --shapes");
   line.add_option(
-          "--stress", wanted.size,
+          "--stress", size,
           "[n]: 100 products n x n x n in each precision, with verified results (default n: "
           "8192 on a GPU, a size that takes seconds on a CPU)")
       .without_value();
-  line.add_option("--watch", wanted.watch,
+  line.add_option("--watch", seconds,
                   "[n]: print the machine's load for n seconds, or until Ctrl-C")
       .without_value();
-  line.add_option("--run", wanted.run, "folder of a run whose costs --watch shows beside the load");
-  line.add_flag("--shapes", wanted.shapes,
-                "print only the weights whose sizes are not multiples of 8");
-  line.add_option("--config,-c", wanted.config, "YAML file of the model, for --shapes");
-  add_device_option(line, wanted.device);
-}
-
-static int run_doctor(CommandLine& line, const Arguments& args) {
-  Wanted wanted;
-  declare(line, wanted);
+  line.add_option("--run", run, "folder of a run whose costs --watch shows beside the load");
+  line.add_flag("--shapes", shapes, "print only the weights whose sizes are not multiples of 8");
+  line.add_option("--config,-c", config, "YAML file of the model, for --shapes");
+  add_device_option(line, device);
   if (!line.read(args)) return 0;
   CHECK(line.given("--stress") || !line.given("--device"),
         "doctor: only --stress takes a --device");
-  CHECK(wanted.shapes || (wanted.overrides.empty() && wanted.config.empty()),
-        "doctor: only --shapes takes a config");
-  if (wanted.shapes) {
-    const Plan plan = make_config(sources_of(wanted.config, wanted.overrides)).plan;
+  CHECK(shapes || (overrides.empty() && config.empty()), "doctor: only --shapes takes a config");
+  if (shapes) {
+    const Plan plan = make_config(sources_of(config, overrides)).plan;
     say_part(unaligned_shapes(Session(plan).parameters));
     return 0;
   }
-  CHECK(wanted.run.empty() || line.given("--watch"), "doctor: only --watch takes a --run");
-  if (line.given("--watch")) return watch_machine(wanted.run, number_of(wanted.watch, "--watch"));
-  const int64_t n = number_of(wanted.size, "--stress");  // 0: stress_size chooses
+  CHECK(run.empty() || line.given("--watch"), "doctor: only --watch takes a --run");
+  if (line.given("--watch")) return watch_machine(run, number_of(seconds, "--watch"));
+  const int64_t n = number_of(size, "--stress");  // 0: stress_size chooses
   const Machine machine = this_machine();
   say_part(describe(machine));
-  if (line.given("--stress")) print_stress(start_bench(wanted.device), n);
+  if (line.given("--stress")) print_stress(start_bench(device), n);
   print_findings(findings(machine));
   return 0;
 }

@@ -87,18 +87,6 @@ static std::string topology(const Machine& m) {
   return text;
 }
 
-static std::string cores(const Machine& m) {
-  return fmt::format("{} allowed: CPUs {}, {}; load {:.2f}", m.cores, cpu_list(m.affinity),
-                     m.quota ? cat("quota of ", m.quota) : "no quota", m.load);
-}
-
-static std::string threads(const Machine& m) {
-  const auto set = m.variables.find("OMP_NUM_THREADS");
-  return cat(
-      m.threads, " of OpenMP (", joined(libraries_for(Job::openmp, m.libraries), "built in"), "), ",
-      set == m.variables.end() ? "OMP_NUM_THREADS is not set" : "OMP_NUM_THREADS=" + set->second);
-}
-
 static std::string memory(const Machine& m) {
   return cat(gib(m.environment["memory_bytes"].get<int64_t>()), ", ", gib(m.available_bytes),
              " available; allocator: ",
@@ -117,12 +105,6 @@ static std::string software(const Machine& m) {
   return cat("bellows ", version(m, "bellows"), ", ",
              std::isdigit(static_cast<unsigned char>(compiler[0])) ? "g++ " : "", compiler,
              ", OpenMP ", version(m, "openmp"), ", ", plain(m.environment["kernel"]));
-}
-
-static std::string variables(const Machine& m) {
-  std::vector<std::string> set;
-  for (const auto& [name, value] : m.variables) set.push_back(cat(name, "=", value));
-  return joined(set, "none that matters is set");
 }
 
 // ---- the GPU
@@ -148,10 +130,23 @@ static std::string gpu(const Machine& m, size_t i) {
 }
 
 std::string describe(const Machine& m) {
+  Names set;
+  for (const auto& [name, value] : m.variables) set.push_back(cat(name, "=", value));
+  const auto wanted = m.variables.find("OMP_NUM_THREADS");
   std::vector<TableRow> rows = {
-      {"cpu", cpu(m)},           {"topology", topology(m)},   {"cores", cores(m)},
-      {"threads", threads(m)},   {"memory", memory(m)},       {"blas", blas(m)},
-      {"software", software(m)}, {"variables", variables(m)}, {"cuda", cuda(m)}};
+      {"cpu", cpu(m)},
+      {"topology", topology(m)},
+      {"cores", fmt::format("{} allowed: CPUs {}, {}; load {:.2f}", m.cores, cpu_list(m.affinity),
+                            m.quota ? cat("quota of ", m.quota) : "no quota", m.load)},
+      {"threads",
+       cat(m.threads, " of OpenMP (", joined(libraries_for(Job::openmp, m.libraries), "built in"),
+           "), OMP_NUM_THREADS",
+           wanted == m.variables.end() ? " is not set" : "=" + wanted->second)},
+      {"memory", memory(m)},
+      {"blas", blas(m)},
+      {"software", software(m)},
+      {"variables", joined(set, "none that matters is set")},
+      {"cuda", cuda(m)}};
   for (size_t i = 0; i < m.cuda.gpus.size(); ++i) rows.push_back({cat("gpu ", i), gpu(m, i)});
   return aligned(rows);
 }

@@ -94,31 +94,16 @@ static void spread(std::vector<EndLabel>& labels) {
     labels[i].y = std::min(labels[i].y, limit);
 }
 
-std::string line_chart(const LineChart& chart) {
-  const std::vector<Series> edges = chart.stacked ? sums(chart.series) : chart.series;
-  std::vector<Series> series, tops;
-  for (size_t s = 0; s < edges.size(); ++s)
-    if (const Series top = drawable(edges[s], chart.y_axis == YAxis::log); !top.x.empty()) {
-      tops.push_back(top);
-      series.push_back(drawable(chart.series[s], chart.y_axis == YAxis::log));
-    }
-  if (std::ranges::all_of(series, [](const Series& s) { return s.x.size() < 2; })) return "";
-  Range x_range;
-  for (const Series& s : series) x_range.add(s.x.front()), x_range.add(s.x.back());
-  const Scale x = scale_over(x_range.low, x_range.high, 5), y = y_scale(chart, tops);
-
-  size_t right = 0;
-  for (const Series& s : series)
-    right = std::max({right, s.name.size(), (short_number(s.y.back()) + chart.unit).size()});
-  Plot plot(kHeight, room_beside(y), right + 2);
-  const auto y_of = [&](double value) { return kHeight * (1 - y.at(value)); };
-  draw_grid(plot, y, y_of);
-  std::vector<PlotPoint> below = {{0, kHeight}, {1, kHeight}};
+// Draws each line, or the area between it and the one before. Returns the labels of their ends.
+static std::vector<EndLabel> draw(Plot& plot, const LineChart& chart,
+                                  const std::vector<Series>& series,
+                                  const std::vector<Series>& tops, const auto& place) {
   std::vector<EndLabel> labels;
+  std::vector<PlotPoint> below = {{0, kHeight}, {1, kHeight}};
   for (size_t s = 0; s < tops.size(); ++s) {
     std::vector<PlotPoint> points;
     for (size_t i = 0; i < tops[s].x.size(); ++i)
-      points.push_back({x.at(tops[s].x[i]), y_of(tops[s].y[i])});
+      points.push_back(place(tops[s].x[i], tops[s].y[i]));
     double end = points.back().y;
     if (chart.stacked) {
       std::vector<PlotPoint> area = points;
@@ -132,6 +117,31 @@ std::string line_chart(const LineChart& chart) {
     }
     labels.push_back({end, &series[s]});
   }
+  return labels;
+}
+
+std::string line_chart(const LineChart& chart) {
+  const std::vector<Series> edges = chart.stacked ? sums(chart.series) : chart.series;
+  std::vector<Series> series, tops;
+  for (size_t s = 0; s < edges.size(); ++s)
+    if (const Series top = drawable(edges[s], chart.y_axis == YAxis::log); !top.x.empty()) {
+      tops.push_back(top);
+      series.push_back(drawable(chart.series[s], chart.y_axis == YAxis::log));
+    }
+  if (std::ranges::all_of(series, [](const Series& s) { return s.x.size() < 2; })) return "";
+  Range x_range;
+  for (const Series& s : series) x_range.add(s.x.front()), x_range.add(s.x.back());
+  const Scale x = scale_over(x_range.low, x_range.high, 5), y = y_scale(chart, tops);
+
+  const auto last = [&](const Series& s) { return short_number(s.y.back()) + chart.unit; };
+  size_t right = 0;
+  for (const Series& s : series) right = std::max({right, s.name.size(), last(s).size()});
+  Plot plot(kHeight, room_beside(y), right + 2);
+  const auto y_of = [&](double value) { return kHeight * (1 - y.at(value)); };
+  draw_grid(plot, y, y_of);
+  std::vector<EndLabel> labels = draw(plot, chart, series, tops, [&](double at, double value) {
+    return PlotPoint{x.at(at), y_of(value)};
+  });
   for (const auto& [at, low, high] : chart.intervals)
     plot.line("interval", x.at(at), y_of(low), x.at(at), y_of(high));
   if (chart.mark >= x.low && chart.mark <= x.high) {
@@ -142,7 +152,7 @@ std::string line_chart(const LineChart& chart) {
   for (const auto& [at, s] : labels)
     plot.label_html("end", 1, at,
                     fmt::format("<b class={}>{}</b>{}", letter_of(s->tone), escaped(s->name),
-                                escaped(short_number(s->y.back()) + chart.unit)));
+                                escaped(last(*s))));
   plot.x_axis(x, chart.x_name);
   plot.values(x.low, x.high, series);
   return figure(chart.title, chart.note, plot.html());
@@ -203,62 +213,64 @@ struct LabelBox {
 };
 }  // namespace
 
-std::string roofline(const Roofline& chart) {
-  std::vector<RooflinePoint> points;
-  double low_x = INFINITY, high_x = 0, low_y = INFINITY, most = 0;
-  for (const RooflinePoint& p : chart.points)
-    if (p.flop_per_byte > 0 && p.flop_per_s > 0) {
-      points.push_back(p);
-      low_x = std::min(low_x, p.flop_per_byte), high_x = std::max(high_x, p.flop_per_byte);
-      low_y = std::min(low_y, p.flop_per_s), most = std::max(most, p.flop_per_s);
-    }
-  for (const auto& [name, rate] : chart.ceilings) {
-    high_x = std::max(high_x, 2 * rate / chart.bytes_per_s);  // so that the knee is in the chart
-    most = std::max(most, rate);
+// Draws the points, and names each where there is room: beside it, below or above. The first ones
+// come first. `taken`: boxes where no name may be.
+static void draw_points(Plot& plot, const std::vector<RooflinePoint>& points,
+                        std::vector<LabelBox> taken, const auto& place) {
+  for (const RooflinePoint& p : points) {
+    const auto [x, y] = place(p);
+    taken.push_back({x - 0.02, x + 0.02, y});
   }
-  if (points.empty() || chart.ceilings.empty() || !(chart.bytes_per_s > 0)) return "";
-  const Scale x = log_scale(low_x, high_x), y = log_scale(1e-9 * low_y, 1e-9 * most);
-  const auto y_of = [&](double rate) { return kRooflineHeight * (1 - y.at(1e-9 * rate)); };
-  Plot plot(kRooflineHeight, room_beside(y), 2);
-  draw_grid(plot, y, [&](double giga) { return y_of(1e9 * giga); });
-  double roof = 0;
-  for (const auto& [name, rate] : chart.ceilings) roof = std::max(roof, rate);
-  const double begin = std::max(x.low, 1e9 * y.low / chart.bytes_per_s),
-               end = roof / chart.bytes_per_s;
-  plot.line("one", x.at(begin), y_of(begin * chart.bytes_per_s), x.at(end), y_of(roof));
-  std::vector<LabelBox> taken;
   const auto fits = [&](const LabelBox& box) {
     return box.left >= 0 && box.right <= 1 &&
            std::ranges::none_of(taken, [&](const LabelBox& other) { return box.meets(other); });
   };
+  for (const RooflinePoint& p : points) {
+    const auto [x, y] = place(p);
+    const double width = 7 * double(p.name.size()) / kPhone, half = width / 2;
+    plot.path("dot big", p.tone, dots_of({{x, y}}));
+    for (const auto& [kind, top, box] :
+         {std::tuple("end", y, LabelBox{x + 0.025, x + 0.025 + width, y}),
+          {"start", y, LabelBox{x - 0.025 - width, x - 0.025, y}},
+          {"x", y + 8, LabelBox{x - half, x + half, y + 16}},
+          {"x", y - 24, LabelBox{x - half, x + half, y - 16}}})
+      if (fits(box)) {
+        plot.label(kind, x, top, p.name);
+        taken.push_back(box);
+        break;
+      }
+  }
+}
+
+std::string roofline(const Roofline& chart) {
+  std::vector<RooflinePoint> points;
+  Range flop_per_byte, flop_per_s;
+  for (const RooflinePoint& p : chart.points)
+    if (p.flop_per_byte > 0 && p.flop_per_s > 0) {
+      points.push_back(p);
+      flop_per_byte.add(p.flop_per_byte), flop_per_s.add(p.flop_per_s);
+    }
+  if (points.empty() || chart.ceilings.empty() || !(chart.bytes_per_s > 0)) return "";
+  double roof = 0;
+  for (const auto& [name, rate] : chart.ceilings) roof = std::max(roof, rate);
+  const double knee = roof / chart.bytes_per_s;
+  const Scale x = log_scale(flop_per_byte.low, std::max(flop_per_byte.high, 2 * knee)),
+              y = log_scale(1e-9 * flop_per_s.low, 1e-9 * std::max(flop_per_s.high, roof));
+  const auto y_of = [&](double rate) { return kRooflineHeight * (1 - y.at(1e-9 * rate)); };
+  Plot plot(kRooflineHeight, room_beside(y), 2);
+  draw_grid(plot, y, [&](double giga) { return y_of(1e9 * giga); });
+  const double begin = std::max(x.low, 1e9 * y.low / chart.bytes_per_s);
+  plot.line("one", x.at(begin), y_of(begin * chart.bytes_per_s), x.at(knee), y_of(roof));
+  std::vector<LabelBox> taken;
   for (const auto& [name, rate] : chart.ceilings) {
     const double width = 7 * double(name.size()) / kPhone;
     plot.line("one", x.at(rate / chart.bytes_per_s), y_of(rate), 1, y_of(rate));
     plot.label("roof", 1, y_of(rate) - 18, name);
     taken.push_back({1 - width, 1, y_of(rate) - 10});
   }
-  for (const RooflinePoint& p : points) {
-    const double at = x.at(p.flop_per_byte);
-    taken.push_back({at - 0.02, at + 0.02, y_of(p.flop_per_s)});
-  }
-  for (const RooflinePoint& p : points) {
-    const double at = x.at(p.flop_per_byte), height = y_of(p.flop_per_s),
-                 width = 7 * double(p.name.size()) / kPhone;
-    plot.path("dot big", p.tone, dots_of({{at, height}}));
-    const LabelBox right{at + 0.025, at + 0.025 + width, height},
-        before{at - 0.025 - width, at - 0.025, height};
-    const LabelBox below{at - width / 2, at + width / 2, height + 16},
-        above{below.left, below.right, height - 16};
-    for (const auto& [box, kind, y] : {std::tuple(right, "end", height),
-                                       {before, "start", height},
-                                       {below, "x", height + 8},
-                                       {above, "x", height - 24}})
-      if (fits(box)) {
-        plot.label(kind, at, y, p.name);
-        taken.push_back(box);
-        break;
-      }
-  }
+  draw_points(plot, points, taken, [&](const RooflinePoint& p) {
+    return PlotPoint{x.at(p.flop_per_byte), y_of(p.flop_per_s)};
+  });
   plot.x_axis(x, "FLOP per byte");
   return figure(chart.title, chart.note, plot.html());
 }

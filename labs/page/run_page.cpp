@@ -65,6 +65,13 @@ static Series series(const std::string& name, Tone tone, const Json& rows, const
   return {name, tone, column(rows, "step"), column(rows, key, factor)};
 }
 
+// A chart of one column of the log windows, from zero on.
+static std::string chart_of(const char* title, const char* note, const Series& s,
+                            const char* unit = "") {
+  return line_chart(
+      {.title = title, .note = note, .unit = unit, .series = {s}, .y_axis = YAxis::from_zero});
+}
+
 static YAxis axis_for(const std::vector<Series>& all) {
   double low = INFINITY, high = 0;
   for (const Series& s : all)
@@ -98,9 +105,7 @@ static std::string learning(const Json& run) {
                              .series = {series(metric, Tone::accent, test, metric)}});
   }
   return figures + line_chart(shares) +
-         line_chart({.title = "Learning rate",
-                     .series = {series("lr", Tone::quiet, train, "lr")},
-                     .y_axis = YAxis::from_zero});
+         chart_of("Learning rate", "", series("lr", Tone::quiet, train, "lr"));
 }
 
 // Adds up to batch_cost. With several ranks, the waits of the slowest one.
@@ -129,15 +134,6 @@ static std::string step_parts(const Json& train) {
   return line_chart(chart);
 }
 
-static std::string speed_over_time(const Json& run) {
-  const Json& train = run.at("train");
-  return line_chart({.title = "Samples a second",
-                     .note = "ips of each log window",
-                     .series = {series("ips", Tone::accent, train, "ips")},
-                     .y_axis = YAxis::from_zero}) +
-         step_parts(train);
-}
-
 static std::string whole_run(const Json& totals) {
   const double all = number_in(totals, "elapsed_s");
   double known = 0;
@@ -163,15 +159,10 @@ static std::string resources(const Json& run) {
                      .series = {series("process", Tone::quiet, train, "peak_resident_bytes", 1e-6),
                                 series("tensors", Tone::accent, train, "max_mem_allocated", 1e-6)},
                      .y_axis = YAxis::from_zero}) +
-         line_chart({.title = "CPU",
-                     .note = "cores that the process kept busy",
-                     .series = {series("cores", Tone::accent, train, "cpu_cores")},
-                     .y_axis = YAxis::from_zero}) +
-         line_chart({.title = "GPU",
-                     .note = "share of the time in which a kernel ran, in %",
-                     .unit = " %",
-                     .series = {series("busy", Tone::accent, train, "gpu_utilization", 100)},
-                     .y_axis = YAxis::from_zero});
+         chart_of("CPU", "cores that the process kept busy",
+                  series("cores", Tone::accent, train, "cpu_cores")) +
+         chart_of("GPU", "share of the time in which a kernel ran, in %",
+                  series("busy", Tone::accent, train, "gpu_utilization", 100), " %");
 }
 
 // ---- tables
@@ -261,7 +252,9 @@ static Page run_page(const Json& run) {
           .body = numbers_of(run) +
                   section("Learning",
                           grid(learning(run)) + folded_rows("Evaluations", run.at("test"))) +
-                  section("Speed", grid(speed_over_time(run) + whole_run(run.at("totals"))) +
+                  section("Speed", grid(chart_of("Samples a second", "ips of each log window",
+                                                 series("ips", Tone::accent, train, "ips")) +
+                                        step_parts(train) + whole_run(run.at("totals"))) +
                                        folded_rows("Log windows", train)) +
                   section("Resources", grid(resources(run))) + section("Toggles", toggles_of(run)) +
                   section("Configuration", configuration(run)) + section("Machine", machine(env)) +

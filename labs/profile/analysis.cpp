@@ -85,11 +85,10 @@ static std::vector<Row> sorted(const std::map<Key, Row>& rows, double Row::*by) 
 }
 
 static std::vector<OpRow> by_kind(const std::map<OpKey, OpRow>& ops, double total) {
-  std::map<std::pair<std::string, bool>, OpRow> kinds;
+  std::map<OpKey, OpRow> kinds;
   for (const auto& [key, op] : ops) {
-    OpRow& kind = kinds[{op.key.op, op.key.backward}];
-    kind.key.op = op.key.op;
-    kind.key.backward = op.key.backward;
+    OpRow& kind = kinds[{key.op, key.backward, "", "", ""}];
+    kind.key = {key.op, key.backward, "", "", ""};
     kind.calls += op.calls;
     kind.s += op.s;
     kind.work += op.work;
@@ -125,8 +124,7 @@ static std::vector<ModuleRow> modules_in(const Timeline& timeline, const Profile
   for (const Slice& slice : timeline.slices) {
     const bool backward = slice.phase == "backward";
     if (slice.path.empty() || !(backward || slice.phase == "forward")) continue;
-    ModuleRow& row = rows[slice.path];
-    row.path = slice.path;
+    ModuleRow& row = rows.try_emplace(slice.path, ModuleRow{slice.path}).first->second;
     (backward ? row.backward_s : row.forward_s) +=
         kSecond * double(slice.work_ns) / double(profile.updates);
   }
@@ -158,10 +156,8 @@ static std::vector<GapRow> gaps_in(const Timeline& timeline, const Profile& prof
     const Slice& in = timeline.slices[gap.slice];
     const std::string range = in.name.starts_with("ProfilerStep#") ? "step" : in.name;
     const std::string cause = cause_of(timeline, gap.slice);
-    GapRow& row = rows[{cause, range, in.path}];
-    row.cause = cause;
-    row.range = range;
-    row.path = in.path;
+    GapRow& row =
+        rows.try_emplace({cause, range, in.path}, GapRow{cause, range, in.path}).first->second;
     ++row.count;
     const double s = kSecond * double(gap.end_ns - gap.begin_ns);
     row.s += s / double(profile.updates);

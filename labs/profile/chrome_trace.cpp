@@ -90,17 +90,17 @@ class Trace {
   // A track for each stream, and an arrow from the call that queued the work.
   void add_streams(const Timeline& timeline) {
     if (!recording_.activities) return;
-    add_on_gpu("M", "process_name", 0, origin_ns_)["args"] = {{"name", "trainer"}};
-    add_on_gpu("M", "process_labels", 0,
-               origin_ns_)["args"] = {{"labels", cat("GPU ", chosen_gpu())}};
+    const auto meta_on_gpu = [&](const char* what, int stream, const Json& args) {
+      add_on_gpu("M", what, stream, origin_ns_)["args"] = args;
+    };
+    meta_on_gpu("process_name", 0, {{"name", "trainer"}});
+    meta_on_gpu("process_labels", 0, {{"labels", cat("GPU ", chosen_gpu())}});
     std::map<int, int64_t> done_ns;  // by stream: slices of a track must not overlap
     for (size_t i = 0; i < timeline.queued_by.size(); ++i) {
       const Activity& a = (*recording_.activities)[i];
       if (a.begin_ns < origin_ns_) continue;
       const auto [stream, is_new] = done_ns.try_emplace(a.stream, origin_ns_);
-      if (is_new)
-        add_on_gpu("M", "thread_name", a.stream,
-                   origin_ns_)["args"] = {{"name", cat("stream ", a.stream)}};
+      if (is_new) meta_on_gpu("thread_name", a.stream, {{"name", cat("stream ", a.stream)}});
       const int64_t begin = std::max(a.begin_ns, stream->second), end = std::max(a.end_ns, begin);
       stream->second = end;
       add_on_stream(a, begin, end,

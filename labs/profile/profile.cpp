@@ -15,27 +15,6 @@
 
 namespace bellows {
 
-namespace {
-struct ProfileLine {
-  std::string config, steps = "20:30", trace, json;
-  Arguments overrides;
-};
-}  // namespace
-
-static void declare(CommandLine& line, ProfileLine& given) {
-  line.add_config(given.config, given.overrides);
-  line.add_option("--steps", given.steps, "FIRST:LAST, updates to record, the last not included")
-      .shows_default();
-  line.add_option("--trace", given.trace,
-                  "file for a trace of all threads, for Perfetto and HolisticTraceAnalysis");
-  line.add_option("--json", given.json,
-                  "file for the tables as JSON, which `trainer report` shows");
-  line.add_note(
-      "Trains up to the last of these updates, evaluates and saves nothing, and prints tables of "
-      "phases, ops, modules, slow calls, gaps and memory. On a GPU, CUPTI times what the device "
-      "runs, and updates run without cuda_graph, because a replay enters no ranges.");
-}
-
 static std::vector<int64_t> window_of(const std::string& text) {
   const size_t colon = text.find(':');
   const int64_t first = whole_number(text.substr(0, colon)),
@@ -54,44 +33,59 @@ static Plan profiled(Plan plan, const std::vector<int64_t>& window) {
   return plan;
 }
 
-static int run_profile(CommandLine& line, const Arguments& args) {
-  ProfileLine given;
-  declare(line, given);
-  if (!line.read(args)) return 0;
-  const std::vector<int64_t> window = window_of(given.steps);
-  check_place(given.trace, "profile: --trace");
-  check_place(given.json, "profile: --json");
-  const Plan given_plan = make_config(sources_of(given.config, given.overrides)).plan;
-  const Plan plan = profiled(given_plan, window);
-  check_alone("profile", plan.dist);
-  Session session(plan);
-  CHECK(session.total_steps() >= window[1], "profile: the run ends after ", session.total_steps(),
-        " updates, before step ", window[1], "; lower --steps or raise train.epochs");
+static Recording recorded(Session& session, const Plan& plan, const std::vector<int64_t>& window,
+                          Signals& signals) {
   Recorder recorder(session, window[0], window[1]);
   Log log(plan, {}, LogOutput::silent);
-  Signals signals;
   const Outcome outcome = train(session, log, nullptr, signals, {},
                                 [&](const Position& at) { recorder.after_update(at); });
   if (outcome.signal)
     fail(static_cast<Exit>(128 + outcome.signal), "profile: interrupted by ",
          name_of_signal(outcome.signal), ", nothing is printed");
-  const Recording recording = recorder.take();
+  return recorder.take();
+}
+
+static int run_profile(CommandLine& line, const Arguments& args) {
+  std::string config, steps = "20:30", trace, tables;
+  Arguments overrides;
+  line.add_config(config, overrides);
+  line.add_option("--steps", steps, "FIRST:LAST, updates to record, the last not included")
+      .shows_default();
+  line.add_option("--trace", trace,
+                  "file for a trace of all threads, for Perfetto and HolisticTraceAnalysis");
+  line.add_option("--json", tables, "file for the tables as JSON, which `trainer report` shows");
+  line.add_note(
+      "Trains up to the last of these updates, evaluates and saves nothing, and prints tables of "
+      "phases, ops, modules, slow calls, gaps and memory. On a GPU, CUPTI times what the device "
+      "runs, and updates run without cuda_graph, because a replay enters no ranges.");
+  if (!line.read(args)) return 0;
+  const std::vector<int64_t> window = window_of(steps);
+  check_place(trace, "profile: --trace");
+  check_place(tables, "profile: --json");
+  const Plan given = make_config(sources_of(config, overrides)).plan,
+             plan = profiled(given, window);
+  check_alone("profile", plan.dist);
+  Session session(plan);
+  CHECK(session.total_steps() >= window[1], "profile: the run ends after ", session.total_steps(),
+        " updates, before step ", window[1], "; lower --steps or raise train.epochs");
+  Signals signals;
+  const Recording recording = recorded(session, plan, window, signals);
   const Ceilings ceilings = ceilings_of(session.device, plan.kernels.tf32);
   const Profile profile = analyze(recording, ceilings);
   const int64_t batch = plan.data.loader.sampler.batch_size;
   say(cat(plan.name, ": batch ", batch, ", ", count_of(pool_threads(), "thread")));
-  if (session.device == Device::cuda && given_plan.train.cuda_graph)
+  if (session.device == Device::cuda && given.train.cuda_graph)
     say("cuda_graph: off here, because a replay enters no ranges");
   say_part(text_of(profile, ceilings));
-  if (!given.json.empty()) {
+  if (!tables.empty()) {
     Json json = json_of(profile, ceilings);
     Names notes = session.notes;
     std::erase(notes, profiler_command(plan.profile, plan.name));  // the command of another tool
     json.update(
         {{"name", plan.name}, {"batch", batch}, {"threads", pool_threads()}, {"run", notes}});
-    write_file(given.json, bytes_of(to_line(json)));
+    write_file(tables, bytes_of(to_line(json)));
   }
-  if (!given.trace.empty()) write_file(given.trace, bytes_of(to_line(chrome_trace(recording))));
+  if (!trace.empty()) write_file(trace, bytes_of(to_line(chrome_trace(recording))));
   return 0;
 }
 

@@ -58,17 +58,16 @@ static const char* times_of(const Profile& p) {
 }
 
 static std::string phases_text(const Profile& p) {
-  std::vector<TableRow> rows = {{"phase", "ms a step", "share"}};
+  std::vector<TableRow> rows = {{"phase", "ms a step", "share", "device ms"}};
   double device_s = 0;
   for (const PhaseRow& row : p.phases) {
     rows.push_back({row.name, ms(row.s), percent(row.share), ms(row.device_s)});
     device_s += row.device_s;
   }
   rows.push_back({"batch_cost", ms(p.batch_cost_s), percent(1), ms(device_s)});
-  rows[0].push_back("device ms");
   if (p.timed != Timed::device)
     for (TableRow& row : rows) row.pop_back();
-  return aligned(rows, p.timed == Timed::device ? "lrrr" : "lrr");
+  return aligned(rows, "lrrr");
 }
 
 // The operands of a key are in a line of their own, below its numbers.
@@ -172,33 +171,67 @@ static Json json_of(const OpRow& row) {
   return json;
 }
 
-template <class Row> static Json list_of(const std::vector<Row>& rows, const auto& one) {
+static Json json_of(const PhaseRow& row) {
+  return {{"phase", row.name}, {"s", row.s}, {"share", row.share}, {"device_s", row.device_s}};
+}
+
+static Json json_of(const ModuleRow& row) {
+  return {{"module", row.path},
+          {"forward_s", row.forward_s},
+          {"backward_s", row.backward_s},
+          {"share", row.share}};
+}
+
+static Json json_of(const Outlier& o) {
+  return {{"op", o.key.op},         {"backward", o.key.backward},
+          {"shapes", o.key.shapes}, {"module", o.path},
+          {"step", o.step},         {"s", o.s},
+          {"median_s", o.median_s}, {"mad_s", o.mad_s}};
+}
+
+static Json json_of(const GapRow& g) {
+  return {{"cause", g.cause},
+          {"in", g.range},
+          {"module", g.path},
+          {"count", g.count},
+          {"s", g.s},
+          {"share", g.share},
+          {"longest_s", g.longest_s},
+          {"longest_step", g.longest_step}};
+}
+
+static Json json_of(const MemoryRow& m) {
+  return {{"module", m.module}, {"held", m.held}, {"tensors", m.tensors}};
+}
+
+// In ns, so that the numbers of a typical update are short.
+static int64_t ns(double seconds) { return std::llround(1e9 * seconds); }
+
+static Json json_of(const TimedRange& i) {
+  Json json = {{"name", i.name}, {"begin_ns", ns(i.begin_s)}, {"ns", ns(i.end_s - i.begin_s)}};
+  if (!i.path.empty()) json["module"] = i.path;
+  if (i.backward) json["backward"] = true;
+  return json;
+}
+
+template <class Row> static Json list_of(const std::vector<Row>& rows) {
   Json list = Json::array();
-  for (const Row& row : rows) list.push_back(one(row));
+  for (const Row& row : rows) list.push_back(json_of(row));
   return list;
 }
 
 static Json json_of(const TypicalUpdate& update) {
-  // In ns, so that the numbers are short.
-  const auto ns = [](double seconds) { return std::llround(1e9 * seconds); };
-  const auto one = [&](const TimedRange& i) {
-    Json json = {{"name", i.name}, {"begin_ns", ns(i.begin_s)}, {"ns", ns(i.end_s - i.begin_s)}};
-    if (!i.path.empty()) json["module"] = i.path;
-    if (i.backward) json["backward"] = true;
-    return json;
-  };
+  Json bytes = Json::array();
+  for (const auto& [at_s, in_use] : update.bytes) bytes.push_back({ns(at_s), in_use});
   return {{"step", update.step},
           {"s", update.s},
-          {"phases", list_of(update.phases, one)},
-          {"ops", list_of(update.ops, one)},
-          {"gaps", list_of(update.gaps, one)},
-          {"bytes_in_use", list_of(update.bytes, [&](const auto& point) {
-             return Json{ns(point.first), point.second};
-           })}};
+          {"phases", list_of(update.phases)},
+          {"ops", list_of(update.ops)},
+          {"gaps", list_of(update.gaps)},
+          {"bytes_in_use", bytes}};
 }
 
 Json json_of(const Profile& p, const Ceilings& c) {
-  const auto op = [](const OpRow& row) { return json_of(row); };
   return {
       {"kind", "profile"},
       {"first_step", p.first},
@@ -212,47 +245,15 @@ Json json_of(const Profile& p, const Ceilings& c) {
       {"waited_for_core_share", p.waited_share},
       {"ceilings",
        {{"f32_flop_per_s", c.f32}, {"bf16_flop_per_s", c.bf16}, {"bytes_per_s", c.bytes_per_s}}},
-      {"phases", list_of(p.phases,
-                         [](const PhaseRow& row) {
-                           return Json{{"phase", row.name},
-                                       {"s", row.s},
-                                       {"share", row.share},
-                                       {"device_s", row.device_s}};
-                         })},
-      {"ops", list_of(p.kinds, op)},
-      {"ops_by_operands", list_of(p.ops, op)},
-      {"modules", list_of(p.modules,
-                          [](const ModuleRow& row) {
-                            return Json{{"module", row.path},
-                                        {"forward_s", row.forward_s},
-                                        {"backward_s", row.backward_s},
-                                        {"share", row.share}};
-                          })},
-      {"outliers", list_of(p.outliers,
-                           [](const Outlier& o) {
-                             return Json{{"op", o.key.op},         {"backward", o.key.backward},
-                                         {"shapes", o.key.shapes}, {"module", o.path},
-                                         {"step", o.step},         {"s", o.s},
-                                         {"median_s", o.median_s}, {"mad_s", o.mad_s}};
-                           })},
-      {"gaps", list_of(p.gaps,
-                       [](const GapRow& g) {
-                         return Json{{"cause", g.cause},
-                                     {"in", g.range},
-                                     {"module", g.path},
-                                     {"count", g.count},
-                                     {"s", g.s},
-                                     {"share", g.share},
-                                     {"longest_s", g.longest_s},
-                                     {"longest_step", g.longest_step}};
-                       })},
+      {"phases", list_of(p.phases)},
+      {"ops", list_of(p.kinds)},
+      {"ops_by_operands", list_of(p.ops)},
+      {"modules", list_of(p.modules)},
+      {"outliers", list_of(p.outliers)},
+      {"gaps", list_of(p.gaps)},
       {"typical_update", json_of(p.typical)},
       {"memory",
-       {{"peak_bytes", p.peak_bytes},
-        {"step", p.peak_step},
-        {"modules", list_of(p.memory, [](const MemoryRow& m) {
-           return Json{{"module", m.module}, {"held", m.held}, {"tensors", m.tensors}};
-         })}}}};
+       {{"peak_bytes", p.peak_bytes}, {"step", p.peak_step}, {"modules", list_of(p.memory)}}}};
 }
 
 }  // namespace bellows

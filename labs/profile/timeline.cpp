@@ -38,12 +38,9 @@ class Builder {
 
   void begin(const StepTime& step) {
     waiting_.clear();
-    begin({.name = "loop",
-           .path = {},
-           .kind = SliceKind::update,
-           .begin_ns = step.begin_ns,
-           .end_ns = step.end_ns,
-           .step = step.number});
+    Slice update{"loop", "", SliceKind::update, step.begin_ns, step.end_ns};
+    update.step = step.number;
+    begin(std::move(update));
   }
 
   void begin(const trace::Event& span) {

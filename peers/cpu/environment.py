@@ -8,7 +8,6 @@ Each setting is a run of its own, in turns with the others. A speed is the media
 ratio is taken within each round: median (smallest to largest). Allocators that are not installed
 are left out.
 """
-import argparse
 import ctypes.util
 import os
 import pathlib
@@ -34,8 +33,7 @@ def settings():
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__,
-                                formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = measure.parser(__doc__)
     p.add_argument("--trainer", default=measure.ROOT / "build" / "trainer")
     p.add_argument("--config", default=measure.ROOT / "configs" / "lenet.yaml")
     p.add_argument("--rounds", type=int, default=5)
@@ -61,7 +59,7 @@ def main():
         return 1
     for name, runs in speeds.items():
         print(f"{name:32} {measure.middle(runs, 'ips'):12.1f} samples/s  times as fast: "
-              f"{measure.spread(*measure.ratio(plain, runs, 'ips'))}")
+              f"{measure.ratio_text(plain, runs, 'ips')}")
     return 0
 
 

@@ -7,7 +7,6 @@ weights, with the same batches in the same order.
 Rounding alone makes two runs diverge after some ten updates. So PyTorch also runs in its other
 memory layout and in bf16; the allowed band contains those runs too.
 """
-import argparse
 import json
 import os
 import pathlib
@@ -26,9 +25,7 @@ RATE, WINDOW, BAND = 0.02, 20, 0.05  # WINDOW: updates over which losses are ave
 
 
 def arguments():
-    p = argparse.ArgumentParser(description=__doc__,
-                                formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--ours", default=measure.ROOT / "build" / "trainer")
+    p = measure.parser(__doc__, "trainer")
     p.add_argument("--python", required=True, help="with torch and torchvision")
     p.add_argument("--data", required=True, help="folder of CIFAR-10's binary files")
     p.add_argument("--updates", type=int, default=391, help="of 128 pictures; 391 are an epoch")
@@ -114,11 +111,8 @@ def main():
                    "the same, bf16": peer(a, folder, "nhwc", "bf16"),
                    "bellows f32": ours(a, folder, ["toggles=all", "toggles.amp=off"]),
                    "bellows bf16": ours(a, folder, ["toggles=all", "toggles.amp=bf16"])}
-    facts["command"] = "peers/cpu/losses.py " + " ".join(
-        word if not word.startswith("/") else pathlib.Path(word).name for word in sys.argv[1:])
     text = INTRODUCTION.format(rate=RATE, band=100 * BAND, updates=a.updates, threads=a.threads)
-    measure.write(a.out, text + report(results, reference) + measure.bullets(facts),
-                  {"machine": facts, "losses": results})
+    measure.write(a.out, text + report(results, reference), facts, {"losses": results})
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ fastest. Every arm is one process for all rounds; the report lists arms that fai
 times of whole steps. With one thread, CPU times are shown too, because other load distorts them
 less.
 """
-import argparse
 import os
 import pathlib
 import re
@@ -32,9 +31,7 @@ WAYS = {"eager": [], "fused": ["--fused"], "compile": ["--fused", "--compile"]}
 
 
 def arguments():
-    p = argparse.ArgumentParser(description=__doc__,
-                                formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--ours", default=measure.ROOT / "build" / "peers" / "bench_step")
+    p = measure.parser(__doc__, "peers/bench_step")
     p.add_argument("--python", action="append", default=[], help="with torch; may be repeated")
     p.add_argument("--model", choices=list(MODELS), default="lenet")
     p.add_argument("--precision", choices=list(AMP), default="f32")
@@ -68,17 +65,6 @@ def contestants(a, pythons, batch, threads):
     return runs
 
 
-def take_turns(a, runs, threads):
-    """Returns the results by name, merged with the arm's facts, and the arms that failed."""
-    with arms.Arms(runs, a.timeout, OMP_NUM_THREADS=str(threads)) as running:
-        about = {name: arm.about for name, arm in running.alive.items()}
-
-        def turn(name):
-            result = running.turn(name)
-            return result and (about[name] | result)
-        return measure.take_turns(about, a.rounds, turn), running.missing
-
-
 def onednn(a, pythons):
     """The oneDNN versions of all sides, as text."""
     def version(argv, pattern):
@@ -92,16 +78,12 @@ def onednn(a, pythons):
     return ", ".join(versions)
 
 
-def ratio_text(ours, peer, key):
-    return measure.spread(*measure.ratio(ours, peer, key))
-
-
 def row(name, results, ours):
     one_thread = results[0]["threads"] == 1 and "ms_cpu_min" in results[0]
     cpu = f"{measure.middle(results, 'ms_cpu_min'):.4g}" if one_thread else ""
     both = one_thread and "ms_cpu_min" in ours[0]
-    against = [ratio_text(ours, results, "ms_median"), ratio_text(ours, results, "ms_q1"),
-               ratio_text(ours, results, "ms_cpu_min") if both else ""]
+    against = [measure.ratio_text(ours, results, key) for key in ("ms_median", "ms_q1")]
+    against.append(measure.ratio_text(ours, results, "ms_cpu_min") if both else "")
     ips = f"{measure.middle(results, 'ips'):.0f}"
     time = measure.time_text(results)
     return [name, time, cpu, ips] + (against if results is not ours else [""] * 3)
@@ -117,7 +99,7 @@ def section(batch, threads, results, missing):
     rows = [row(name, results[name], ours) for name in ["bellows", *peers]]
     text = f"## Batch {batch}, threads: {threads}\n\n{measure.table(header, rows)}\n"
     if peers:
-        times = ratio_text(ours, results[peers[0]], "ms_median")
+        times = measure.ratio_text(ours, results[peers[0]], "ms_median")
         text += f"The fastest peer, {peers[0]}, takes {times} times as long as Bellows.\n\n"
     return text + "".join(f"Missing: {name}: {why}\n\n" for name, why in missing.items())
 
@@ -144,17 +126,16 @@ def main():
     for batch in a.batch:
         for threads in a.threads:
             runs = contestants(a, pythons, batch, threads)
-            results, missing = take_turns(a, runs, threads)
+            with arms.Arms(runs, a.timeout, OMP_NUM_THREADS=str(threads)) as running:
+                results, missing = running.take_turns(a.rounds), running.missing
             if "bellows" not in results:
                 raise SystemExit("no result of ours, so there is nothing to compare")
             text += section(batch, threads, results, missing)
             every.append({"batch": batch, "threads": threads, "missing": missing,
                           "results": results})
-    facts["load average after"] = measure.load_average()
     facts["oneDNN"] = onednn(a, pythons)
-    facts["command"] = (f"peers/cpu/run.py --model {a.model} --precision {a.precision} "
-                        f"--ways {' '.join(a.ways)} --rounds {a.rounds} --seconds {a.seconds:g}")
-    measure.write(a.out, text + measure.bullets(facts), {"machine": facts, "runs": every})
+    measure.write(a.out, text, facts,
+                  {"model": a.model, "precision": a.precision, "runs": every})
 
 
 if __name__ == "__main__":

@@ -12,14 +12,11 @@ script does so itself: torchrun --nproc-per-node 2 FILE --model M --batch B --pr
 
 Also measured, ours only: a world of one that a launcher started against no launcher.
 """
-import argparse
 import json
 import math
-import os
 import pathlib
 import socket
 import statistics
-import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -33,9 +30,7 @@ AMP = {"f32": "off", "bf16": "bf16"}
 
 
 def arguments():
-    p = argparse.ArgumentParser(description=__doc__,
-                                formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--ours", default=measure.ROOT / "build" / "peers" / "bench_step")
+    p = measure.parser(__doc__, "peers/bench_step")
     p.add_argument("--peer", help="the script of PyTorch's side")
     p.add_argument("--python", default="python3", help="with torch, and torchrun beside it")
     p.add_argument("--model", nargs="+", choices=list(MODELS), default=list(MODELS))
@@ -59,35 +54,8 @@ def free_port():
         return s.getsockname()[1]
 
 
-def rank_variables(rank, world, port):
-    return {"BELLOWS_RANK": rank, "BELLOWS_WORLD": world, "BELLOWS_LOCAL_RANK": rank,
-            "BELLOWS_LOCAL_WORLD": world, "BELLOWS_HOST": "127.0.0.1", "BELLOWS_PORT": port,
-            "BELLOWS_TOKEN": "of this bench"}
-
-
-def environment(**more):
-    common = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
-    return dict(os.environ, **common, **{name: str(value) for name, value in more.items()})
-
-
-def together(a, commands, environments):
-    """Runs processes at the same time; returns what the first one measured, None if one failed."""
-    running = [subprocess.Popen(list(map(str, c)), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                text=True, env=e, preexec_fn=arms.die_with_parent)
-               for c, e in zip(commands, environments)]
-    try:
-        said = [process.communicate(timeout=a.timeout) for process in running]
-    except subprocess.TimeoutExpired:
-        said = []
-    finally:
-        for process in running:
-            process.kill()
-            process.wait()
-    if len(said) < len(running) or any(process.returncode for process in running):
-        why = "; ".join(measure.last_line(err) for _, err in said) or "no answer"
-        measure.complain(f"failed: {' '.join(map(str, commands[0]))}: {why}")
-        return None
-    return json.loads(measure.last_line(said[0][0]))
+def measured(printed):
+    return printed and json.loads(measure.last_line(printed))
 
 
 def steps_of(a, model, precision):
@@ -98,14 +66,14 @@ def steps_of(a, model, precision):
 def ours(a, model, precision, *words):
     """`words`: key=value of the run together."""
     command = steps_of(a, model, precision)
-    alone = together(a, [[*command, "--seconds", a.seconds]] * 2, [environment()] * 2)
+    alone = measured(arms.together([[*command, "--seconds", a.seconds]] * 2, a.timeout))
     if not alone:
         return None
     # Ranks need the same number of steps.
     steps = max(5, math.ceil(a.seconds * 1e3 / alone["ms_median"]))
     port = free_port()
-    ddp = together(a, [[*command, "--seconds", 0, "--min-steps", steps, *words]] * 2,
-                   [environment(**rank_variables(rank, 2, port)) for rank in range(2)])
+    ddp = measured(arms.together([[*command, "--seconds", 0, "--min-steps", steps, *words]] * 2,
+                                 a.timeout, [arms.rank_variables(r, 2, port) for r in range(2)]))
     if not ddp:
         return None
     kept = {name: ddp["per_step"].get(name, 0) for name in
@@ -122,24 +90,22 @@ def peers(a, model, precision):
     command = [a.python, "-m", "torch.distributed.run", "--nproc-per-node", 2, "--master-port",
                free_port(), a.peer, "--model", model, "--batch", a.batch, "--precision", precision,
                "--threads", 1, "--seconds", a.seconds]
-    return together(a, [command], [environment()])
+    return measured(arms.together([command], a.timeout))
 
 
 def world_of_one(a):
     """Steps of one process, with and without the variables of a launcher, in turns."""
     command = steps_of(a, a.model[0], "f32") + ["--seconds", a.seconds, "--resident"]
-    alone = rank_variables(0, 1, free_port())
+    alone = arms.rank_variables(0, 1, free_port())
     launched = ["env", *(f"{name}={value}" for name, value in alone.items()), *command]
     with arms.Arms({"no launcher": command, "world of one": launched}, a.timeout,
-                   OMP_NUM_THREADS="1", OMP_WAIT_POLICY="passive") as running:
-        return measure.take_turns(running.alive, max(a.rounds, 5), running.turn)
+                   **arms.ONE_THREAD) as running:
+        return running.take_turns(max(a.rounds, 5))
 
 
 def row(name, results):
     ratios = [r["ms_ddp"] / r["ms_alone"] for r in results]
-    def middle(key):
-        return f"{measure.middle(results, key):.4g}"
-    return [name, middle("ms_alone"), middle("ms_ddp"),
+    return [name, *(f"{measure.middle(results, key):.4g}" for key in ("ms_alone", "ms_ddp")),
             measure.spread(statistics.median(ratios), min(ratios), max(ratios), ".3f")]
 
 
@@ -174,15 +140,10 @@ def main():
             every.append({"model": model, "precision": precision, "results": results})
     one = world_of_one(a)
     if len(one) == 2:
-        ratio = measure.spread(*measure.ratio(one["no launcher"], one["world of one"], "ms_median"),
-                               ".3f")
+        ratio = measure.ratio_text(one["no launcher"], one["world of one"], "ms_median", ".3f")
         text += (f"## A world of one\n\nA step of {a.model[0]} with a launcher takes {ratio} times "
                  "as long as without.\n\n")
-    facts["load average after"] = measure.load_average()
-    facts["command"] = (f"peers/ddp/run.py --model {' '.join(a.model)} --precision "
-                        f"{' '.join(a.precision)} --rounds {a.rounds} --seconds {a.seconds:g}")
-    measure.write(a.out, text + measure.bullets(facts),
-                  {"machine": facts, "runs": every, "world of one": one})
+    measure.write(a.out, text, facts, {"runs": every, "world of one": one})
 
 
 if __name__ == "__main__":

@@ -14,12 +14,10 @@ noise. Skipped where namespaces are not allowed. Needs root.
 
 --ab FOLDER writes the reports of trainer ab for overlap_allreduce and bucketed_allreduce instead.
 """
-import argparse
 import json
 import os
 import pathlib
 import statistics
-import subprocess
 import sys
 import tempfile
 
@@ -32,9 +30,7 @@ SUBNET = "10.213.17."
 
 
 def arguments():
-    p = argparse.ArgumentParser(description=__doc__,
-                                formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--ours", default=measure.ROOT / "build" / "trainer")
+    p = measure.parser(__doc__, "trainer")
     p.add_argument("--config", default=measure.ROOT / "configs" / "ddp" / "resnet18.yaml")
     p.add_argument("--mbit", type=float, default=200, help="Mbit/s of the link, each way")
     p.add_argument("--updates", type=int, default=30, help="of each run; the first third warms up")
@@ -81,14 +77,6 @@ class Link:
             measure.capture(["ip", "netns", "delete", name])
 
 
-def environment(rank, port):
-    variables = {"BELLOWS_RANK": rank, "BELLOWS_WORLD": 2, "BELLOWS_LOCAL_RANK": 0,
-                 "BELLOWS_LOCAL_WORLD": 1, "BELLOWS_HOST": f"{SUBNET}1", "BELLOWS_PORT": port,
-                 "BELLOWS_TOKEN": "of this bench"}
-    threads = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
-    return dict(os.environ, **threads, **{name: str(value) for name, value in variables.items()})
-
-
 class Ranks:
     def __init__(self, a, link):
         self.a, self.link, self.port = a, link, 29500
@@ -96,21 +84,11 @@ class Ranks:
     def run(self, *argv):
         """Runs the trainer on both ranks; returns what rank 0 printed."""
         self.port += 1
-        running = [subprocess.Popen(["ip", "netns", "exec", name, self.a.ours, *map(str, argv)],
-                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                    env=environment(rank, self.port),
-                                    preexec_fn=arms.die_with_parent)
-                   for rank, name in enumerate(self.link.names)]
-        said = []
-        try:
-            said = [process.communicate(timeout=self.a.timeout) for process in running]
-        finally:
-            for process in running:
-                process.kill()
-        for process, (_, errors) in zip(running, said):
-            if process.returncode:
-                raise SystemExit(f"{argv}: {measure.last_line(errors)}")
-        return said[0][0]
+        printed = arms.together(
+            [["ip", "netns", "exec", name, self.a.ours, *argv] for name in self.link.names],
+            self.a.timeout,
+            [arms.rank_variables(rank, 2, self.port, f"{SUBNET}1") for rank in range(2)])
+        return printed if printed is not None else sys.exit(1)
 
     def train(self, *words):
         """Median ms of a step, loading excluded, and of its wait for gradients on rank 0."""
@@ -133,11 +111,7 @@ def forecast(a, link):
     """Both ranks are measured alone at the same time, since they share the memory."""
     argv = [a.ours, "plan", "--config", a.config, "--ranks", "2", "--json", "--algorithm", "ring",
             "--latency-us", link["latency_us"], "--gbps", link["gbps"], *a.words]
-    env = dict(os.environ, OMP_NUM_THREADS="1", OMP_WAIT_POLICY="passive")
-    both = [subprocess.Popen(list(map(str, argv)), stdout=subprocess.PIPE, env=env, text=True)
-            for _ in range(2)]
-    said = [process.communicate()[0] for process in both]
-    return json.loads(said[0])
+    return json.loads(arms.together([argv] * 2, a.timeout) or sys.exit(1))
 
 
 def ladder_of(plan, sizes):
@@ -223,14 +197,7 @@ def main():
             + measure.table(["buckets", "step, predicted ms", "measured", "wait, predicted ms",
                              "measured"], rows)
             + "\n" + "".join(f"- {'holds' if ok else 'FAILS'}: {claim}\n" for claim, ok in claims))
-    facts["load average after"] = measure.load_average()
-    facts["command"] = measure.command()
-    text += "\n" + measure.bullets(facts)
-    if a.out:
-        measure.write(a.out, text, {"machine": facts, "link": network, "plan": plan,
-                                    "results": results})
-    else:
-        print(text)
+    measure.write(a.out, text + "\n", facts, {"link": network, "plan": plan, "results": results})
     if not all(ok for _, ok in claims):
         sys.exit(1)
 

@@ -7,7 +7,6 @@
 //   bench_gpu --only batch_norm --out STEM        writes STEM.md and STEM.json
 #include "peers/gpu/bandwidth.h"
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 #include <deque>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -24,6 +23,7 @@
 #include "core/tensor/rng.h"
 #include "labs/bench/bench.h"
 #include "trainer/log/nvml.h"
+#include "trainer/verbs/command_line.h"
 
 namespace bellows {
 
@@ -51,30 +51,23 @@ using namespace bellows;
 
 namespace {
 
-struct Arguments {
+struct Wanted {
   std::string device = "cuda", only, out;
-  std::vector<std::string> dtypes;
-  int64_t mib = 256;  // size of the largest tensor
-  int runs = 20;
+  Arguments dtypes;
+  int64_t mib = 256, runs = 20;  // mib: size of the largest tensor
 };
 
-Arguments parse(int argc, char** argv) {
-  Arguments a;
-  CLI::App app("own kernels against the copy rate");
-  app.add_option("--device", a.device)->check(CLI::IsMember({"cpu", "cuda"}));
-  app.add_option("--dtype", a.dtypes)->check(CLI::IsMember({"f32", "bf16", "f16"}));
-  app.add_option("--mib", a.mib, "of the largest tensor: four times the L2 or more");
-  app.add_option("--runs", a.runs)->check(CLI::PositiveNumber);
-  app.add_option("--only", a.only, "kernels with that in their name");
-  app.add_option("--out", a.out, "stem of a .md and a .json");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    std::exit(app.exit(error));
-  }
-  if (a.dtypes.empty())
-    a.dtypes = a.device == "cuda" ? std::vector<std::string>{"f32", "bf16"}
-                                  : std::vector<std::string>{"f32"};
+Wanted parse(int argc, char** argv) {
+  Wanted a;
+  CommandLine line("bench_gpu", "own kernels against the copy rate", "bench_gpu --device cpu");
+  line.add_option("--device", a.device, "to measure").one_of({"cpu", "cuda"});
+  line.add_option("--dtype", a.dtypes, "of the tensors").one_of({"f32", "bf16", "f16"});
+  line.add_option("--mib", a.mib, "of the largest tensor: four times the L2 or more");
+  line.add_option("--runs", a.runs, "of each kernel").positive();
+  line.add_option("--only", a.only, "kernels with that in their name");
+  line.add_option("--out", a.out, "stem of a .md and a .json");
+  if (!line.read({argv + 1, argv + argc})) std::exit(0);
+  if (a.dtypes.empty()) a.dtypes = a.device == "cuda" ? Arguments{"f32", "bf16"} : Arguments{"f32"};
   return a;
 }
 
@@ -83,11 +76,11 @@ DType dtype_named(const std::string& name) {
 }
 
 // Median ms of a run, each after a cache flush. The flush also hides launch latency.
-double time_of(const std::function<void()>& run, const Tensor& flush, int runs) {
+double time_of(const std::function<void()>& run, const Tensor& flush, int64_t runs) {
   const Stream stream = current_stream(flush.device());
   std::deque<Moment> begins, ends;  // deque: a Moment cannot be moved
-  for (int i = -3; i < runs; ++i) {
-    fill(flush, i);
+  for (int64_t i = -3; i < runs; ++i) {
+    fill(flush, double(i));
     begins.emplace_back(stream);
     run();
     ends.emplace_back(stream);
@@ -99,7 +92,7 @@ double time_of(const std::function<void()>& run, const Tensor& flush, int runs) 
 }
 
 // GB/s of a copy by the device's API, counting bytes read and written.
-double copy_rate(const Setup& s, const Tensor& flush, int runs) {
+double copy_rate(const Setup& s, const Tensor& flush, int64_t runs) {
   const Tensor from = s.normal({s.n}), to = s.empty({s.n}, s.dtype);
   const auto copy = [&] {
     api_of(s.device).copy(to.bytes(), from.bytes(), from.nbytes(), current_stream(s.device));
@@ -108,7 +101,7 @@ double copy_rate(const Setup& s, const Tensor& flush, int runs) {
 }
 
 // Times one kernel. Tensors that it returns count as written.
-Json measure(const Case& test, const Setup& s, const Tensor& flush, int runs) {
+Json measure(const Case& test, const Setup& s, const Tensor& flush, int64_t runs) {
   const Task work = test.prepare(s);
   int64_t bytes = work.bytes;
   for (const Tensor& output : work.run()) bytes += int64_t(output.nbytes());
@@ -128,7 +121,7 @@ Json left_out(Device device) {
   return names;
 }
 
-Json rows_of(const Arguments& a, Device device) {
+Json rows_of(const Wanted& a, Device device) {
   Json rows = Json::array();
   const int64_t bytes = a.mib << 20;
   const Tensor flush = full({bytes / 4}, 1, DType::f32, device);
@@ -156,9 +149,8 @@ Json rows_of(const Arguments& a, Device device) {
 
 // Clocks, power and temperature of the GPU; "" for a CPU.
 std::string state_of(Device device) {
-  const CudaReport report = cuda_report();
-  if (device == Device::cpu || report.gpus.empty()) return "";
-  return text_of(Nvml(report.gpus[0].pci).read());
+  const std::optional<Nvml> nvml = nvml_of(device);
+  return nvml ? text_of(nvml->read()) : "";
 }
 
 std::string number(const Json& row, const char* key, double factor = 1) {
@@ -188,7 +180,7 @@ std::string markdown(const Json& report) {
   return text + "\n";
 }
 
-int run(const Arguments& a) {
+int run(const Wanted& a) {
   const Device device = a.device == "cuda" ? Device::cuda : Device::cpu;
   CHECK(device_count(device) > 0, "--device ", a.device, ": ", why_no_device(device));
   configure_allocator(device, {.caching = true});

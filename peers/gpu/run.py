@@ -11,7 +11,6 @@ once per --with, with its key=value words; tf32 is the same as the peers' unless
 Each arm is one process for all rounds. The report lists arms that failed, and the exit code is then
 1; on a GPU also if torch is missing.
 """
-import argparse
 import pathlib
 import shlex
 import sys
@@ -29,8 +28,7 @@ PEERS = {"eager": [], "compile": ["--compile"], "graph": ["--graph"]}
 
 
 def arguments():
-    p = argparse.ArgumentParser(description=__doc__,
-                                formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = measure.parser(__doc__)
     p.add_argument("--ours", help="bench_step; without it the peers run alone")
     p.add_argument("--with", dest="variants", action="append", metavar="WORDS",
                    help="key=value words for an arm of ours; may be repeated")
@@ -82,15 +80,6 @@ def contestants(a, version):
     return runs
 
 
-def turn_of(running, watched):
-    """Returns turn(name), which runs a time slice and then reads the GPU's state while it is
-    warm."""
-    def turn(name):
-        result = running.turn(name)
-        return result and (result | {"gpu": state.state()} if watched else result)
-    return turn
-
-
 def clocks(results):
     """The lowest SM clock after a time slice, with the throttle reasons."""
     states = [result["gpu"] for result in results if result.get("gpu")]
@@ -101,13 +90,12 @@ def clocks(results):
     return "; ".join([lowest["SM MHz"], *sorted(held)])
 
 
-def row(name, about, results, first):
-    against = "" if results is first else measure.spread(
-        *measure.ratio(first, results, "ms_median"))
+def row(name, results, first):
+    against = "" if results is first else measure.ratio_text(first, results, "ms_median")
     return [name, measure.time_text(results), f"{measure.middle(results, 'ms_wall'):.4g}",
             f"{measure.middle(results, 'ips'):.0f}", against,
             f"{max(result['peak_bytes'] for result in results) / 2**20:.0f}",
-            f"{about['warmup_s']:.1f}", clocks(results)]
+            f"{results[0]['warmup_s']:.1f}", clocks(results)]
 
 
 COUNTED = ["cuda.launches", "graph.replays", "alloc.system_calls", "sync.count", "copy.h2d_bytes",
@@ -149,11 +137,11 @@ def missing_text(missing):
     return "".join(f"**Missing**: {name}: {why}\n\n" for name, why in missing.items())
 
 
-def report(a, about, results, missing):
+def report(a, results, missing):
     first = next(iter(results))
     header = ["", "ms a step (q1 to q3)", "wall ms", "images/s", f"times {first}", "peak MiB",
               "warm after s", "SM MHz, lowest"]
-    rows = [row(name, about[name], results[name], results[first]) for name in results]
+    rows = [row(name, each, results[first]) for name, each in results.items()]
     text = INTRODUCTION.format(**vars(a) | {"tf32": "on" if a.tf32 else "off",
                                             "clock": CLOCKS[a.device],
                                             "where": "on a GPU" if a.device == "cuda" else
@@ -162,9 +150,9 @@ def report(a, about, results, missing):
             + counter_table(results, a.device == "cuda"))
 
 
-def versions(about):
-    """Versions of the peer's libraries, from its first JSON line."""
-    said = next((facts for facts in about.values() if "peer" in facts), {})
+def versions(results):
+    """Versions of the peer's libraries, as it printed them."""
+    said = next((each[0] for each in results.values() if "peer" in each[0]), {})
     return {key: said[key] for key in ("peer", "cuda", "cudnn") if key in said}
 
 
@@ -176,24 +164,18 @@ def main():
     version = measure.torch_version(a.python) if a.peers else None
     commands = contestants(a, version)
     with arms.Arms(commands, a.timeout, OMP_NUM_THREADS=str(a.threads)) as running:
-        about = {name: arm.about for name, arm in running.alive.items()}
-        results = measure.take_turns(about, a.rounds, turn_of(running, watched))
+        results = running.take_turns(a.rounds, lambda: {"gpu": state.state()} if watched else {})
     if not results:
         why = "; ".join(f"{name}: {error}" for name, error in running.missing.items())
         raise SystemExit(f"no arm ran to its end, so there is nothing to compare: {why}")
     if watched:
         facts["gpu after"] = state.text(state.state())
-    facts |= versions(about) | {"load average after": measure.load_average()}
+    facts |= versions(results)
     missing = dict(running.missing)
     if a.peers and not version:
         missing["torch"] = f"none in {a.python}"
-    facts["command"] = measure.command()
-    text = report(a, about, results, missing) + measure.bullets(facts)
-    if a.out:
-        measure.write(a.out, text, {"machine": facts, "missing": missing, "arms": about,
-                                    "results": results})
-    else:
-        print(text)
+    measure.write(a.out, report(a, results, missing), facts,
+                  {"missing": missing, "results": results})
     return int(bool(set(missing) - {"torch"}) or bool(missing) and watched)
 
 

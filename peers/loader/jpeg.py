@@ -7,7 +7,6 @@ two, interleaved.
 Photos in their original size, and scaled to 512 pixels at quality 90. Bellows decodes whole images,
 or only what the crop needs (scaled_decode). The peer decodes with Pillow, or with torchvision.
 """
-import argparse
 import pathlib
 import sys
 import tempfile
@@ -24,9 +23,7 @@ PHOTOS = {"as they are": [], "512 pixels, quality 90": ["--side", 512]}
 
 
 def arguments():
-    p = argparse.ArgumentParser(description=__doc__,
-                                formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--ours", default=measure.ROOT / "build" / "peers" / "bench_loader")
+    p = measure.parser(__doc__, "peers/bench_loader")
     p.add_argument("--data", required=True, help="a folder for each class, of .jpg files")
     p.add_argument("--python", required=True, help="with torch, torchvision and Pillow")
     p.add_argument("--cores", type=int, nargs="+", default=[1, 2])
@@ -58,13 +55,11 @@ def write_photos(a, root, options):
     return made or sys.exit("no photos, so there is nothing to measure")
 
 
-def times(results, ours, other, key):
-    return measure.spread(*measure.ratio(results[other], results[ours], key))
-
-
 def section(cores, results):
-    rows = [[name, *(measure.rate_text(results[name], key) for key in (WALL, CPU))] +
-            [times(results, SCALED, name, key) if name != SCALED else "" for key in (WALL, CPU)]
+    def times(other, key):
+        return measure.ratio_text(results[other], results[SCALED], key)
+    rows = [[name, *(measure.rate_text(results[name], key) for key in (WALL, CPU)),
+             *(times(name, key) if name != SCALED else "" for key in (WALL, CPU))]
             for name in results]
     header = ["", "images/s", "images per CPU second", "scaled_decode is faster by: wall",
               "CPU time"]
@@ -72,8 +67,8 @@ def section(cores, results):
     peers = [name for name in results if name.startswith("DataLoader")]
     for key, clock in ((WALL, "wall time"), (CPU, "CPU time")):
         best = max(peers, key=lambda name: measure.middle(results[name], key))
-        text += (f"By {clock} scaled_decode is {times(results, SCALED, FULL, key)} times as fast "
-                 f"as whole pictures, and {times(results, SCALED, best, key)} times as fast as the "
+        text += (f"By {clock} scaled_decode is {times(FULL, key)} times as fast "
+                 f"as whole pictures, and {times(best, key)} times as fast as the "
                  f"best peer ({best}).\n")
     return text + "\n"
 
@@ -106,10 +101,7 @@ def main():
                                              lambda name: measure.run(runs[name], 1))
                 text += section(cores, results)
                 every.append({"photos": photos, **made, "cores": cores, "results": results})
-    facts["load average after"] = measure.load_average()
-    facts["command"] = (f"peers/loader/jpeg.py --photos {a.photos} --rounds {a.rounds} "
-                        f"--batch {a.batch}")
-    measure.write(a.out, text + measure.bullets(facts), {"machine": facts, "runs": every})
+    measure.write(a.out, text, facts, {"runs": every})
 
 
 if __name__ == "__main__":

@@ -7,23 +7,22 @@
 //     the same for JPEG files; --crop N resizes each crop to N x N
 #include "data/loader/loader.h"
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include "core/base/statistics.h"
 #include "core/base/trace.h"
 #include "core/config/visitor.h"
 #include "core/device/timer.h"
+#include "trainer/verbs/command_line.h"
 
 using namespace bellows;
 
 namespace {
 
-struct Arguments {
+struct LoaderArguments {
   std::string dataset = "digits", root;
-  std::vector<std::string> transforms;
+  Arguments transforms;
   LoaderOptions loader;
-  int epochs = 5;
-  int64_t crop = 0;
+  int64_t epochs = 5, crop = 0;
   bool rings = false;
 };
 
@@ -43,14 +42,14 @@ class Give : public Visitor {
   std::string value_;
 };
 
-DatasetPtr open(const Arguments& a) {
+DatasetPtr open(const LoaderArguments& a) {
   DatasetChoice choice(a.dataset);
   Give root({"root", "folder"}, a.root);
   choice.visit_options(root);
   return choice.make({Split::train});
 }
 
-std::vector<TransformChoice> transforms(const Arguments& a) {
+std::vector<TransformChoice> transforms(const LoaderArguments& a) {
   std::vector<TransformChoice> list(a.transforms.begin(), a.transforms.end());
   Give size({"size"}, a.crop ? std::to_string(a.crop) : "");
   for (TransformChoice& transform : list) transform.visit_options(size);
@@ -70,13 +69,13 @@ Rates measure_epoch(Loader& loader, int64_t epoch) {
           double(loader.samples()) / seconds_since(begin_cpu, Clock::cpu)};
 }
 
-void measure_throughput(const Arguments& a) {
+void measure_throughput(const LoaderArguments& a) {
   Loader loader(open(a), transforms(a), a.loader, 1);
   measure_epoch(loader, 0);
   std::vector<double> rates, cpu_rates;
   const trace::Counter& opens = trace::counter("data.file_opens");
   const int64_t opens_before = opens.value();
-  for (int epoch = 1; epoch <= a.epochs; ++epoch) {
+  for (int64_t epoch = 1; epoch <= a.epochs; ++epoch) {
     const Rates r = measure_epoch(loader, epoch);
     rates.push_back(r.samples_per_s);
     cpu_rates.push_back(r.samples_per_cpu_s);
@@ -91,27 +90,32 @@ void measure_throughput(const Arguments& a) {
       (opens.value() - opens_before) / a.epochs);
 }
 
+int run(const Arguments& args) {
+  CommandLine line("bench_loader", "throughput of the loader", "bench_loader --workers 2");
+  LoaderArguments a;
+  line.add_option("--dataset", a.dataset, "a registered data set");
+  line.add_option("--root", a.root, "its folder");
+  line.add_option("--transform", a.transforms, "one or several, in their order");
+  line.add_option("--crop", a.crop, "side of the square that they make of each image");
+  line.add_flag("--scaled-decode", a.loader.batch.scaled_decode,
+                "of a JPEG only what the crop needs");
+  line.add_option("--workers", a.loader.workers.num_workers, "loader threads");
+  line.add_option("--prefetch", a.loader.workers.prefetch_factor, "batches that each keeps ready");
+  line.add_option("--batch", a.loader.sampler.batch_size, "samples");
+  line.add_option("--epochs", a.epochs, "measured ones; the median counts");
+  line.add_flag("--rings", a.rings, "a ring for each worker, not one locked queue");
+  if (!line.read(args)) return 0;
+  a.loader.workers.queue = a.rings ? QueueKind::rings : QueueKind::locked;
+  a.loader.workers.persistent_workers = true;
+  measure_throughput(a);
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Throughput of the loader");
-  Arguments a;
-  app.add_option("--dataset", a.dataset, "a registered data set");
-  app.add_option("--root", a.root, "its folder");
-  app.add_option("--transform", a.transforms, "one or several, in their order");
-  app.add_option("--crop", a.crop, "side of the square that they make of each image");
-  app.add_flag("--scaled-decode", a.loader.batch.scaled_decode,
-               "of a JPEG only what the crop needs");
-  app.add_option("--workers", a.loader.workers.num_workers, "loader threads");
-  app.add_option("--prefetch", a.loader.workers.prefetch_factor, "batches that each keeps ready");
-  app.add_option("--batch", a.loader.sampler.batch_size, "samples");
-  app.add_option("--epochs", a.epochs, "measured ones; the median counts");
-  app.add_flag("--rings", a.rings, "a ring for each worker, not one locked queue");
-  CLI11_PARSE(app, argc, argv);
-  a.loader.workers.queue = a.rings ? QueueKind::rings : QueueKind::locked;
-  a.loader.workers.persistent_workers = true;
   try {
-    measure_throughput(a);
+    return run({argv + 1, argv + argc});
   } catch (const Error& error) {
     fmt::print(stderr, "bench_loader: {}\n", error.what());
     return static_cast<int>(error.exit);

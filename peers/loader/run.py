@@ -5,7 +5,6 @@
 
 The summary compares the best of each side, with its best number of workers.
 """
-import argparse
 import pathlib
 import sys
 
@@ -18,9 +17,7 @@ RATE = "samples_per_s"
 
 
 def arguments():
-    p = argparse.ArgumentParser(description=__doc__,
-                                formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--ours", default=measure.ROOT / "build" / "peers" / "bench_loader")
+    p = measure.parser(__doc__, "peers/bench_loader")
     p.add_argument("--data", required=True, help="folder of MNIST's files")
     p.add_argument("--python", action="append", default=[], help="with torch; may be repeated")
     p.add_argument("--workers", type=int, nargs="+", default=[0, 1, 2])
@@ -67,11 +64,9 @@ def main():
     if not ours:
         raise SystemExit("no result of ours, so there is nothing to compare")
     if peer:
-        times = measure.spread(*measure.ratio(results[peer], results[ours], RATE))
+        times = measure.ratio_text(results[peer], results[ours], RATE)
         text += f"The best of ours ({ours}) is {times} times as fast as the best peer ({peer}).\n\n"
-    facts["load average after"] = measure.load_average()
-    facts["command"] = f"peers/loader/run.py --rounds {a.rounds} --batch {a.batch}"
-    measure.write(a.out, text + measure.bullets(facts), {"machine": facts, "results": results})
+    measure.write(a.out, text, facts, {"results": results})
 
 
 if __name__ == "__main__":

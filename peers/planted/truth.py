@@ -9,10 +9,8 @@
 Each run of `ab` compares a run without the toggle `planted` (planted.cpp) to other arms: one equal
 but for a counter, one whose gradients are too large by 0.1 %, one that wastes 3 % of a step.
 """
-import argparse
 import json
 import pathlib
-import subprocess
 import sys
 import tempfile
 
@@ -26,9 +24,7 @@ ARMS, STATES = ["equal", "wrong", "slow"], ["quiet", "busy"]
 
 
 def arguments():
-    p = argparse.ArgumentParser(description=__doc__,
-                                formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--ours", default=measure.ROOT / "build" / "peers" / "bench_planted")
+    p = measure.parser(__doc__, "peers/bench_planted")
     p.add_argument("--config", default="configs/lenet.yaml", help="in this checkout")
     p.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="of all arms")
     p.add_argument("--arms", nargs="+", choices=ARMS, default=ARMS)
@@ -45,7 +41,7 @@ def compare(a, values, folder, *more):
     report = pathlib.Path(folder) / "report.md"
     argv = [a.ours, "ab", "--config", measure.ROOT / a.config, *a.set, "--toggle",
             "planted", "--value", values, "--report", report, *more]
-    done = subprocess.run(list(map(str, argv)), capture_output=True, text=True)
+    done = measure.capture(argv)
     if done.returncode not in (0, 5):  # 5: the losses differ
         sys.exit(f"ab ended with {done.returncode}: {done.stderr}")
     return json.loads(report.with_suffix(".json").read_text())
@@ -110,8 +106,6 @@ def main():
                     runs[state].append(one_run(a, waste_us, folder))
                     measure.complain(f"{state} {i + 1} of {a.runs}: "
                                      f"{ {k: v['verdict'] for k, v in runs[state][-1].items()} }")
-    facts["load average after"] = measure.load_average()
-    facts["command"] = measure.command()
     named = ", ".join(NAMED[arm] for arm in a.arms)
     named = named.format(step_us=step, waste_us=waste_us, share=100 * waste_us / step)
     busy = BUSY.format(a.busy) if "busy" in a.states else ""
@@ -119,8 +113,8 @@ def main():
                                budget=a.budget, busy=busy)
     header = ["", *(COUNTED[arm][0] for arm in a.arms), "half of the interval, %: median (range)"]
     text += measure.table(header, [row(state, each) for state, each in runs.items()])
-    measure.write(a.out, text + "\n" + measure.bullets(facts),
-                  {"machine": facts, "step_us": step, "waste_us": waste_us, "runs": runs})
+    measure.write(a.out, text + "\n", facts,
+                  {"step_us": step, "waste_us": waste_us, "runs": runs})
 
 
 if __name__ == "__main__":

@@ -8,42 +8,38 @@
 //                                                               one per line on stdin
 #include "peers/step/step.h"
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include "core/base/json.h"
 #include "core/base/statistics.h"
 #include "core/base/trace.h"
+#include "trainer/verbs/command_line.h"
 
 using namespace bellows;
 
 namespace {
 
-struct Arguments : StepRequest {
+struct StepArguments : StepRequest {
   int64_t min_steps = 5, warmup = 20;
   double seconds = 5;
   bool resident = false;
 };
 
-Arguments parse(int argc, char** argv) {
-  Arguments a;
-  CLI::App app("a training step");
-  app.add_option("--model", a.model);
-  app.add_option("--batch", a.batch)->check(CLI::PositiveNumber);
-  app.add_option("--image", a.image, "side of the images, where the model is not for digits");
-  app.add_option("--device", a.device);
-  app.add_option("--threads", a.threads);
-  app.add_option("--warmup", a.warmup, "steps");
-  app.add_option("--seconds", a.seconds, "of steps, for a block");
-  app.add_option("--min-steps", a.min_steps);
-  app.add_flag("--resident", a.resident);
-  app.add_option("words", a.words, "key=value");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    std::exit(app.exit(error));
-  }
+StepArguments parse(int argc, char** argv) {
+  StepArguments a;
+  CommandLine line("bench_step", "times a training step", "bench_step --model lenet --batch 64");
+  line.add_option("--model", a.model, "of the trainer");
+  line.add_option("--batch", a.batch, "samples").positive();
+  line.add_option("--image", a.image, "side of the images, where the model is not for digits");
+  line.add_option("--device", a.device, "cpu or cuda");
+  line.add_option("--threads", a.threads, "of the host");
+  line.add_option("--warmup", a.warmup, "steps");
+  line.add_option("--seconds", a.seconds, "of steps, for a block");
+  line.add_option("--min-steps", a.min_steps, "of a block");
+  line.add_flag("--resident", a.resident, "a block for each line on stdin, until it ends");
+  line.add_option("words", a.words, "key=value as for the trainer");
+  if (!line.read({argv + 1, argv + argc})) std::exit(0);
   return a;
 }
 
@@ -59,7 +55,7 @@ Json toggles_that_ran(const Config& config) {
   return ran;
 }
 
-Json block(const Arguments& a, NoiseStep& step, int64_t steps) {
+Json block(const StepArguments& a, NoiseStep& step, int64_t steps) {
   const Times t = time_steps(step, steps, step.device() == Device::cpu ? a.seconds : 0);
   const auto done = int64_t(t.ms.size());
   Json per_step = Json::object();
@@ -92,7 +88,7 @@ std::vector<std::string> warnings(const Config& config) {
   return lines;
 }
 
-int run(const Arguments& a) {
+int run(const StepArguments& a) {
   const int64_t begin = trace::now_ns();
   const Config config = config_of(a);
   NoiseStep step(config.plan);

@@ -9,7 +9,7 @@ namespace bellows {
 struct StepRequest {
   std::string model = "lenet", device = "cpu";
   int64_t batch = 64, image = 224;  // samples; side of the images (ignored by lenet and mlp)
-  int threads = 1;
+  int64_t threads = 1;
   std::vector<std::string> words;  // key=value as for the trainer
 };
 // Returns the config for the request: the optimizer of peers/torch/torch_step.py, then the words.
