@@ -27,16 +27,6 @@ static std::string refusal(const std::string& expression, std::initializer_list<
   }
 }
 
-TEST(Einsum, TheLessonsExpressionsComputeWhatTheySay) {
-  const Tensor a = tensor_of<float>({1, 2, 3, 4}, {2, 2}),
-               b = tensor_of<float>({5, 6, 7, 8}, {2, 2});
-  EXPECT_THAT(einsum("ij,jk->ki", {a, b}).data<float>(), ElementsAre(19, 43, 22, 50));
-  EXPECT_THAT(einsum("ij,jk->ijk", {a, b}).data<float>(),
-              ElementsAre(5, 6, 14, 16, 15, 18, 28, 32));
-  const Tensor v = tensor_of<float>({1, 2, 3}, {3});
-  EXPECT_EQ(einsum("i,i->", {v, v}).item(), 14);
-}
-
 TEST(Einsum, AnOutputLetterThatNoInputHasIsNamed) {
   EXPECT_EQ(refusal("ij,ji->ik", {{2, 3}, {3, 2}}),
             "einsum 'ij,ji->ik': the output's letter k is in no input");
