@@ -31,6 +31,22 @@ INSTANTIATE_TEST_SUITE_P(Of, LongChain,
                                          [](const Tensor& h, const Tensor&) { return relu(h); },
                                          [](const Tensor& h, const Tensor&) { return mul(h, h); }));
 
+static Tensor join(const Tensor& a, const Tensor& b) {
+  return record("join", scalar(1), {a, b}, [a = Saved(a), b = Saved(b)](const Tensor& dy) {
+    return Grads{dy, dy};
+  });
+}
+TEST(Graph, DroppingTheLastHandleFreesEveryBranch) {
+  const Tensor w = leaf(1);
+  const int64_t before = alive();
+  {
+    Tensor y = join(w, w);
+    for (int i = 0; i < 5; ++i) y = join(join(y, w), join(w, y));
+    EXPECT_GT(alive(), before);
+  }
+  EXPECT_EQ(alive(), before);
+}
+
 // A release that recurses along the chain would overflow the stack here.
 TEST_P(LongChain, IsFreedLinkByLink) {
   for (const bool with_backward : {false, true}) {

@@ -2,7 +2,7 @@
 """Checks the machine code of the CUDA objects that a release build makes.
 
     tests/cuda_code/check.py                  # build/; fails with a diff or the list of violations
-    tests/cuda_code/check.py --update         # rewrites resources.tsv, prints instructions per byte
+    tests/cuda_code/check.py --update         # rewrites resources.tsv
 
 Checks registers, shared memory, stack and local memory of every kernel against resources.tsv;
 128-bit loads and stores where its template arguments promise them; no local memory; packed conversions in kernels
@@ -30,8 +30,6 @@ WHEELS = 'nvidia-cuda-cuobjdump==13.2.78', 'nvidia-cuda-nvdisasm==13.2.78'
 
 # sm_90, from the CUDA programming guide: limits of a multiprocessor.
 REGISTERS, WARPS, BLOCKS, REGISTER_UNIT = 65536, 64, 32, 256
-# H200: 132 multiprocessors issue 4 warp instructions a cycle at 1.98 GHz; 4.8 TB/s.
-ISSUED_PER_BYTE = 132 * 4 * 32 * 1.98e9 / 4.8e12
 
 # Runtime calls by folder; a call elsewhere would allocate or wait behind the wrappers.
 WRAPPERS = ('core/device/', 'ops/vendor/', 'dist/groups/')
@@ -181,33 +179,17 @@ def imports_of(path):
 
 
 def examine(tool, file, path):
-    """Faults, inner loops (file, kernel, instructions, bytes) and Kernels of an object."""
-    faults, loops = [], []
+    """Faults and Kernels of an object."""
+    faults = []
     kernels = resources(tool, file, path)
     code = code_of(tool, path) if kernels else {}  # a start of nvdisasm takes a quarter of a second
     short = readable(list(code))
     for name, instructions in code.items():
         faults += [f'{file}: {short[name]}: {f}' for f in faults_of(file, short[name], instructions)]
-        if loop := inner_loop(instructions):
-            loops.append((file, short[name], len(loop), sum(map(bytes_of, loop))))
     if not file.startswith(WRAPPERS):
         extra = sorted(s for s in imports_of(path) - ALLOWED if not REGISTRATION.match(s))
         faults += [f'{file}: calls {s}; only {", ".join(WRAPPERS)} may' for s in extra]
-    return faults, loops, kernels
-
-
-def report_of(loops):
-    worst = sorted(loops, key=lambda l: -l[2] / l[3])[:10]
-    norms = [l for l in loops if re.search(r'forward_rows<8, (Bf16|F16)', l[1])]
-    line = lambda l: f'| `{l[0]}` | `{l[1]}` | {l[2]} | {l[3]} | {l[2] / l[3]:.2f} | {l[2] / l[3] / ISSUED_PER_BYTE:.2f} |'
-    head = ['| file | kernel | instructions | bytes | per byte | issue time / memory time |', '|---|---|---|---|---|---|']
-    return '\n'.join([
-        '# Instructions per byte of the CUDA kernels', '',
-        'From machine code for sm_90; no GPU ran it. For each kernel the',
-        'loop that moves most bytes of global memory, with the instructions and the bytes of all its paths. An H200',
-        f'issues {ISSUED_PER_BYTE:.1f} thread instructions in the time of one byte (132 x 4 x 32 x 1.98 GHz / 4.8 TB/s): above 1 in the',
-        'last column, issue is the bound.', '', '## The worst ten', '', *head, *map(line, worst), '',
-        '## batch_norm forward in 16 bits', '', *head, *map(line, norms), ''])
+    return faults, kernels
 
 
 def main():
@@ -238,12 +220,11 @@ def main():
     fresh = store.with_suffix('.new')
     fresh.write_text(json.dumps(examined))
     fresh.replace(store)
-    faults, loops, kernels = (sum(lists, []) for lists in zip(*examined.values()))
+    faults, kernels = (sum(lists, []) for lists in zip(*examined.values()))
 
     table = table_of(sorted(Kernel(*k) for k in kernels))
     if args.update:
         TABLE.write_text(table)
-        print(report_of(loops))
     else:
         known = TABLE.read_text() if TABLE.exists() else ''
         diff = list(difflib.unified_diff(known.splitlines(), table.splitlines(), 'resources.tsv', 'this build', 'as committed', '', 0, ''))

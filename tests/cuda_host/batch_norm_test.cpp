@@ -1,7 +1,6 @@
-// Batch normalization on the device: every division of rows into pieces, cancellation, and the
-// number of launches.
+// Batch normalization on the device beyond the generic suite: every division of rows into pieces,
+// and cancellation.
 #include "ops/norm/batch_norm.h"
-#include "core/base/trace.h"
 #include "ops/elementwise.h"
 #include "tests/cuda_host/beside_cpu.h"
 
@@ -138,65 +137,28 @@ TEST_P(Norm, ReluLetsNaNPass) {
   EXPECT_EQ(difference(tensor_of<double>({3, 0, 0, 3}, {4, 1}), g), 0);
 }
 
-TEST_P(Norm, RunningStatisticsOfBothPrecisions) {
-  for (const DType batch : {DType::f32, DType::f64})
-    for (const DType kept : {DType::f32, DType::f64}) {
-      const auto run = [&](Device device) {
-        const Tensor mean = full({5}, 1, kept, device), var = full({5}, 2, kept, device);
-        const Tensor batches = full({}, 7, DType::i64, device);
-        const Tensor statistics = to(device, cast(normal({2, 5}, 1), batch));
-        kernels::update_running(statistics, {{mean, var, batches}, 0.1, 1.25});
-        kernels::update_running(statistics, {{mean, var}, 0.1, 1.25});
-        kernels::update_running(statistics, {});
-        return std::vector{mean, var, batches};
-      };
-      const auto want = run(Device::cpu), got = run(Device::cuda);
-      for (int i = 0; i < 3; ++i) EXPECT_LE(difference(want[i], got[i]), i < 2 ? 1e-7 : 0) << i;
-    }
-}
-
-// Launches in a step: reductions take two, everything else one.
-TEST_P(Norm, IsFewLaunches) {
-  const trace::Counter& launches = trace::counter("cuda.launches");
-  for (const MemoryFormat& format : {kNCHW, kNHWC})
-    for (const Shape& shape : {Shape{2, 3, 4, 5}, {50, 4, 16, 16}}) {
-      const Tensor x = contiguous(on_device(normal(shape, 1), DType::f32), format);
-      const Tensor one = full({shape[1]}, 1, DType::f32, Device::cuda), dw = clone(one),
-                   db = clone(one), batches = zeros({}, DType::i64, Device::cuda);
-      int64_t before = launches.value();
-      const auto queued = [&] {
-        return launches.value() - std::exchange(before, launches.value());
-      };
-      const Tensor statistics = kernels::channel_statistics(x, {{dw, db, batches}, 0.1, 1});
-      EXPECT_EQ(queued(), 2);
-      const kernels::Normalization norm{statistics, one, one, 1e-5};
-      const auto [y, bits] = kernels::batch_norm(x, norm, x, NormAct::relu);
-      EXPECT_EQ(queued(), 1);
-      kernels::batch_norm_backward_w(y, y, x, norm, bits, false, true, dw, db);
-      EXPECT_EQ(queued(), 2);
-      kernels::batch_norm_backward_x(y, x, norm, dw, db, bits);
-      EXPECT_EQ(queued(), 1);
-    }
-}
-
 // The kernels that compute the statistics update the running ones as a launch of its own would.
-TEST_P(Norm, UpdatesRunningStatisticsOnTheWay) {
+TEST_P(Norm, UpdatesRunningStatisticsOfBothPrecisions) {
   for (const DType dtype : {DType::bf16, DType::f64})
-    for (const DType kept : {DType::f32, DType::f64}) {
-      SCOPED_TRACE(cat(dtype, " ", kept));
-      const auto fresh = [&] {
-        return RunningUpdate{{full({24}, 1, kept, Device::cuda), full({24}, 2, kept, Device::cuda),
-                              full({}, 7, DType::i64, Device::cuda)},
-                             0.1,
-                             1.25};
-      };
-      const Tensor x = contiguous(on_device(normal({9, 24, 5, 7}, 1), dtype), kNHWC);
-      const RunningUpdate got = fresh(), want = fresh();
-      kernels::update_running(kernels::channel_statistics(x, got), want);
-      EXPECT_LE(difference(to(Device::cpu, want.mean), got.mean), 1e-15);
-      EXPECT_LE(difference(to(Device::cpu, want.var), got.var), 1e-15);
-      EXPECT_EQ(difference(to(Device::cpu, want.batches), got.batches), 0);
-    }
+    for (const DType kept : {DType::f32, DType::f64})
+      for (const bool apart : {false, true}) {
+        SCOPED_TRACE(cat(dtype, " ", kept, apart ? " apart" : ""));
+        const auto run = [&](Device device) {
+          const RunningUpdate update{{full({24}, 1, kept, device), full({24}, 2, kept, device),
+                                      full({}, 7, DType::i64, device)},
+                                     0.1,
+                                     1.25};
+          const Tensor x = contiguous(to(device, cast(normal({9, 24, 5, 7}, 1), dtype)), kNHWC);
+          const Tensor statistics =
+              kernels::channel_statistics(x, apart ? RunningUpdate() : update);
+          if (apart) kernels::update_running(statistics, update);
+          return update;
+        };
+        const RunningUpdate want = run(Device::cpu), got = run(Device::cuda);
+        EXPECT_LE(difference(want.mean, got.mean), dtype == kept ? 1e-14 : 2e-7);
+        EXPECT_LE(difference(want.var, got.var), dtype == kept ? 1e-14 : 2e-7);
+        EXPECT_EQ(difference(want.batches, got.batches), 0);
+      }
 }
 
 // Backward adds two gradients as from their sum, rounded to their dtype. The gradient of the

@@ -1,13 +1,13 @@
-// Helpers for tests of single kernels: random inputs in any dtype, and the comparison of a result
-// on the device with that of the CPU, which computes the same in f64.
+// Helpers for tests of single kernels, whose results on the device are compared with those of the
+// CPU, which computes the same in f64.
 #pragma once
 #include <gtest/gtest.h>
-#include <cmath>
 #include "core/base/philox.h"
 #include "core/device/allocator.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
 #include "tests/cuda_host/cuda_host.h"
+#include "tests/difference.h"
 
 namespace cuda_host {
 
@@ -50,23 +50,6 @@ inline Tensor with_order(const Tensor& t, const std::vector<int>& memory, int64_
   const Tensor y = room.view(t.shape(), strides, 3);
   kernels::copy(y, t);
   return y;
-}
-
-// Returns the largest difference relative to the largest magnitude; NaN if only one side is NaN
-// somewhere, infinity if the shapes differ.
-inline double difference(const Tensor& want, const Tensor& got) {
-  const Tensor a = contiguous(cast(want, DType::f64));
-  const Tensor b = contiguous(cast(to(Device::cpu, contiguous(got)), DType::f64));
-  if (a.shape() != b.shape()) return INFINITY;
-  double worst = 0, largest = 1e-3;
-  for (int64_t i = 0; i < a.numel(); ++i) {
-    const double x = a.data<double>()[i], y = b.data<double>()[i];
-    if (std::isnan(x) && std::isnan(y)) continue;
-    if (std::isnan(x) || std::isnan(y)) return NAN;
-    worst = std::max(worst, std::abs(x - y));
-    largest = std::max(largest, std::abs(x));
-  }
-  return worst / largest;
 }
 
 // Runs each test on a fresh device under every schedule and expects no complaint at the end.

@@ -1,7 +1,6 @@
-// The tiled product of matmul and linear, at the boundaries of narrow and wide tiles.
+// The tiled product of matmul and linear beyond the generic suite: the boundaries of narrow and
+// wide tiles, and the small layers whose backward is one launch.
 #include "ops/matmul/matmul.h"
-#include "core/base/trace.h"
-#include "core/tensor/foreach.h"
 #include "ops/matmul/linear.h"
 #include "tests/cuda_host/beside_cpu.h"
 
@@ -23,14 +22,12 @@ Tensor dense_along(const Tensor& t, bool rows) {
 void expect_product(const Product& p, DType dtype, bool a_rows, bool b_rows, Into into) {
   SCOPED_TRACE(cat(p, " ", dtype, a_rows ? "" : " a by columns", b_rows ? "" : " b by columns",
                    into == Into::add ? " added" : ""));
-  const Tensor a = dense_along(normal({p.batch, p.M, p.K}, 1, dtype), a_rows);
-  const Tensor b = dense_along(normal({p.batch, p.K, p.N}, 2, dtype), b_rows);
+  const Tensor a = normal({p.batch, p.M, p.K}, 1, dtype), b = normal({p.batch, p.K, p.N}, 2, dtype);
   const Tensor y = normal({p.batch, p.M, p.N}, 3, dtype), y_ = on_device(y, dtype);
-  const Tensor a_ = dense_along(on_device(contiguous(a), dtype), a_rows);
-  const Tensor b_ = dense_along(on_device(contiguous(b), dtype), b_rows);
   Slot slot;
   kernels::matmul(y, a, b, into, slot);
-  kernels::matmul(y_, a_, b_, into, slot);
+  kernels::matmul(y_, dense_along(on_device(a, dtype), a_rows),
+                  dense_along(on_device(b, dtype), b_rows), into, slot);
   EXPECT_LE(difference(y, y_), tolerance_of(dtype));
 }
 
@@ -66,66 +63,35 @@ TEST_P(TiledProduct, EveryDtype) {
     }
 }
 
-TEST_P(TiledProduct, OneMatrixAgainstABatch) {
-  const Tensor a = normal({3, 5, 7}, 1), b = normal({7, 4}, 2);
-  const Tensor a_ = on_device(a, DType::f32), b_ = on_device(b, DType::f32);
-  EXPECT_LE(difference(kernels::product(a, b), kernels::product(a_, b_)), 2e-6);
-}
-
 TEST_P(TiledProduct, OfNothingIsZero) {
   const Tensor a({2, 3, 0}, DType::f32, Device::cuda), b({2, 0, 4}, DType::f32, Device::cuda);
   EXPECT_EQ(difference(full({2, 3, 4}, 0), kernels::product(a, b)), 0);
 }
 
-TEST_P(TiledProduct, LinearWithAndWithoutBias) {
-  for (const DType dtype : kFloats)
-    for (const bool bias : {true, false})
-      for (const Activation activation : {Activation::none, Activation::relu}) {
-        SCOPED_TRACE(cat(dtype, bias ? " with bias" : "", activation == Activation::relu));
-        const Tensor x = normal({18, 40}, 1, dtype), w = normal({33, 40}, 2, dtype);
-        const Tensor b = bias ? normal({33}, 3, dtype) : Tensor();
-        const Tensor w_ = with_order(on_device(w, dtype), {1, 0}, 2);
-        Slot slot;
-        EXPECT_LE(difference(kernels::linear(x, w, b, activation, slot),
-                             kernels::linear(on_device(x, dtype), w_, on_device(b, dtype),
-                                             activation, slot)),
-                  tolerance_of(dtype));
-      }
-}
-
-// Both products of a small layer's backward, relu's included, in one launch: equal to the steps, on
-// the CPU and, for dx and dw in f32, bit for bit on the device.
-TEST_P(TiledProduct, LinearBackwardOfASmallLayer) {
-  const trace::Counter& launches = trace::counter("cuda.launches");
+// Both products of a small layer's backward in one launch have the bits of the steps, which the
+// generic suite compares with the CPU.
+TEST_P(TiledProduct, LinearBackwardOfASmallLayerHasTheBitsOfItsSteps) {
   for (const DType dtype : kFloats)
     for (const bool relu : {false, true})
       for (const auto& [rows, out, in] : {std::array{18, 33, 40}, {5, 10, 16}, {64, 1, 3}}) {
         SCOPED_TRACE(cat(dtype, relu ? " relu " : " ", rows, " ", out, " ", in));
-        const Tensor x = normal({rows, in}, 1, dtype), w = normal({out, in}, 2, dtype);
-        const Tensor dy = normal({rows, out}, 3, dtype),
-                     y = relu ? normal({rows, out}, 4, dtype) : Tensor();
-        struct Grads {
-          Tensor dx, dw, db;
+        const auto placed = [&](const Shape& shape, uint64_t seed) {
+          return on_device(normal(shape, seed, dtype), dtype);
         };
-        const auto run = [&](const auto& kernel, DType type, Device device, const auto& move) {
+        const Tensor x = with_order(placed({rows, in}, 1), {1, 0}),
+                     w = with_order(placed({out, in}, 2), {1, 0});
+        const Tensor dy = placed({rows, out}, 3), y = relu ? placed({rows, out}, 4) : Tensor();
+        const auto run = [&](const auto& kernel) {
           Slot slot;
-          Grads g{{}, Tensor(w.shape(), type, device), Tensor({w.dim(0)}, type, device)};
-          g.dx = kernel(move(dy), move(y), with_order(move(x), {1, 0}), with_order(move(w), {1, 0}),
-                        g.dw, g.db, true, slot);
-          return g;
+          const Tensor dw = empty(w.shape(), w), db = empty({out}, w);
+          const Tensor dx = kernel(dy, y, x, w, dw, db, true, slot);
+          return std::array{to(Device::cpu, dx), to(Device::cpu, dw), to(Device::cpu, db)};
         };
-        const auto same = [](const Tensor& t) { return t; };
-        const auto moved = [&](const Tensor& t) { return on_device(t, dtype); };
-        const Grads want = run(kernels::linear_backward, DType::f64, Device::cpu, same);
-        const int64_t before = launches.value();
-        const Grads got = run(kernels::linear_backward, dtype, Device::cuda, moved);
-        EXPECT_EQ(launches.value() - before, 1 + 4) << "and two of each with_order()";
-        const Grads steps = run(kernels::linear_backward_in_steps, dtype, Device::cuda, moved);
-        EXPECT_LE(difference(want.dx, got.dx), tolerance_of(dtype)) << "dx";
-        EXPECT_LE(difference(want.dw, got.dw), tolerance_of(dtype)) << "dw";
-        EXPECT_LE(difference(want.db, got.db), tolerance_of(dtype)) << "db";
-        EXPECT_EQ(difference(to(Device::cpu, steps.dx), got.dx), 0) << "dx of the steps";
-        EXPECT_EQ(difference(to(Device::cpu, steps.dw), got.dw), 0) << "dw of the steps";
+        const auto want = run(kernels::linear_backward_in_steps),
+                   got = run(kernels::linear_backward);
+        EXPECT_EQ(difference(want[0], got[0]), 0) << "dx";
+        EXPECT_EQ(difference(want[1], got[1]), 0) << "dw";
+        EXPECT_LE(difference(want[2], got[2]), tolerance_of(dtype)) << "db";
       }
 }
 
@@ -141,16 +107,6 @@ TEST_P(TiledProduct, SumsOfRows) {
       kernels::sum_rows(dy_, db_);
       EXPECT_LE(difference(db, db_), tolerance_of(dtype));
     }
-}
-
-TEST(TiledProductTwice, GivesTheSameBits) {
-  EXPECT_EQ(order_dependence([] {
-              const Tensor a = on_device(normal({40, 300}, 1), DType::f32);
-              const Tensor b = on_device(normal({300, 24}, 2), DType::f32);
-              const Tensor y = to(Device::cpu, kernels::product(a, b));
-              return std::vector<float>(y.data<float>().begin(), y.data<float>().end());
-            }),
-            "");
 }
 
 IN_ANY_ORDER(TiledProduct);

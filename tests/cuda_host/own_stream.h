@@ -10,7 +10,6 @@ class OwnEvent {
   ~OwnEvent() { cudaEventDestroy(event_); }
   OwnEvent(OwnEvent&&) = delete;
   operator cudaEvent_t() const { return event_; }
-  void synchronize() const { CUDA_CHECK(cudaEventSynchronize(event_)); }
 
  private:
   cudaEvent_t event_ = nullptr;

@@ -78,13 +78,6 @@ TEST_F(PlannedCalls, TheNextPlanRunsWhereOneFailsWithOneNotice) {
   EXPECT_EQ(vendor_library.runs["third"], 0);
 }
 
-TEST_F(PlannedCalls, APlanThatFailedOnceIsNotTriedAgain) {
-  vendor_library.faults["first"].run = 1;
-  log_of([&] { expect_right(convolve()); });
-  expect_right(convolve());
-  EXPECT_EQ(vendor_library.runs["first"], 1);
-}
-
 TEST_F(PlannedCalls, APlanThatCannotBeBuiltIsPassedOver) {
   vendor_library.faults["first"].build = -1;
   EXPECT_EQ(log_of([&] { expect_right(convolve()); }), "");

@@ -16,10 +16,8 @@ namespace {
 constexpr size_t kDeviceBytes = size_t{1} << 30;
 // Those of an H200.
 constexpr size_t kShared = 48 << 10, kSharedOptIn = 227 << 10;
-constexpr int kMajor = 9, kResidentThreads = 2048;
+constexpr int kMajor = 9, kMultiprocessors = 132, kResidentThreads = 2048;
 constexpr int kL2 = 1 << 20;  // small, because searches write more than that before each run
-
-std::map<const void*, size_t> shared_limit;
 
 Fault take_error() { return std::exchange(runtime.last, {cudaSuccess, "no error"}); }
 
@@ -39,17 +37,15 @@ std::string name_of(const void* kernel) {
   return known[kernel] = line;
 }
 
-void require_launchable(const cudaLaunchConfig_t& config, const void* kernel) {
+void require_launchable(const cudaLaunchConfig_t& config) {
   const auto [x, y, z] = config.blockDim;
   const dim3 grid = config.gridDim;
   REQUIRE(x * y * z >= 1 && x * y * z <= 1024 && z <= 64 && grid.x >= 1 && grid.y >= 1 &&
               grid.z >= 1 && grid.x <= 0x7fffffff && grid.y <= 65535 && grid.z <= 65535,
           cudaErrorInvalidConfiguration, "launch of a grid of ", grid.x, "x", grid.y, "x", grid.z,
           " blocks of ", x, "x", y, "x", z, " threads");
-  const size_t limit = shared_limit.contains(kernel) ? shared_limit[kernel] : kShared;
-  REQUIRE(config.dynamicSmemBytes <= limit, cudaErrorInvalidValue, "launch with ",
-          config.dynamicSmemBytes, " bytes of shared memory, the limit is ", limit,
-          " (cudaFuncSetAttribute raises it)");
+  REQUIRE(config.dynamicSmemBytes <= kShared, cudaErrorInvalidValue, "launch with ",
+          config.dynamicSmemBytes, " bytes of shared memory, the limit is ", kShared);
 }
 
 // Pageable host memory behaves as CUDA documents: it is read before the call returns, and also
@@ -62,9 +58,7 @@ void copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStr
           "cudaMemcpyKind ", kind, ", but the addresses say ", actual);
   require_range(to, bytes, "the target of a copy");
   require_range(from, bytes, "the source of a copy");
-  (actual == cudaMemcpyHostToDevice   ? runtime.count.bytes_to_device
-   : actual == cudaMemcpyDeviceToHost ? runtime.count.bytes_to_host
-                                      : runtime.count.bytes_on_device) += bytes;
+  if (actual == cudaMemcpyDeviceToHost) runtime.count.bytes_to_host += int64_t(bytes);
   const auto name = [bytes] { return bellows::cat("a copy of ", bytes, " bytes"); };
   const auto first = static_cast<const std::byte*>(from);
   const Task how{Task::copy, cudaMemcpyKind(actual)};
@@ -89,7 +83,7 @@ cudaError_t launch(const cudaLaunchConfig_t& config, const void* kernel,
   return api([&] {
     require_same_gpu("a launch");
     require_stream(config.stream);
-    require_launchable(config, kernel);
+    require_launchable(config);
     ++runtime.count.launches;
     const Grid grid{config.gridDim, config.blockDim, config.dynamicSmemBytes, std::move(thread)};
     const auto name = [kernel] { return "kernel " + name_of(kernel); };
@@ -165,8 +159,6 @@ extern "C" {
 // ---- device and errors
 
 cudaError_t cudaGetDeviceCount(int* number) { return *number = kGpus, cudaSuccess; }
-cudaError_t cudaDriverGetVersion(int* version) { return *version = CUDART_VERSION, cudaSuccess; }
-cudaError_t cudaRuntimeGetVersion(int* version) { return *version = CUDART_VERSION, cudaSuccess; }
 cudaError_t cudaGetDevice(int* device) { return *device = thread_gpu, cudaSuccess; }
 cudaError_t cudaSetDevice(int device) {
   return api([=] {
@@ -178,7 +170,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
   return api([=] {
     switch (attribute) {
       case cudaDevAttrMultiProcessorCount:
-        return void(*value = multiprocessors);
+        return void(*value = kMultiprocessors);
       case cudaDevAttrMaxThreadsPerMultiProcessor:
         return void(*value = kResidentThreads);
       case cudaDevAttrMaxSharedMemoryPerBlockOptin:
@@ -194,25 +186,6 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
     }
   });
 }
-cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
-  *properties = {};
-  std::strcpy(properties->name, "cuda_host");
-  properties->major = kMajor;
-  properties->warpSize = 32;
-  properties->maxThreadsPerBlock = 1024;
-  properties->multiProcessorCount = multiprocessors;
-  properties->totalGlobalMem = kDeviceBytes;
-  properties->sharedMemPerBlock = kShared;
-  properties->sharedMemPerBlockOptin = kSharedOptIn;
-  return cudaSuccess;
-}
-cudaError_t cudaDeviceSynchronize() {
-  return api([] {
-    synchronize({});
-    run_all();
-    check_memory(true);
-  });
-}
 cudaError_t cudaGetLastError() {
   const std::lock_guard lock(runtime.mutex);
   return runtime.last.sticky ? runtime.last.code : take_error().code;
@@ -222,14 +195,6 @@ const char* cudaGetErrorString(cudaError_t error) {
   const std::lock_guard lock(runtime.mutex);
   text = error == runtime.last.code ? runtime.last.text : bellows::cat("CUDA error ", int(error));
   return text.c_str();
-}
-cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value) {
-  return api([=] {
-    REQUIRE(attribute == cudaFuncAttributeMaxDynamicSharedMemorySize && value >= 0 &&
-                size_t(value) <= kSharedOptIn,
-            cudaErrorInvalidValue, "cudaFuncSetAttribute ", attribute, " to ", value);
-    shared_limit[kernel] = value;
-  });
 }
 // As if every kernel had few enough registers.
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void*, int threads,
@@ -250,7 +215,6 @@ cudaError_t cudaMalloc(void** memory, size_t bytes) {
     if (capture_mode != cudaStreamCaptureModeRelaxed) require_no_capture("an allocation");
     REQUIRE(bytes_in_use() + bytes <= kDeviceBytes, cudaErrorMemoryAllocation,
             "out of memory: ", bytes, " bytes wanted, ", kDeviceBytes - bytes_in_use(), " free");
-    ++runtime.count.allocations;
     *memory = allocate(bytes, Place::device);
   });
 }
@@ -258,7 +222,6 @@ cudaError_t cudaMallocHost(void** memory, size_t bytes) {
   return api([=] {
     require_same_gpu("an allocation of pinned memory");
     if (capture_mode != cudaStreamCaptureModeRelaxed) require_no_capture("an allocation");
-    ++runtime.count.allocations;
     *memory = allocate(bytes, Place::pinned);
   });
 }

@@ -9,6 +9,7 @@
 #include "models/losses/loss.h"
 #include "ops/conv/conv2d.h"
 #include "optim/optimizer.h"
+#include "tests/difference.h"
 #include "tests/models/build.h"
 
 using namespace bellows;
@@ -35,16 +36,6 @@ Tensor loss_of(Module& model, const Tensor& x, DType low = DType::f32) {
   return criterion(model(x), tensor_of<int64_t>({1, 2, 3, 4}, {4}), {.fused = true});
 }
 
-double worst_difference(const Tensor& a, const Tensor& b) {
-  double worst = 0, largest = 1e-6;
-  const Tensor p = contiguous(a), q = contiguous(b);
-  for (int64_t i = 0; i < p.numel(); ++i) {
-    worst = std::max(worst, std::abs(double(p.ptr<float>()[i]) - q.ptr<float>()[i]));
-    largest = std::max(largest, std::abs(double(p.ptr<float>()[i])));
-  }
-  return worst / largest;
-}
-
 }  // namespace
 
 TEST(ChannelsLast, StartsFromTheSameNumbersInAnotherOrder) {
@@ -54,7 +45,7 @@ TEST(ChannelsLast, StartsFromTheSameNumbersInAnotherOrder) {
   int convolutions = 0;
   for (size_t i = 0; i < a.size(); ++i) {
     EXPECT_EQ(a[i].name, b[i].name);
-    EXPECT_EQ(worst_difference(a[i].tensor, b[i].tensor), 0) << a[i].name;
+    EXPECT_EQ(difference(a[i].tensor, b[i].tensor), 0) << a[i].name;
     if (b[i].tensor.rank() != 4) continue;
     ++convolutions;
     EXPECT_EQ(b[i].tensor.strides(), strides_of(b[i].tensor.shape(), kNHWC)) << b[i].name;
@@ -79,7 +70,7 @@ TEST(ChannelsLast, GivesTheSameGradientsInTheOrderOfTheWeights) {
     }
     EXPECT_NEAR(losses[0], losses[1], 1e-5);
     for (size_t i = 0; i < gradients[0].size(); ++i)
-      EXPECT_LT(worst_difference(gradients[0][i].tensor, gradients[1][i].tensor), 2e-4)
+      EXPECT_LT(difference(gradients[0][i].tensor, gradients[1][i].tensor, 1e-6), 2e-4)
           << gradients[0][i].name << (vendor ? " vendor" : "");
   }
 }

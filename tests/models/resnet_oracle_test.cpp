@@ -9,8 +9,8 @@
 #include "core/tensor/copy.h"
 #include "core/tensor/safetensors.h"
 #include "models/losses/loss.h"
+#include "tests/difference.h"
 #include "tests/models/build.h"
-#include "tests/models/distance.h"
 #include "tests/place.h"
 
 using namespace bellows;
@@ -139,16 +139,17 @@ INSTANTIATE_TEST_SUITE_P(
 TEST_P(ResNetOracle, GivesTheLossEveryGradientAndTheStatistics) {
   const auto& [net, way] = GetParam();
   const OneStep step = run(net, way);
-  EXPECT_LT(distance(step.loss, find(step.expected, "loss")), kLoss);
+  EXPECT_LT(difference(find(step.expected, "loss"), step.loss, 0), kLoss);
   const NamedTensors parameters = step.model->parameters(), buffers = step.model->buffers();
   for (const NamedTensor& p : parameters) {
     const Tensor g = grad(p.tensor);
-    EXPECT_LT(distance(samples(g), find(step.expected, "grad." + p.name)), kGradients) << p.name;
-    EXPECT_LT(distance(whole(p.name, g), find(step.expected, "whole." + p.name)), kGradients)
+    EXPECT_LT(difference(find(step.expected, "grad." + p.name), samples(g), 0), kGradients)
+        << p.name;
+    EXPECT_LT(difference(find(step.expected, "whole." + p.name), whole(p.name, g), 0), kGradients)
         << p.name;
   }
   for (const NamedTensor& b : buffers)
-    EXPECT_LT(distance(samples(b.tensor), find(step.expected, b.name)), kStatistics) << b.name;
+    EXPECT_LT(difference(find(step.expected, b.name), samples(b.tensor), 0), kStatistics) << b.name;
   // No others exist in PyTorch's model. A batch norm has a mean, a variance and a count of batches.
   EXPECT_EQ(parameters.size(), count_with(step.expected, "grad."));
   EXPECT_EQ(buffers.size(), 3 * count_with(step.expected, "running_mean"));
@@ -156,7 +157,7 @@ TEST_P(ResNetOracle, GivesTheLossEveryGradientAndTheStatistics) {
 
 TEST(ResNetOracleTest, HasTheImagesThatPyTorchHad) {
   for (const Net& net : {kResNet18, kResNet50})
-    EXPECT_EQ(distance(samples(numbers("images", net.images)), find(fixture(net), "images")), 0);
+    EXPECT_EQ(difference(find(fixture(net), "images"), samples(numbers("images", net.images))), 0);
 }
 
 // Negative control: a change of one weight by a thousandth is noticed.
@@ -167,5 +168,5 @@ TEST(ResNetOracleTest, NoticesASmallChange) {
   });
   const std::string near = "layer2.0.bn1.weight";
   const Tensor g = grad(find(step.model->parameters(), near));
-  EXPECT_GT(distance(samples(g), find(step.expected, "grad." + near)), kGradients);
+  EXPECT_GT(difference(find(step.expected, "grad." + near), samples(g), 0), kGradients);
 }

@@ -8,11 +8,11 @@
 #include "core/base/trace.h"
 #include "core/tensor/copy.h"
 #include "ops/elementwise.h"
+#include "tests/difference.h"
 #include "tests/dist/thread_ranks.h"
 #include "tests/models/build.h"
 #include "tests/optim/trained.h"
 #include "tests/refusal.h"
-#include "tests/worse.h"
 
 using namespace bellows;
 
@@ -56,14 +56,6 @@ void run(Pass& p, ProcessGroup* group) {
   p.mean = running.mean, p.var = running.var, p.batches = running.batches;
 }
 
-double distance(const Tensor& got, const Tensor& expected) {
-  const Tensor a = contiguous(got), b = contiguous(expected);
-  double worst = a.shape() == b.shape() ? 0 : INFINITY;
-  for (int64_t i = 0; i < a.numel(); ++i)
-    worst = worse(worst, std::abs(a.ptr<double>()[i] - b.ptr<double>()[i]));
-  return worst;
-}
-
 // Random values around 5, where sums of squares would lose digits.
 Pass random_pass(const Shape& shape, bool relu) {
   const auto drawn = [&](uint64_t seed) { return normal(shape, DType::f64, seed); };
@@ -89,19 +81,19 @@ TEST(SyncBatchNorm, GivesTheJointBatchesValuesAndGradientsForAnySplit) {
         for (int64_t begin = 0, r = 0; const Pass& part : parts) {
           Pass all{.x = joint.y, .residual = relu ? joint.dresidual : Tensor(), .dy = joint.dx};
           const Pass expected = rows_of(all, begin, begin + split[r]);
-          EXPECT_LT(distance(part.y, expected.x), 1e-12);
-          EXPECT_LT(distance(part.dx, expected.dy), 1e-12);
+          EXPECT_LT(difference(expected.x, part.y), 1e-12);
+          EXPECT_LT(difference(expected.dy, part.dx), 1e-12);
           if (relu) {
-            EXPECT_LT(distance(part.dresidual, expected.residual), 1e-12);
+            EXPECT_LT(difference(expected.residual, part.dresidual), 1e-12);
           }
-          EXPECT_LT(distance(part.mean, joint.mean), 1e-13);
-          EXPECT_LT(distance(part.var, joint.var), 1e-13);
+          EXPECT_LT(difference(joint.mean, part.mean), 1e-13);
+          EXPECT_LT(difference(joint.var, part.var), 1e-13);
           EXPECT_EQ(part.batches.ptr<int64_t>()[0], 1);
           dw = add(dw, part.dw), db = add(db, part.db);
           begin += split[r++];
         }
-        EXPECT_LT(distance(dw, joint.dw), 1e-12);
-        EXPECT_LT(distance(db, joint.db), 1e-12);
+        EXPECT_LT(difference(joint.dw, dw), 1e-12);
+        EXPECT_LT(difference(joint.db, db), 1e-12);
       }
 }
 

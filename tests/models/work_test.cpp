@@ -67,68 +67,7 @@ struct Loss {
         backward(3 * n + (2 * n + batch) + (2 * batch + 1) + 3) {}
 };
 
-// Bytes of the ops of a ResNet in f32 on one image of 224 x 224, from the tables of the paper.
-struct ResNetBytes {
-  double forward = 0, backward = 0;
-
-  void add(double each, double forwards, double backwards) {
-    forward += 4 * each * forwards;
-    backward += 4 * each * backwards;
-  }
-  // A convolution and its norm: x is (in, size, size), w (out, in, k, k). Returns y's elements.
-  double conv_norm(double in, double size, double out, double k, double stride, int gradients = 2) {
-    const double y = out * (size / stride) * (size / stride);
-    add(in * size * size + out * in * k * k + y, 1, gradients);  // x, w and y in each pass
-    add(y, 3, 5);                                                // the norm's passes
-    return y;
-  }
-  void relu(double y) { add(y, 2, 3); }
-};
-
-ResNetBytes bytes_of_resnet(const std::vector<int>& blocks, bool bottleneck) {
-  ResNetBytes bytes;
-  bytes.relu(bytes.conv_norm(3, 224, 64, 7, 2, 1));
-  const double stem = 64. * 112 * 112, pooled = 64. * 56 * 56;
-  bytes.add(stem + pooled + pooled / 4, 1, 1);  // where each maximum was is a byte
-  double in = 64, size = 56;
-  for (size_t stage = 0; stage < blocks.size(); ++stage)
-    for (int block = 0; block < blocks[stage]; ++block) {
-      const double wide = 64 << stage, out = bottleneck ? 4 * wide : wide;
-      const double stride = stage > 0 && block == 0 ? 2 : 1;
-      double y = 0;
-      if (bottleneck) {
-        bytes.relu(bytes.conv_norm(in, size, wide, 1, 1));
-        bytes.relu(bytes.conv_norm(wide, size, wide, 3, stride));
-        y = bytes.conv_norm(wide, size / stride, out, 1, 1);
-      } else {
-        bytes.relu(bytes.conv_norm(in, size, wide, 3, stride));
-        y = bytes.conv_norm(wide, size / stride, out, 3, 1);
-      }
-      if (in != out || stride > 1) bytes.conv_norm(in, size, out, 1, stride);
-      bytes.add(y, 3, 0);  // the sum passes dy on
-      bytes.relu(y);
-      in = out;
-      size /= stride;
-    }
-  bytes.add(in * 49 + in, 1, 1);           // mean of 7 x 7
-  bytes.add(in + in * 1000 + 1000, 1, 2);  // linear
-  const Loss loss(1000, 1);
-  bytes.add(1, loss.forward, loss.backward);
-  return bytes;
-}
 }  // namespace
-
-TEST(Work, BytesOfResNetsAreExact) {
-  for (const auto& [name, blocks, bottleneck] :
-       {std::tuple("resnet18", std::vector{2, 2, 2, 2}, false),
-        std::tuple("resnet50", std::vector{3, 4, 6, 3}, true)}) {
-    const OpWork work =
-        work_of_step({{"name", name}}, {.sample = {3, 224, 224}, .classes = 1000}, 1);
-    const ResNetBytes bytes = bytes_of_resnet(blocks, bottleneck);
-    EXPECT_EQ(work.forward.bytes, bytes.forward) << name;
-    EXPECT_EQ(work.backward.bytes, bytes.backward) << name;
-  }
-}
 
 // Unfused, in elements of an image: convolutions and linear layers read x and w and write y, each
 // relu makes 2 and 3 passes, pooling also a byte for each result.
@@ -146,15 +85,21 @@ TEST(Work, BytesOfLeNetAreExact) {
   EXPECT_EQ(work.backward.bytes, 4 * (first + 2 * products + 3 * relus + pools + loss.backward));
 }
 
-// Three passes over the elements forward and five backward, two bytes in bf16.
-TEST(Work, BytesOfANormAreItsPasses) {
-  RecordedOp norm{"batch_norm", "", {2, 8, 4, 4}, {{{2, 8, 4, 4}, DType::bf16, true}, {}, {}, {}}};
-  EXPECT_EQ(work_of(norm).forward.bytes, 3 * 256 * 2);
-  EXPECT_EQ(work_of(norm).backward.bytes, 5 * 256 * 2);
-  norm.name = "batch_norm_relu";
-  norm.inputs[1] = norm.inputs[0];
-  EXPECT_EQ(work_of(norm).forward.bytes, 4 * 256 * 2 + 256 / 8);
-  EXPECT_EQ(work_of(norm).backward.bytes, 6 * 256 * 2 + 256 / 8) << "it keeps the masked dy";
+// Images of 256 elements in bf16.
+TEST(Work, BytesOfTheOpsOfAResNetAreTheirPasses) {
+  const auto expect_bytes = [](const char* op, const Shape& y, int inputs, double forward,
+                               double backward) {
+    const Operand x{{2, 8, 4, 4}, DType::bf16, true};
+    RecordedOp recorded{op, "", y, {x, {}, {}, {}}};
+    if (inputs == 2) recorded.inputs[1] = x;
+    EXPECT_EQ(work_of(recorded).forward.bytes, forward) << op;
+    EXPECT_EQ(work_of(recorded).backward.bytes, backward) << op;
+  };
+  const Shape image{2, 8, 4, 4};
+  expect_bytes("batch_norm", image, 1, 3 * 512, 5 * 512);
+  expect_bytes("batch_norm_relu", image, 2, 4 * 512 + 256 / 8, 6 * 512 + 256 / 8);  // masks dy
+  expect_bytes("add", image, 2, 3 * 512, 0);                                        // passes dy on
+  expect_bytes("adaptive_avg_pool2d", {2, 8, 1, 1}, 1, 512 + 32, 512 + 32);
 }
 
 TEST(Work, EachFurtherConsumerAddsAGradient) {

@@ -8,10 +8,9 @@
 #include "autograd/backward.h"
 #include "autograd/gradcheck.h"
 #include "core/base/philox.h"
-#include "core/base/trace.h"
 #include "core/tensor/copy.h"
 #include "ops/shape.h"
-#include "tests/worse.h"
+#include "tests/difference.h"
 
 using namespace bellows;
 
@@ -38,16 +37,6 @@ std::vector<Tensor> run(const Layer& l, Impl impl, DType dtype) {
   for (const Tensor& t : {y.detach(), grad(x), grad(w), grad(b)})
     all.push_back(contiguous(cast(t, DType::f64)));
   return all;
-}
-
-// Largest difference, relative to the largest magnitude.
-double difference(const Tensor& a, const Tensor& b) {
-  double worst = 0, largest = 1e-30;
-  for (int64_t i = 0; i < a.numel(); ++i) {
-    worst = worse(worst, std::abs(a.data<double>()[i] - b.data<double>()[i]));
-    largest = std::max(largest, std::abs(a.data<double>()[i]));
-  }
-  return worst / largest;
 }
 
 }  // namespace
@@ -145,13 +134,4 @@ TEST(ConvActPool, GradientsOfNoSamplesAreZeros) {
   kernels::conv_act_pool_backward(y, winner, x, w, dw, db, 0, true);
   EXPECT_THAT(dw.data<float>(), testing::Each(0));
   EXPECT_THAT(db.data<float>(), testing::Each(0));
-}
-
-TEST(ConvActPool, CountsTheFusedRunsOnly) {
-  trace::Counter& fused = trace::counter("fuse.conv_act_pool");
-  const int64_t before = fused.value();
-  run({2, 1, 6, 6, 2, 3, 0}, Impl::composed, DType::f32);
-  EXPECT_EQ(fused.value(), before);
-  run({2, 1, 6, 6, 2, 3, 0}, Impl::fused, DType::f32);
-  EXPECT_EQ(fused.value(), before + 1);
 }

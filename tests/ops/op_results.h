@@ -8,6 +8,7 @@
 #include "autograd/backward.h"
 #include "core/tensor/copy.h"
 #include "ops/base/op.h"
+#include "tests/difference.h"
 
 namespace bellows {
 
@@ -95,20 +96,6 @@ inline std::vector<const char*> algorithms_of(const OpSpec& op, Device device = 
           !std::ranges::count(names, name))
         names.push_back(name);
   return names;
-}
-
-// Largest difference, relative to the largest magnitude (at least 1e-3). NaN if either side has
-// one.
-inline double difference(const Tensor& a, const Tensor& b) {
-  const Tensor a_ = cast(a, DType::f64), b_ = cast(b, DType::f64);
-  double worst = 0, largest = 1e-3;
-  for (int64_t i = 0; i < a.numel(); ++i) {
-    const double x = a_.data<double>()[i], y = b_.data<double>()[i];
-    if (std::isnan(x) || std::isnan(y)) return NAN;
-    worst = std::max(worst, std::abs(x - y));
-    largest = std::max(largest, std::abs(x));
-  }
-  return worst / largest;
 }
 
 inline std::string name_of_result(size_t k) { return k ? cat("gradient of input ", k - 1) : "y"; }

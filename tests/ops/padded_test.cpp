@@ -149,12 +149,3 @@ TEST(Padded, FindsZerosWhereTheyLie) {
   EXPECT_FALSE(whole_room(room.view({2, 3, 6, 7}, room.strides(), 1), 8).defined());
   EXPECT_FALSE(whole_room(contiguous(x, kNHWC), 8).defined());
 }
-
-TEST(Padded, KeepsTheFormatOfImages) {
-  const Kernels use({.vendor = true, .pad_channels = true});
-  const Tensor x = contiguous(cast(normal({2, 3, 6, 6}, 1), DType::bf16), kNHWC);
-  const Tensor w = contiguous(cast(normal({5, 3, 3, 3}, 2), DType::bf16), kNHWC);
-  Slot slot;
-  const Tensor y = padded::forward(kernels::conv2d, x, w, Tensor(), Conv2dOptions(), slot);
-  EXPECT_TRUE(y.is_contiguous(kNHWC)) << y.strides();
-}

@@ -5,6 +5,7 @@
 #include "autograd/backward.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
+#include "tests/refusal.h"
 
 using namespace bellows;
 using testing::ElementsAre;
@@ -62,9 +63,5 @@ TEST(Reduce, MaxIsExactInSixteenBits) {
 
 TEST(Reduce, NothingSumsToZeroAndHasNoLargest) {
   EXPECT_EQ(sum(Tensor({0, 3}, DType::f32)).item(), 0);
-  EXPECT_THAT(
-      [] {
-        max(Tensor({0, 3}, DType::f32));
-      },
-      testing::ThrowsMessage<Error>("max: x [0,3] is empty"));
+  EXPECT_EQ(refusal([] { max(Tensor({0, 3}, DType::f32)); }), "max: x [0,3] is empty");
 }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
+#include "tests/refusal.h"
 
 using namespace bellows;
 using testing::ElementsAre;
@@ -32,22 +33,17 @@ TEST(Reshape, AViewWithGapsShowsTheSameElements) {
 }
 
 TEST(Reshape, InfersOneSizeAndRefusesWhatDoesNotFill) {
-  EXPECT_EQ(reshape(counted({2, 3, 4}), {3, -1, 2}).shape(), (Shape{3, 4, 2}));
-  for (const Shape& shape : {Shape{5, -1}, Shape{-1, -1}, Shape{25}})
-    EXPECT_THAT(
-        [&] {
-          reshape(counted({2, 3, 4}), shape);
-        },
-        testing::ThrowsMessage<Error>(
-            cat("reshape: x [2,3,4] has 24 elements, which do not fill ", shape)));
-}
-
-TEST(Reshape, RefusesNegativeSizes) {
-  for (const Shape& from : {Shape{6}, Shape{0, 3}})
-    for (const Shape& shape : {Shape{-2, -3}, Shape{-1, -2, -3}, Shape{-1, -1}, Shape{0, -2}})
-      EXPECT_THAT([&] { reshape(counted(from), shape); },
-                  testing::ThrowsMessage<Error>(testing::HasSubstr("do not fill")))
-          << from << " to " << shape;
+  const Tensor x = counted({2, 3, 4});
+  EXPECT_EQ(reshape(x, {3, -1, 2}).shape(), (Shape{3, 4, 2}));
+  for (const Shape& shape :
+       {Shape{5, -1}, Shape{-1, -1}, Shape{25}, Shape{-2, -12}, Shape{-1, -2, -3}})
+    EXPECT_EQ(refusal([&] { reshape(x, shape); }),
+              cat("reshape: x [2,3,4] has 24 elements, which do not fill ", shape));
+  for (const Shape& shape : {Shape{-1, -1}, Shape{-1, -2, -3}, Shape{0, -2}})
+    EXPECT_THAT(refusal([&] {
+                  reshape(counted({0, 3}), shape);
+                }),
+                testing::HasSubstr("do not fill"));
 }
 
 // The batch is innermost in CHWN, so (C, H, W) is one run and linear layers read it without a copy.
@@ -73,9 +69,5 @@ TEST(Concat, JoinsAlongAnyAxis) {
 }
 
 TEST(Slice, RefusesARangeOutsideOfTheAxis) {
-  EXPECT_THAT(
-      [] {
-        slice(counted({2, 3}), 1, 2, 4);
-      },
-      testing::ThrowsMessage<Error>("slice: [2, 4) of axis 1 of x [2,3]"));
+  EXPECT_EQ(refusal([] { slice(counted({2, 3}), 1, 2, 4); }), "slice: [2, 4) of axis 1 of x [2,3]");
 }

@@ -220,22 +220,3 @@ TEST(Copies, AreRenewedWhereTheyWereRead) {
   EXPECT_EQ(net.copy(3, DType::bf16).storage(), read.storage());
   EXPECT_EQ(casts.value(), before + 2);
 }
-
-TEST_F(CopiesOnDevice, CostNoLaunch) {
-  OptimizerOptions options = momentum();
-  options.fused = true;
-  const NamedTensors weights = odd_parameters(DType::f32, Device::cuda);
-  Optimizer optimizer(options, weights, rates({0.1}));
-  DeviceStepState state(Device::cuda);
-  const Autocast precision(DType::bf16);
-  for (size_t i = 0; i < weights.size(); ++i) {
-    amp::to_low(weights[i].tensor);
-    set_grad(weights[i].tensor,
-             to(Device::cuda, gradient(i, 0, weights[i].tensor.shape(), DType::f32)));
-  }
-  const trace::Counter& launches = trace::counter("cuda.launches");
-  const int64_t before = launches.value();
-  EXPECT_EQ(written_by([&] { optimizer.step(state); }), std::ssize(weights));
-  for (const NamedTensor& w : weights) amp::to_low(w.tensor);
-  EXPECT_EQ(launches.value() - before, 1);
-}

@@ -1,5 +1,6 @@
 // Updates on a GPU: equal to those on the CPU, and fused equal to plain.
 #include <cmath>
+#include "autograd/amp.h"
 #include "core/base/trace.h"
 #include "tests/optim/trained.h"
 #include "tests/worse.h"
@@ -51,6 +52,7 @@ TEST_F(OptimizerOnDevice, FusedEqualsPlainBitForBit) {
   }
 }
 
+// The update also writes the 16-bit copies of all weights.
 TEST_F(OptimizerOnDevice, IsTwoLaunchesAndNoWait) {
   OptimizerOptions options = sgd_options({{"momentum", "0.9"}, {"weight_decay", "0.01"}});
   options.clip_norm = 1;
@@ -58,15 +60,21 @@ TEST_F(OptimizerOnDevice, IsTwoLaunchesAndNoWait) {
   const NamedTensors parameters = odd_parameters(DType::f32, Device::cuda);
   Optimizer optimizer(options, parameters, rates({0.1}));
   DeviceStepState state(Device::cuda);
+  const Autocast precision(DType::bf16);
   for (size_t i = 0; i < parameters.size(); ++i) {
     const Tensor& w = parameters[i].tensor;
+    amp::to_low(w);
     set_grad(w, to(Device::cuda, gradient(i, 0, w.shape(), DType::f32)));
   }
   const trace::Counter &launches = trace::counter("cuda.launches"),
-                       &syncs = trace::counter("sync.count");
-  const int64_t launches_before = launches.value(), syncs_before = syncs.value();
+                       &syncs = trace::counter("sync.count"),
+                       &copies = trace::counter("optim.copies_written");
+  const int64_t launches_before = launches.value(), syncs_before = syncs.value(),
+                copies_before = copies.value();
   optimizer.step(state);
+  for (const NamedTensor& p : parameters) amp::to_low(p.tensor);
   EXPECT_EQ(launches.value() - launches_before, 2);
+  EXPECT_EQ(copies.value() - copies_before, std::ssize(parameters));
   EXPECT_EQ(syncs.value(), syncs_before);
   EXPECT_EQ(state.read().applied, 1);
 }

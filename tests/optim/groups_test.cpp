@@ -23,10 +23,6 @@ Tensor leaf(const Shape& shape, double (*value)(double)) {
   return require_grad(t);
 }
 
-}  // namespace
-
-namespace {
-
 // Returns the decrease of a.weight, a.bias and b.bias, all 0 at first, by updates with gradients of
 // 1.
 std::vector<double> taken(const OptimizerOptions& options, const std::vector<Tensor>& tables,

@@ -1,10 +1,10 @@
 #include "tests/cuda_host/vendor/vendor.h"
-#include <omp.h>
 #include <bit>
 #include <chrono>
 #include <cmath>
 #include <thread>
 #include "core/device/kernel_options.h"
+#include "core/device/parallel.h"
 #include "core/tensor/walk.h"
 #include "ops/vendor/cuda_call.h"
 #include "tests/cuda_host/runtime.h"
@@ -36,14 +36,6 @@ float tf32(float value) {
   if (!std::isfinite(value)) return value;
   return std::bit_cast<float>((std::bit_cast<uint32_t>(value) + 0x1000) & ~0x1fffu);
 }
-
-// Plain kernels give the same bits on one thread, and TSan cannot follow OpenMP's threads here.
-struct SingleThreadScope {
-  SingleThreadScope() { omp_set_num_threads(1); }
-  ~SingleThreadScope() { omp_set_num_threads(before); }
-  SingleThreadScope(SingleThreadScope&&) = delete;
-  const int before = omp_get_max_threads();
-};
 
 }  // namespace
 
@@ -100,7 +92,7 @@ class StandInPlan : public VendorPlan {
     api([&] {
       for (int i = 0; i < faults.slow; ++i) enqueue(cuda::stream(), what, [] {});
       enqueue(cuda::stream(), what, [work = work_(bindings), wrong = happens(faults.wrong)] {
-        const SingleThreadScope alone;
+        const SingleThreadScope alone;  // the same bits, and TSan cannot follow OpenMP here
         const Kernels plain({});
         work(wrong);
       });
