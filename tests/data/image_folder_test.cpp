@@ -1,11 +1,11 @@
 // image_folder: files, labels, and the treatment of damaged images.
 #include <gmock/gmock.h>
-#include "core/base/trace.h"
 #include "core/config/values.h"
 #include "data/loader/loader.h"
 #include "tests/data/files.h"
 #include "tests/data/image_files.h"
 #include "tests/data/options.h"
+#include "tests/moved.h"
 #include "tests/refusal.h"
 
 using namespace bellows;
@@ -263,10 +263,9 @@ TEST(Damaged, LeavesTheEpochSoThatEachOtherSampleIsThereOnce) {
   folder.write("train/b/5.png", plain(50));
   readable.push_back(50);
   testing::internal::CaptureStderr();
-  const trace::Counter& opens = trace::counter("data.file_opens");
-  const int64_t before = opens.value();
+  const Moved opens("data.file_opens");
   const auto left = without_damaged(make(folder, Split::train), OnDamaged::skip);
-  EXPECT_EQ(opens.value() - before, 62) << "each file is read once";
+  EXPECT_EQ(opens, 62) << "each file is read once";
   const std::string told = testing::internal::GetCapturedStderr();
   EXPECT_EQ(std::ranges::count(told, '\n'), 31);
   EXPECT_THAT(told, AllOf(HasSubstr("warning: " + broken + ": skipped: PNG: "),
@@ -285,7 +284,7 @@ TEST(Damaged, LeavesTheEpochSoThatEachOtherSampleIsThereOnce) {
     }
   }
   EXPECT_EQ(orders[0], orders[2]);
-  EXPECT_EQ(opens.value() - before, 62 + 4 * 31);
+  EXPECT_EQ(opens, 62 + 4 * 31);
 }
 
 TEST(Damaged, IsNamedIfItWasReadableWhenTheSetWasOpened) {
