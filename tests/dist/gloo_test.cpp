@@ -8,6 +8,7 @@
 #include "core/base/trace.h"
 #include "dist/groups/gloo_mesh.h"
 #include "tests/dist/rank_threads.h"
+#include "tests/variable.h"
 
 using namespace bellows;
 using testing::HasSubstr;
@@ -219,14 +220,13 @@ TEST_P(GlooOfTwo, RefusesTensorsThatItCannotReduce) {
 }
 
 TEST_P(GlooOfTwo, ListensOnTheInterfaceOfTheEnvironment) {
-  setenv("GLOO_SOCKET_IFNAME", "lo", 1);
+  const Variable loopback("GLOO_SOCKET_IFNAME", "lo");
   expect_no_errors(ranks_of(2).run([&](ProcessGroup& group) { group.barrier("b"); }));
-  setenv("GLOO_SOCKET_IFNAME", "nosuch0", 1);
+  const Variable unknown("GLOO_SOCKET_IFNAME", "nosuch0");
   for (const Refusal& error : ranks_of(2).run([](ProcessGroup&) {})) {
     EXPECT_THAT(error.message, HasSubstr("check GLOO_SOCKET_IFNAME='nosuch0'"));
     EXPECT_EQ(error.exit, Exit::distributed);
   }
-  unsetenv("GLOO_SOCKET_IFNAME");
 }
 
 TEST_P(GlooOfTwo, IsRefusedInAWorldOfOne) {
