@@ -90,7 +90,7 @@ TEST(Split, RefusesWhatBytesCannotHold) {
               HasSubstr("write  toggles: {device_augment: off}"));
 }
 
-// As on the host: transform_test.cpp has the others.
+// The host refuses the same steps: transform_test.cpp has more of them.
 TEST(Split, RefusesStepsThatDoNotFit) {
   const auto refusal = [](const Chain& chain) {
     return complaint(Exit::usage, [&] { split(chain, {3, 4, 20}); });

@@ -372,6 +372,8 @@ TEST(Transforms, RefuseWhatDoesNotFollowAHoleOrATurnedHue) {
   for (const Shape& sample : {Shape{3, 32, 32}, Shape{3, 0, 0}}) {
     EXPECT_THAT(refusal({hole, crop}, sample),
                 HasSubstr("transform random_resized_crop" + already));
+    EXPECT_THAT(refusal({crop, hole, named("resize")}, sample),
+                HasSubstr("transform resize" + already));
     EXPECT_THAT(refusal({crop, hole, flip()}, sample),
                 HasSubstr("transform random_flip" + already));
     EXPECT_THAT(refusal({crop, hole, hole}, sample), HasSubstr("transform cutout" + already));

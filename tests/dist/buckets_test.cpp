@@ -21,7 +21,7 @@ DistOptions capacity(double first_bytes, double bytes) {
   return options;
 }
 
-// Members of each bucket.
+// Returns the members of each bucket.
 std::vector<std::vector<size_t>> planned(const std::vector<GradientSize>& gradients,
                                          const DistOptions& options) {
   std::vector<std::vector<size_t>> all;

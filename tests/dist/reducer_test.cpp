@@ -580,7 +580,7 @@ TEST(Reducer, SendsZerosForWhatBackwardDidNotReach) {
   }
 }
 
-// In a world of one as well: weight decay then acts as on several ranks.
+// A world of one does so too, so weight decay acts there as on several ranks.
 TEST(Reducer, CountsAGradientThatIsMissingOrZeroAsUnused) {
   for (const int world : {1, 2}) {
     const auto run = [&] {

@@ -60,7 +60,7 @@ static const Variables kTorchrun = {
     {"TORCHELASTIC_USE_AGENT_STORE", "True"},
     {"BELLOWS_TOKEN", "t"},
 };
-// One process per machine, started by hand: it needs no local numbers.
+// A process per machine that is started manually needs no local numbers.
 static const Variables kByHand = {{"RANK", "1"},
                                   {"WORLD_SIZE", "2"},
                                   {"MASTER_ADDR", "10.0.0.1"},

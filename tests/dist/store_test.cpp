@@ -287,7 +287,8 @@ TEST(StoreTest, AnotherUserIsRefusedWithoutAToken) {
   welcome.set("key", "");
 }
 
-// The last one is greeted after all have arrived, and 64 beside the ranks may stay.
+// The server greets the last client after all have arrived. By then, only 64 strangers more than
+// there are ranks may be left.
 TEST(StoreTest, OfACrowdOfStrangersTheOldestAreDropped) {
   const trace::Counter& strangers = trace::counter("dist.store_strangers");
   const int64_t before = strangers.value();
