@@ -1,15 +1,14 @@
-// Thread placement: topology as the system reports it, the order of cores derived from it, and the
-// pinning itself.
+// Pinning of threads to cores, and of processes to NUMA nodes.
 #include "core/device/affinity.h"
 #include <gtest/gtest.h>
 #include <omp.h>
 #include <sched.h>
-#include <fstream>
 #include <set>
 #include <thread>
 #include "core/base/trace.h"
 #include "core/device/threads.h"
 #include "tests/refusal.h"
+#include "tests/temp_folder.h"
 
 using namespace bellows;
 
@@ -18,35 +17,16 @@ namespace {
 // A folder that looks like /sys.
 class FakeSystem : public testing::Test {
  protected:
-  FakeSystem() {
-    std::string name = (std::filesystem::temp_directory_path() / "bellows_XXXXXX").string();
-    root_ = mkdtemp(name.data());
-  }
-  ~FakeSystem() override {
-    unpin_threads();
-    std::filesystem::remove_all(root_);
-  }
-  void write(const std::filesystem::path& name, const std::string& text) const {
-    const std::filesystem::path file = root_ / "devices/system" / name;
-    std::filesystem::create_directories(file.parent_path());
-    std::ofstream(file) << text;
+  ~FakeSystem() override { unpin_threads(); }
+  void write(const std::string& name, const std::string& text) const {
+    folder_.write("devices/system/" + name, text);
   }
   void node(int number, const std::string& cpus) const {
     write(cat("node/node", number, "/cpulist"), cpus + "\n");
   }
-  void core(int cpu, int package, int number) const {
-    write(cat("cpu/cpu", cpu, "/topology/physical_package_id"), cat(package, "\n"));
-    write(cat("cpu/cpu", cpu, "/topology/core_id"), cat(number, "\n"));
-  }
-  // Two sockets of two cores with two threads each, numbered like Intel's servers.
-  void two_sockets() const {
-    write("node/online", "0-1\n");
-    node(0, "0-1,4-5");
-    node(1, "2-3,6-7");
-    for (int cpu = 0; cpu < 8; ++cpu) core(cpu, cpu % 4 / 2, cpu % 2);
-  }
 
-  std::filesystem::path root_;
+  const TempFolder folder_;
+  const std::filesystem::path root_ = folder_.path;
 };
 
 std::vector<int> my_cores() {
@@ -66,33 +46,6 @@ std::vector<std::vector<int>> cores_of_the_pool() {
 }
 
 }  // namespace
-
-TEST(CpuList, ThatIsNoneIsRefused) {
-  EXPECT_EQ(checked_cpu_list("0-3,8"), (std::vector{0, 1, 2, 3, 8}));
-  EXPECT_EQ(checked_cpu_list(""), std::vector<int>{});
-  for (const char* wrong : {"a", "3-1", "0-", "-2", "1 2", "1,,2", "0-99999", "0-1x"})
-    EXPECT_EQ(refused([&] { checked_cpu_list(wrong); }).exit, Exit::usage) << wrong;
-}
-
-TEST_F(FakeSystem, TellsSocketsNodesAndHalvesOfCores) {
-  two_sockets();
-  const std::vector<Core> cores = cores_of({7, 2, 0}, root_);
-  EXPECT_EQ(cores[0], (Core{.cpu = 0}));
-  EXPECT_EQ(cores[1], (Core{.cpu = 2, .node = 1, .package = 1, .core = 0}));
-  EXPECT_EQ(cores[2], (Core{.cpu = 7, .node = 1, .package = 1, .core = 1}));
-  EXPECT_EQ(cores_of({3, 7}, root_)[1].sibling, 1);
-}
-
-TEST_F(FakeSystem, ThatTellsNothingIsOneNodeOfWholeCores) {
-  EXPECT_EQ(placement(cores_of({2, 0, 1}, root_), Pinning::compact), (std::vector{0, 1, 2}));
-}
-
-TEST_F(FakeSystem, CompactFillsASocketAndSpreadTakesThemInTurn) {
-  two_sockets();
-  const std::vector<Core> cores = cores_of({0, 1, 2, 3, 4, 5, 6, 7}, root_);
-  EXPECT_EQ(placement(cores, Pinning::compact), (std::vector{0, 1, 2, 3, 4, 5, 6, 7}));
-  EXPECT_EQ(placement(cores, Pinning::spread), (std::vector{0, 2, 1, 3, 4, 6, 5, 7}));
-}
 
 TEST(Pinning, GivesEachThreadACoreOfItsOwn) {
   const int before = omp_get_max_threads();

@@ -2,13 +2,14 @@
 #include "core/tensor/autotune.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 #include "core/base/disk_cache.h"
 #include "core/base/trace.h"
 #include "core/device/allocator.h"
 #include "core/tensor/foreach.h"
 #include "core/tensor/kernel.h"
 #include "tests/refusal.h"
+#include "tests/temp_folder.h"
+#include "tests/variable.h"
 
 using namespace bellows;
 using testing::Optional;
@@ -107,11 +108,6 @@ TEST(FastestOnDevice, IsTheOneThatTheDeviceDoesFirst) {
 
 class TuningTest : public testing::Test {
  protected:
-  TuningTest()
-      : folder(std::filesystem::temp_directory_path() / cat("bellows_tuning_", getpid())),
-        cache(folder) {}
-  ~TuningTest() override { std::filesystem::remove_all(folder); }
-
   // Tunes candidates a, b and c, where `best` is the fastest. Candidates not in `there` are
   // missing.
   std::optional<size_t> make(Tuning& tuning, const std::string& best,
@@ -127,22 +123,17 @@ class TuningTest : public testing::Test {
     return tuning.make(Device::cpu, problem, find, cache);
   }
 
-  const std::filesystem::path folder;
-  DiskCache cache;
+  const TempFolder folder;
+  DiskCache cache{folder.path};
 };
 
-TEST_F(TuningTest, IsNotDueUnlessItIsAskedFor) {
+TEST_F(TuningTest, SearchesOnceIfItIsAskedFor) {
   Tuning tuning;
-  const int64_t hits = count("hits"), misses = count("misses");
+  const int64_t searches = count("searches"), hits = count("hits"), misses = count("misses");
   EXPECT_FALSE(tuning.due());
   EXPECT_EQ(count("hits"), hits);
   EXPECT_EQ(count("misses"), misses);
-}
-
-TEST_F(TuningTest, SearchesOnce) {
   const Kernels use(kBenchmark);
-  Tuning tuning;
-  const int64_t searches = count("searches"), hits = count("hits");
   ASSERT_TRUE(tuning.due());
   EXPECT_THAT(make(tuning, "b"), Optional(1));
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(tuning.due());
@@ -168,7 +159,7 @@ TEST_F(TuningTest, AnotherRunFindsItOnDisk) {
   const Kernels use(kBenchmark);
   Tuning first, second, other;
   make(first, "c");
-  cache = DiskCache(folder);
+  cache = DiskCache(folder.path);
   const int64_t searches = count("searches"), kept = count("kept"), repeated = count("repeated");
   EXPECT_THAT(make(second, "a"), Optional(0)) << "of the one that was found";
   EXPECT_FALSE(second.due());
@@ -223,10 +214,6 @@ TEST_F(TuningTest, WithoutASearchTakesOnlyWhatIsKept) {
   EXPECT_FALSE(third.due());
 }
 
-TEST_F(TuningTest, IsForThisMachine) {
-  EXPECT_THAT(tuned_machine(Device::cpu), testing::HasSubstr("threads"));
-}
-
 // ---- kernels
 
 namespace {
@@ -257,10 +244,9 @@ class TunedKernel : public testing::Test {
     tuned.algorithm_on(Device::cpu, "small", is_small, answers<30, small>);
     tuned.algorithm_on(Device::cpu, "other", any, answers<200, other>);
   }
-  TunedKernel() {
-    char folder[] = "/tmp/bellows_tuned_XXXXXX";
-    setenv("XDG_CACHE_HOME", mkdtemp(folder), 1);
-  }
+
+  const TempFolder caches;
+  const Variable place{"XDG_CACHE_HOME", caches.path.c_str()};
 };
 
 TEST_F(TunedKernel, RunsTheFastestThatFitsAndIsAllowed) {
@@ -299,44 +285,29 @@ TEST(Algorithms, HaveRoomForSomeAndSayForWhose) {
   EXPECT_THAT(got.message, testing::HasSubstr("crowded_in_a_test: no room for 'one_more'"));
 }
 
-// A library that has changed may have become slower.
-TEST_F(TunedKernel, TriesAgainWithAnotherVersionOfALibrary) {
-  static constinit Kernel<Op> libraries{"libraries_in_a_test"};
+// A library that has changed may have become slower, and a stored plan is the best only among the
+// candidates that it was measured against.
+TEST_F(TunedKernel, TriesAgainWithAnotherVersionOfALibraryAndAmongOtherCandidates) {
+  static constinit Kernel<Op> changing{"changing_in_a_test"};
   static std::string first = "1", second = "1";
-  const auto searches = [] {
+  const auto searches_of = [](int wanted) {
     const Kernels use({.vendor = true, .autotune = Autotune::benchmark});
     const int64_t before = count("searches");
-    Slot slot;
-    libraries(Tensor(Shape{10}, DType::f32), slot);
+    Slot slot;  // as of another layer or another run
+    EXPECT_EQ(changing(Tensor(Shape{10}, DType::f32), slot).item(), wanted);
     return count("searches") - before;
   };
-  libraries.on(Device::cpu, answers<30, plain>);
-  libraries.vendor_on(Device::cpu, answers<10, vendor>, {.version = [] { return first; }});
-  libraries.algorithm_on(Device::cpu, "other", any, answers<20, other>, [] { return second; });
-  EXPECT_EQ(searches(), 1);
-  EXPECT_EQ(searches(), 0);
+  changing.on(Device::cpu, answers<900, plain>);
+  changing.vendor_on(Device::cpu, answers<100, vendor>, {.version = [] { return first; }});
+  changing.algorithm_on(Device::cpu, "other", any, answers<500, other>, [] { return second; });
+  EXPECT_EQ(searches_of(vendor), 1);
+  EXPECT_EQ(searches_of(vendor), 0) << "found on disk";
   for (std::string* version : {&first, &second}) {
     *version = "2";
-    EXPECT_EQ(searches(), 1);
-    EXPECT_EQ(searches(), 0);
+    EXPECT_EQ(searches_of(vendor), 1);
+    EXPECT_EQ(searches_of(vendor), 0);
   }
-}
-
-// A stored plan is the best only among the candidates that it was measured against.
-TEST_F(TunedKernel, TriesAgainAmongOtherCandidates) {
-  static constinit Kernel<Op> growing{"growing_in_a_test"};
-  const auto searches_of = [](int wanted) {
-    const Kernels use(kBenchmark);
-    const int64_t before = count("searches");
-    Slot slot;  // as of another layer or another run
-    EXPECT_EQ(growing(Tensor(Shape{10}, DType::f32), slot).item(), wanted);
-    return count("searches") - before;
-  };
-  growing.on(Device::cpu, answers<300, plain>);
-  growing.algorithm_on(Device::cpu, "other", any, answers<60, other>);
-  EXPECT_EQ(searches_of(other), 1);
-  EXPECT_EQ(searches_of(other), 0) << "found on disk";
-  growing.algorithm_on(Device::cpu, "small", is_small, answers<10, small>);
+  changing.algorithm_on(Device::cpu, "small", is_small, answers<10, small>);
   EXPECT_EQ(searches_of(small), 1);
   EXPECT_EQ(searches_of(small), 0);
 }

@@ -1,10 +1,10 @@
 // copy_into, cast and contiguous for arbitrary strides and every pair of dtypes.
 #include "core/tensor/copy.h"
 #include <gtest/gtest.h>
-#include "core/base/trace.h"
 #include "core/tensor/foreach.h"
 #include "core/tensor/rng.h"
 #include "core/tensor/step_state.h"
+#include "tests/moved.h"
 #include "tests/refusal.h"
 
 using namespace bellows;
@@ -115,17 +115,10 @@ TEST(Copy, EveryPairOfTypesConvertsLikeTheLanguage) {
         const double expected = is_float(to) ? get(x, i) : std::trunc(get(x, i));
         EXPECT_EQ(get(y, i), expected) << from << " to " << to;
       }
-    }
-}
-
-// 2^24 + 1 would not survive a conversion through f32.
-TEST(Copy, WideTypesKeepWhatAFloatCannotHold) {
-  const int64_t number = (1 << 24) + 1;
-  for (const DType from : {DType::f64, DType::i64, DType::i32})
-    for (const DType to : {DType::f64, DType::i64, DType::i32}) {
-      const Tensor x(Shape{1}, from);
-      set(x, 0, double(number));
-      EXPECT_EQ(get(cast(x, to), 0), double(number)) << from << " to " << to;
+      if (size_of(from) < 4 || size_of(to) < 4 || from == DType::f32 || to == DType::f32) continue;
+      const double wide = (1 << 24) + 1;  // it would not survive a conversion through f32
+      set(x, 0, wide);
+      EXPECT_EQ(get(cast(x, to), 0), wide) << from << " to " << to;
     }
 }
 
@@ -150,22 +143,16 @@ TEST(Copy, CastKeepsTheFormatAndReturnsWhatIsRightAlready) {
   EXPECT_NE(clone(nhwc).storage(), nhwc.storage());
 }
 
-TEST(Copy, CountsTheTransposesThatContiguousMakes) {
-  const trace::Counter& made = trace::counter("layout.transposes");
-  const int64_t before = made.value();
-  const Tensor x({2, 3, 4, 5}, DType::f32);
-  contiguous(x);
-  EXPECT_EQ(made.value(), before);
-  contiguous(x, kCHWN);
-  EXPECT_EQ(made.value(), before + 1);
-}
-
 TEST(Copy, LaysOutInAnotherOrderOrSeesThatItIsThere) {
-  const trace::Counter& made = trace::counter("layout.transposes");
-  const int64_t before = made.value();
+  const Moved transposes("layout.transposes");
   const Tensor x = tensor_of<float>({1, 2, 3, 4, 5, 6}, {1, 3, 1, 2});
+  const Tensor batch({2, 3, 4, 5}, DType::f32);
+  contiguous(batch);
+  EXPECT_EQ(transposes, 0);
+  contiguous(batch, kCHWN);
+  EXPECT_EQ(transposes, 1);
   const Tensor y = laid_out(x, strides_of(x.shape(), kNHWC));
-  EXPECT_EQ(made.value(), before + 1);
+  EXPECT_EQ(transposes, 2);
   EXPECT_TRUE(y.is_contiguous(kNHWC));
   EXPECT_TRUE(std::ranges::equal(contiguous(y).data<float>(), x.data<float>()));
   const Tensor row = tensor_of<float>({1, 2, 3}, {1, 3, 1, 1});
@@ -204,20 +191,14 @@ TEST(Foreach, FillsAndAddsInPlace) {
   const Tensor sum = full({3, 4}, 1), t = full({3, 4}, 2);
   add_into(sum, t, 0.5);
   EXPECT_EQ(sum.data<float>()[11], 2);
-  const Tensor turned = full({4, 3}, 3).view({3, 4}, {1, 3}, 0);  // a transposed view
-  add_into(sum, turned);
-  for (const float value : sum.data<float>()) EXPECT_EQ(value, 5);
+  const Tensor pairs = zeros({2, 3}), rows = tensor_of<float>({0, 1, 2, 3, 4, 5}, {3, 2});
+  add_into(pairs, rows.view({2, 3}, {1, 2}, 0));  // by index, not by place
+  EXPECT_EQ(pairs.data<float>()[1], 2);
+  EXPECT_EQ(pairs.data<float>()[3], 1);
   EXPECT_EQ(refusal([&] {
               add_into(sum, full({3, 4}, 1, DType::f64));
             }),
             "add_into: f64 [3,4] into f32 [3,4]");
-}
-
-TEST(Foreach, AddIntoPairsElementsByIndexNotByPlace) {
-  const Tensor sum = zeros({2, 3}), t = tensor_of<float>({0, 1, 2, 3, 4, 5}, {3, 2});
-  add_into(sum, t.view({2, 3}, {1, 2}, 0));
-  EXPECT_EQ(sum.data<float>()[1], 2);
-  EXPECT_EQ(sum.data<float>()[3], 1);
 }
 
 TEST(Foreach, NormIsOverTheWholeList) {

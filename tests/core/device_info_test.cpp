@@ -16,47 +16,36 @@ static CudaReport h200() {
   return report;
 }
 
-TEST(CudaTrouble, NoneWhereBinaryDriverAndGpuFit) { EXPECT_EQ(cuda_trouble(h200()), ""); }
-
-TEST(CudaTrouble, NoDriver) {
-  CudaReport report = h200();
-  report.driver = 0;
-  report.gpus.clear();
-  EXPECT_EQ(cuda_trouble(report), "no CUDA driver");
-}
-
-TEST(CudaTrouble, DriverTooOldNamesBothVersionsAndTheOneToInstall) {
-  CudaReport report = h200();
-  report.driver = 12040;
-  EXPECT_THAT(cuda_trouble(report),
+TEST(CudaTrouble, NamesWhatDoesNotFitAndWhatToDo) {
+  const struct {
+    std::function<void(CudaReport&)> change;
+    const char* trouble;
+  } cases[] = {
+      {[](CudaReport&) {}, ""},
+      {[](CudaReport& r) { r.driver = 0, r.gpus.clear(); }, "no CUDA driver"},
+      {[](CudaReport& r) { r.driver = 12040, r.code.runtime = 12080; }, ""},  // one major version
+      {[](CudaReport& r) { r.gpus.clear(), r.refusal = "no CUDA-capable device is detected"; },
+       "no GPU: no CUDA-capable device is detected"},
+      {[](CudaReport& r) {
+         r.gpus[0] = {"Tesla T4", 75, 40, int64_t(16) << 30, ""};
+       },
+       "wrong architecture in the binary: it has sm_80, sm_90, PTX 90, the Tesla T4 is sm_75; "
+       "configure with  -DCMAKE_CUDA_ARCHITECTURES=75"},
+      {[](CudaReport& r) { r.code = {}, r.gpus.clear(); }, "this binary has no CUDA code"},
+  };
+  for (const auto& [change, trouble] : cases) {
+    CudaReport report = h200();
+    change(report);
+    EXPECT_EQ(cuda_trouble(report), trouble);
+  }
+  CudaReport old = h200(), without_code = h200();
+  old.driver = 12040;
+  EXPECT_THAT(cuda_trouble(old),
               AllOf(HasSubstr("driver too old: it supports CUDA 12.4"), HasSubstr("runtime 13.0"),
                     HasSubstr("install driver 580 or later")));
-  report.code.runtime = 12080;  // drivers of the same major version are compatible
-  EXPECT_EQ(cuda_trouble(report), "");
-}
-
-TEST(CudaTrouble, NoGpuGivesTheDriversReason) {
-  CudaReport report = h200();
-  report.gpus.clear();
-  report.refusal = "no CUDA-capable device is detected";
-  EXPECT_EQ(cuda_trouble(report), "no GPU: no CUDA-capable device is detected");
-}
-
-TEST(CudaTrouble, WrongArchitectureNamesBothAndWhatToType) {
-  CudaReport report = h200();
-  report.gpus[0] = {"Tesla T4", 75, 40, int64_t(16) << 30, ""};
-  EXPECT_EQ(cuda_trouble(report),
-            "wrong architecture in the binary: it has sm_80, sm_90, PTX 90, the Tesla T4 is sm_75; "
-            "configure with  -DCMAKE_CUDA_ARCHITECTURES=75");
-}
-
-TEST(CudaTrouble, ABuildWithoutCudaBesideAGpu) {
-  CudaReport report = h200();
-  report.code = {};
-  EXPECT_THAT(cuda_trouble(report),
+  without_code.code = {};
+  EXPECT_THAT(cuda_trouble(without_code),
               AllOf(HasSubstr("no CUDA code"), HasSubstr("NVIDIA H200"), HasSubstr("nvcc")));
-  report.gpus.clear();
-  EXPECT_EQ(cuda_trouble(report), "this binary has no CUDA code");
 }
 
 TEST(Architectures, MachineCodeRunsWithinItsMajorNumberAndPtxOnAllLaterOnes) {

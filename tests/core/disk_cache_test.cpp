@@ -2,9 +2,8 @@
 #include "core/base/disk_cache.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <fstream>
+#include "tests/temp_folder.h"
 #include "tests/variable.h"
 
 using namespace bellows;
@@ -16,18 +15,14 @@ namespace {
 
 class DiskCaches : public testing::Test {
  protected:
-  DiskCaches() : folder(fs::temp_directory_path() / cat("bellows_cache_", getpid())) {
-    fs::remove_all(folder);
-  }
-  ~DiskCaches() override { fs::remove_all(folder); }
-
   Path only_file() const {
     const std::vector<fs::path> all(fs::directory_iterator(folder), {});
     EXPECT_EQ(all.size(), 1u);
     return all.at(0);
   }
 
-  const Path folder;
+  const TempFolder temporary;
+  const Path folder = temporary.path;
 };
 
 std::string text_of(const Path& path) { return read_file(path, 1 << 20, Exit::storage); }
@@ -87,7 +82,6 @@ TEST_F(DiskCaches, DoNotHandOutWhatIsAnotherKeys) {
 }
 
 TEST_F(DiskCaches, SayOnceThatAFolderCannotBeWritten) {
-  fs::create_directories(folder);
   overwrite(folder / "file", "");
   DiskCache cache(folder / "file" / "below");
   testing::internal::CaptureStderr();

@@ -99,18 +99,24 @@ TEST_P(Threads, SumsHaveTheBitsOfOneThread) {
   EXPECT_EQ(sum, sum_of_terms());
 }
 
-TEST_P(Threads, ForeachHasTheBitsOfOneThread) {
-  const Tensor a({100'003}, DType::f32), b({100'003}, DType::f32);
+TEST_P(Threads, ForeachAndRandomNumbersHaveTheBitsOfOneThread) {
+  const Tensor a({100'003}, DType::f32), b({100'003}, DType::f32), uniform({50'001}, DType::f64);
   fill_normal(a, 0, 1, {.seed = 1});
   fill_normal(b, 0, 1000, {.seed = 2});
+  fill_uniform(uniform, 0, 1, {.seed = 1});
+  const Tensor order = randperm(50'001, {.seed = 1}, Device::cpu);
   const double norm = norm_of({&b, 1}).item();
   add_into(a, b, 0.1);
   omp_set_num_threads(1);
-  const Tensor c({100'003}, DType::f32);
+  const Tensor c({100'003}, DType::f32), again({50'001}, DType::f64);
   fill_normal(c, 0, 1, {.seed = 1});
+  fill_uniform(again, 0, 1, {.seed = 1});
   add_into(c, b, 0.1);
   EXPECT_EQ(norm, norm_of({&b, 1}).item());
   EXPECT_TRUE(std::ranges::equal(a.data<float>(), c.data<float>()));
+  EXPECT_TRUE(std::ranges::equal(uniform.data<double>(), again.data<double>()));
+  EXPECT_TRUE(std::ranges::equal(order.data<int64_t>(),
+                                 randperm(50'001, {.seed = 1}, Device::cpu).data<int64_t>()));
 }
 
 // A chunk that cannot go on keeps no other chunk waiting, not even those of its thread's share.

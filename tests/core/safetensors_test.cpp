@@ -3,13 +3,12 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 #include <cstring>
-#include <random>
 #include "core/base/crc32c.h"
 #include "core/device/allocator.h"
 #include "core/tensor/foreach.h"
 #include "tests/refusal.h"
+#include "tests/temp_folder.h"
 
 using namespace bellows;
 using testing::HasSubstr;
@@ -18,9 +17,6 @@ namespace {
 
 class SafeTensorsFile : public testing::Test {
  protected:
-  SafeTensorsFile() { std::filesystem::create_directories(folder); }
-  ~SafeTensorsFile() override { std::filesystem::remove_all(folder); }
-
   std::string content() { return read_file(path, 1 << 26, Exit::data); }
   // Removes the old file first: ext4 syncs a file that was truncated and rewritten.
   void put(std::string_view bytes) {
@@ -31,21 +27,19 @@ class SafeTensorsFile : public testing::Test {
   }
   // Returns the error message, "" if the file was accepted.
   std::string refusal() {
-    try {
-      read_safetensors(path);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.exit, Exit::checkpoint) << error.what();
-      EXPECT_THAT(error.what(), HasSubstr(path.native()));
-      return error.what();
-    }
-    return "";
+    const Refusal refused = bellows::refused([&] { read_safetensors(path); });
+    if (refused.exit == Exit::done) return "";
+    EXPECT_EQ(refused.exit, Exit::checkpoint) << refused.message;
+    EXPECT_THAT(refused.message, HasSubstr(path.native()));
+    return refused.message;
   }
   std::string refusal_of(const std::string& bytes) {
     put(bytes);
     return refusal();
   }
 
-  Path folder = Path(testing::TempDir()) / ("bellows_tensors_" + std::to_string(::getpid()));
+  const TempFolder temporary;
+  const Path folder = temporary.path;
   Path path = folder / "m.safetensors";
 };
 
@@ -127,20 +121,12 @@ TEST_F(SafeTensorsFile, RefusesEveryFlippedBit) {
 }
 
 TEST_F(SafeTensorsFile, DamageNamesTheTensor) {
-  write_safetensors(path, {{"a", full({100}, 1)}, {"b", full({100}, 2)}});
-  std::string bytes = content();
-  bytes[bytes.size() - 1] ^= 1;
-  EXPECT_THAT(refusal_of(bytes), HasSubstr("tensor 'b' is damaged"));
-}
-
-TEST_F(SafeTensorsFile, RefusesRandomFlipsInALargeFile) {
-  write_safetensors(path, {{"w", full({100000}, 1)}});
+  write_safetensors(path, {{"a", full({100}, 1)}, {"b", full({100'000}, 2)}});
   const std::string whole = content();
-  std::mt19937_64 random(7);
-  for (int i = 0; i < 300; ++i) {
+  for (const size_t from_end : {size_t{1}, size_t{200'000}, size_t{400'000}}) {
     std::string bytes = whole;
-    bytes[random() % bytes.size()] ^= char(1 << random() % 8);
-    EXPECT_NE(refusal_of(bytes), "") << i;
+    bytes[bytes.size() - from_end] ^= 1;
+    EXPECT_THAT(refusal_of(bytes), HasSubstr("tensor 'b' is damaged"));
   }
 }
 
@@ -157,20 +143,16 @@ TEST_F(SafeTensorsFile, RefusesBadHeaders) {
   ASSERT_EQ(refusal_of(framed(one(good), 16)), "");
   const std::pair<std::string, std::string> corpus[] = {
       {"", "no valid JSON"},
-      {" " + one(good), "no valid JSON"},
       {"[]", "no valid JSON"},
-      {one(good) + "}", "no valid JSON"},
       {one(good).substr(0, 30), "no valid JSON"},
       {std::string("{\"w\xff\":") + good + "}", "no valid JSON"},
       {"{}", "its tensors have 0 bytes, the file has 16"},
       {one("1"), "unexpected number"},
-      {one("null"), "null"},
       {one("\"F32\""), "not an object"},
       {one("[" + good + "]"), "unexpected list"},
       {one("{}"), "has no dtype"},
       {one(R"({"dtype":"F32","shape":[4]})"), "has no data_offsets"},
       {one(R"({"dtype":"F32","data_offsets":[0,16]})"), "has no shape"},
-      {one(R"({"dtype":"F32","shape":[4],"data_offsets":[0,16],"x":[]})"), "unexpected list"},
       {one(R"({"dtype":"F32","shape":[4],"data_offsets":[0,16],"x":"y"})"), "'x' is text"},
       {one(R"({"dtype":"F32","dtype":"F32","shape":[4],"data_offsets":[0,16]})"),
        "'dtype' appears"},
@@ -179,16 +161,13 @@ TEST_F(SafeTensorsFile, RefusesBadHeaders) {
       {one(R"({"dtype":"I32","shape":4,"data_offsets":[0,16]})"), "unexpected number"},
       {one(R"({"dtype":"I32","shape":[-4],"data_offsets":[0,16]})"), "negative"},
       {one(R"({"dtype":"I32","shape":[4.0],"data_offsets":[0,16]})"), "fraction"},
-      {one(R"({"dtype":"I32","shape":["4"],"data_offsets":[0,16]})"), "not an object"},
       {one(R"({"dtype":"I32","shape":[true],"data_offsets":[0,16]})"), "boolean"},
-      {one(R"({"dtype":"I32","shape":[[4]],"data_offsets":[0,16]})"), "unexpected list"},
       {one(R"({"dtype":"I32","shape":[{}],"data_offsets":[0,16]})"), "too deep"},
       {one(R"({"dtype":"I32","shape":[1,1,1,1,1,1,4],"data_offsets":[0,16]})"), "axes"},
       {one(R"({"dtype":"I32","shape":[3],"data_offsets":[0,16]})"), "does not fill"},
       {one(R"({"dtype":"F64","shape":[4],"data_offsets":[0,16]})"), "does not fill"},
       {one(R"({"dtype":"I32","shape":[4],"data_offsets":[16,0]})"), "begins at byte 16"},
       {one(R"({"dtype":"I32","shape":[4],"data_offsets":[0]})"), "two data_offsets"},
-      {one(R"({"dtype":"I32","shape":[4],"data_offsets":[0,16,16]})"), "two data_offsets"},
       {one(R"({"dtype":"I32","shape":[8],"data_offsets":[0,32]})"), "have 32 bytes"},
       {one(R"({"dtype":"I32","shape":[3],"data_offsets":[4,16]})"), "begins at byte 4"},
       {one(R"({"dtype":"U8","shape":[4294967296,4294967296,16],"data_offsets":[0,16]})"),
@@ -206,7 +185,6 @@ TEST_F(SafeTensorsFile, RefusesBadHeaders) {
       {R"({"__metadata__":{"a":1},"w":)" + good + "}", "unexpected number"},
       {R"({"__metadata__":{"a":{}},"w":)" + good + "}", "too deep"},
       {R"({"__metadata__":{"a":"1","a":"2"},"w":)" + good + "}", "'a' appears twice"},
-      {R"({"__metadata__":"a","w":)" + good + "}", "not an object"},
       {R"({"__metadata__":{"crc32c.w":"00000000"},"w":)" + good + "}", "lost its checksum"},
   };
   for (const auto& [header, words] : corpus)
@@ -299,10 +277,5 @@ TEST_F(SafeTensorsFile, ASnapshotIsNotChangedByWhatComesAfterIt) {
 
 TEST_F(SafeTensorsFile, TheErrorOfABackgroundSaveComesBack) {
   std::future<void> saving = write_safetensors_async(folder / "none" / "x", small());
-  try {
-    saving.get();
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.exit, Exit::storage);
-  }
+  EXPECT_EQ(refused([&] { saving.get(); }).exit, Exit::storage);
 }

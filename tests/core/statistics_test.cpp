@@ -53,19 +53,6 @@ LogRatios first_rounds(const LogRatios& all, int64_t rounds) {
   return {all.begin(), all.begin() + rounds};
 }
 
-// The interval of the median of all blocks, by resampling them.
-Interval bootstrap_of_blocks(const LogRatios& all, uint64_t seed) {
-  Times blocks, medians;
-  for (const Times& round : all) blocks.insert(blocks.end(), round.begin(), round.end());
-  const Philox rng({.seed = seed});
-  Times sample(blocks.size());
-  for (uint64_t next = 0; medians.size() < 200;) {
-    for (double& value : sample) value = blocks[rng.below(blocks.size(), next++)];
-    medians.push_back(median(sample));
-  }
-  return {std::exp(quantile(medians, 0.025)), std::exp(quantile(medians, 0.975))};
-}
-
 bool covers(const Interval& interval, double ratio) {
   return interval.low <= ratio && ratio <= interval.high;
 }
@@ -131,18 +118,6 @@ TEST(Statistics, IntervalCoversTheTruthAsOftenAsItSaysWhateverTheLuckOfProcesses
     }
 }
 
-// Negative control: the same times, with each block taken for an independent observation.
-TEST(Statistics, BlocksOfOneProcessAreNoIndependentObservations) {
-  int64_t found = 0, found_in_blocks = 0;
-  for (uint64_t seed = 0; seed < kSimulations; ++seed) {
-    const LogRatios equal = run_interleaved(seed, 1, kLuck, 5, 20);
-    found += !covers(speedup(equal).interval, 1);
-    found_in_blocks += !covers(bootstrap_of_blocks(equal, seed), 1);
-  }
-  EXPECT_LE(found, kSimulations * 0.06);
-  EXPECT_GE(found_in_blocks, kSimulations * 0.2);
-}
-
 TEST(Statistics, TwoEqualArmsShowNoDifference) {
   EXPECT_GE(count_verdicts(Verdict::no_difference, 1), kSimulations * 0.97);
 }
@@ -152,24 +127,6 @@ TEST(Statistics, TellsTheLuckOfProcessesFromNoiseOfBlocks) {
   EXPECT_GT(speedup(run_interleaved(3, 1, 0.06, 40)).between, 0.9);
   EXPECT_EQ(speedup({{0.1, 0.1}, {0.1, 0.1}}).between, 0);
   EXPECT_TRUE(std::isnan(speedup({{0.1}, {0.2}, {0.3}}).between)) << "one block a round";
-}
-
-// The machine slows down to half its speed during the measurement. If one arm follows the other, as
-// in hyperfine, that drift is a result; if they are interleaved, it is not.
-TEST(Statistics, DriftIsNoResultInTurnsAndWouldBeOneWithoutThem) {
-  const auto cost = [](double at) { return 1 + at; };
-  LogRatios in_turns(5), one_after_the_other(5);
-  for (int round = 0; round < 5; ++round)
-    for (int i = 0; i < 6; ++i) {
-      const double a = round / 5.0 + (2 * i + i % 2) / 60.0;
-      const double b = round / 5.0 + (2 * i + 1 - i % 2) / 60.0;
-      in_turns[round].push_back(std::log(cost(a) / cost(b)));
-      one_after_the_other[round].push_back(std::log(cost(round / 10.0) / cost(0.5 + round / 10.0)));
-    }
-  const Speedup still = {.rounds = 5};  // a placebo without any noise
-  EXPECT_EQ(judge(speedup(in_turns), still), Verdict::no_difference);
-  EXPECT_NEAR(speedup(in_turns).ratio, 1, 0.001);
-  EXPECT_EQ(judge(speedup(one_after_the_other), still), Verdict::slower);
 }
 
 TEST(Statistics, AFifthOfBlocksHitTenfoldMovesNothing) {
@@ -186,9 +143,7 @@ TEST(Statistics, APlaceboThatWandersHidesWhatIsSmallerThanItself) {
   EXPECT_EQ(judge(measured, {.ratio = 1.02, .rounds = 5}), Verdict::faster);
   EXPECT_EQ(judge(measured, {.ratio = 1.055, .rounds = 5}), Verdict::no_difference);
   EXPECT_EQ(judge(measured, {.ratio = 0.94, .rounds = 5}), Verdict::no_difference);  // either way
-}
-
-TEST(Statistics, LessThanOnePercentIsNeverAResult) {
+  // Less than one percent is never a result.
   EXPECT_EQ(judge({.ratio = 1.008, .interval = {1.007, 1.009}, .rounds = 5}, {.rounds = 5}),
             Verdict::no_difference);
 }

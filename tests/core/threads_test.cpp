@@ -2,27 +2,19 @@
 #include "core/device/threads.h"
 #include <gtest/gtest.h>
 #include <omp.h>
-#include <cstdlib>
 #include <fstream>
 #include <thread>
 #include "core/base/mutex.h"
+#include "tests/temp_folder.h"
 
 using namespace bellows;
 
 class Quota : public testing::Test {
  protected:
-  Quota() {
-    std::string name = (std::filesystem::temp_directory_path() / "bellows_XXXXXX").string();
-    root_ = mkdtemp(name.data());
-  }
-  ~Quota() override { std::filesystem::remove_all(root_); }
-  void write(const std::string& name, const std::string& text) {
-    std::filesystem::create_directories((root_ / name).parent_path());
-    std::ofstream(root_ / name) << text;
-  }
-  int cores() { return quota_cores(root_, root_ / "membership"); }
+  void write(const std::string& name, const std::string& text) const { root_.write(name, text); }
+  int cores() const { return quota_cores(root_.path, root_.path / "membership"); }
 
-  std::filesystem::path root_;
+  const TempFolder root_;
 };
 
 TEST_F(Quota, IsTheSmallestOfTheGroupAndThoseAboveIt) {

@@ -1,49 +1,46 @@
-// Sockets, cores and NUMA nodes, read from a folder that looks like /sys.
+// Sockets, cores and NUMA nodes, read from a folder that looks like /sys, and the order of cores
+// that is derived from them.
 #include "core/device/topology.h"
 #include <gtest/gtest.h>
-#include <cstdlib>
-#include <fstream>
 #include "core/base/check.h"
+#include "tests/refusal.h"
+#include "tests/temp_folder.h"
 
 using namespace bellows;
-namespace fs = std::filesystem;
 using Cpus = std::vector<int>;
 
 class Sys : public testing::Test {
  protected:
-  Sys() {
-    std::string name = (fs::temp_directory_path() / "bellows_XXXXXX").string();
-    root_ = mkdtemp(name.data());
+  void write(const std::string& name, const std::string& text) const {
+    folder_.write(name, text + "\n");
   }
-  ~Sys() override { fs::remove_all(root_); }
-  void write(const std::string& name, const std::string& text) {
-    fs::create_directories((root_ / name).parent_path());
-    std::ofstream(root_ / name) << text << "\n";
-  }
-  void write_cpu(int cpu, const std::string& siblings, int socket) {
-    const std::string topology = cat("devices/system/cpu/cpu", cpu, "/topology/");
-    write(topology + "thread_siblings_list", siblings);
-    write(topology + "physical_package_id", std::to_string(socket));
-  }
-  void write_node(int node, const std::string& cpus, int64_t kilobytes) {
+  void write_node(int node, const std::string& cpus, int64_t kilobytes) const {
     const std::string folder = cat("devices/system/node/node", node, "/");
     write(folder + "cpulist", cpus);
     write(folder + "meminfo", cat("Node ", node, " MemTotal:       ", kilobytes, " kB\nNode ", node,
                                   " MemFree:        1 kB"));
   }
 
-  fs::path root_;
+  // Two sockets of two cores with two threads each, numbered like Intel's servers.
+  void write_two_sockets() const {
+    write("devices/system/cpu/online", "0-7");
+    for (int cpu = 0; cpu < 8; ++cpu) {
+      const std::string topology = cat("devices/system/cpu/cpu", cpu, "/topology/");
+      write(topology + "thread_siblings_list", cat(cpu % 4, ",", cpu % 4 + 4));
+      write(topology + "physical_package_id", cat(cpu % 4 / 2));
+      write(topology + "core_id", cat(cpu % 2));
+    }
+    write("devices/system/node/online", "0-1");
+    write_node(0, "0-1,4-5", 16384);
+    write_node(1, "2-3,6-7", 32768);
+  }
+
+  const TempFolder folder_;
+  const std::filesystem::path root_ = folder_.path;
 };
 
 TEST_F(Sys, TwoSocketsOfTwoCoresWithTwoThreadsEach) {
-  write("devices/system/cpu/online", "0-7");
-  for (const int cpu : {0, 1, 2, 3}) {
-    write_cpu(cpu, cat(cpu, ",", cpu + 4), cpu / 2);
-    write_cpu(cpu + 4, cat(cpu, ",", cpu + 4), cpu / 2);
-  }
-  write("devices/system/node/online", "0-1");
-  write_node(0, "0-1,4-5", 16384);
-  write_node(1, "2-3,6-7", 32768);
+  write_two_sockets();
   write("bus/pci/devices/0000:3b:00.0/numa_node", "1");
 
   const Topology t = read_topology(root_);
@@ -78,14 +75,39 @@ TEST_F(Sys, AMachineThatNamesNoNodesHasOne) {
   EXPECT_EQ(t.nodes[0].memory_bytes, 0);
 }
 
+TEST_F(Sys, TellsSocketsNodesAndHalvesOfCores) {
+  write_two_sockets();
+  const std::vector<Core> cores = cores_of({7, 2, 0}, root_);
+  EXPECT_EQ(cores[0], (Core{.cpu = 0}));
+  EXPECT_EQ(cores[1], (Core{.cpu = 2, .node = 1, .package = 1, .core = 0}));
+  EXPECT_EQ(cores[2], (Core{.cpu = 7, .node = 1, .package = 1, .core = 1}));
+  EXPECT_EQ(cores_of({3, 7}, root_)[1].sibling, 1);
+}
+
+TEST_F(Sys, ThatTellsNothingIsOneNodeOfWholeCores) {
+  EXPECT_EQ(placement(cores_of({2, 0, 1}, root_), Pinning::compact), (Cpus{0, 1, 2}));
+}
+
+TEST_F(Sys, CompactFillsASocketAndSpreadTakesThemInTurn) {
+  write_two_sockets();
+  const std::vector<Core> cores = cores_of({0, 1, 2, 3, 4, 5, 6, 7}, root_);
+  EXPECT_EQ(placement(cores, Pinning::compact), (Cpus{0, 1, 2, 3, 4, 5, 6, 7}));
+  EXPECT_EQ(placement(cores, Pinning::spread), (Cpus{0, 2, 1, 3, 4, 6, 5, 7}));
+}
+
+TEST(CpuList, ThatIsNoneIsEmptyOrRefused) {
+  EXPECT_EQ(checked_cpu_list("0-3,8"), (Cpus{0, 1, 2, 3, 8}));
+  EXPECT_EQ(checked_cpu_list(""), Cpus{});
+  for (const char* wrong :
+       {"a", "3-1", "0-", "-2", "1 2", "1,,2", "0-4000000000", "0-1x", "0-3,x"}) {
+    EXPECT_EQ(parse_cpu_list(wrong), Cpus{}) << wrong;
+    EXPECT_EQ(refused([&] { checked_cpu_list(wrong); }).exit, Exit::usage) << wrong;
+  }
+}
+
 TEST(CpuList, GoesToTextAndBack) {
   for (const char* text : {"0", "0-3", "0-1,4-5", "3,5,7-9", ""})
     EXPECT_EQ(cpu_list(parse_cpu_list(text)), text);
-}
-
-TEST(CpuList, IsEmptyIfTheTextIsNone) {
-  for (const char* text : {"x", "1-", "-1", "3-1", "0-3,x", "0,,1", "0-4000000000", "1 2"})
-    EXPECT_EQ(parse_cpu_list(text), Cpus{}) << text;
 }
 
 TEST(Topology, OfThisMachineHasCores) {

@@ -2,11 +2,10 @@
 #include "data/feeds/augment.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <cstring>
-#include "core/base/trace.h"
 #include "core/device/allocator.h"
 #include "core/tensor/channel_room.h"
 #include "tests/data/noise.h"
+#include "tests/moved.h"
 #include "tests/twins.h"
 
 using namespace bellows;
@@ -50,18 +49,6 @@ void expect_same(Device device, const LoaderOptions& options, const Shape& shape
   EXPECT_EQ(split.epoch(1, 2), host.epoch(1, 2)) << "resumed";
 }
 
-// Returns each batch as x, rounded to `dtype`, followed by the labels.
-Numbered cast_to(DType dtype, Feed& feed) {
-  Numbered batches;
-  for (Batch batch; feed.next(batch);) {
-    const Tensor x = contiguous(to(Device::cpu, batch.x)), y = to(Device::cpu, batch.y);
-    const Tensor numbers = cast(cast(x, dtype), DType::f32);
-    batches.emplace_back(numbers.data<float>().begin(), numbers.data<float>().end());
-    batches.back().insert(batches.back().end(), y.ptr<int64_t>(), y.ptr<int64_t>() + y.numel());
-  }
-  return batches;
-}
-
 // Returns the values in the padding after the channels of x, which has room for 8.
 std::vector<float> behind(const Tensor& x) {
   const Tensor room = to(Device::cpu, whole_room(x, 8));
@@ -89,7 +76,7 @@ void expect_as_wanted(Device device, LoaderOptions options, const Chain& chain) 
         Fed split(device, augmenting(options), noise, chain, {}, {dtype, channels});
         for (const int64_t epoch : {0, 1}) {
           host.feed.start(epoch), split.feed.start(epoch);
-          EXPECT_EQ(cast_to(dtype, split.feed), cast_to(dtype, host.feed));
+          EXPECT_EQ(rest_of(split.feed, dtype), rest_of(host.feed, dtype));
         }
         split.feed.start(2);
         Batch batch;
@@ -139,15 +126,14 @@ TEST(Augment, IsTheSameForAnyWorkersAndRanks) {
 }
 
 TEST(Augment, CountsPicturesAndLoadsBytes) {
-  const trace::Counter& images = trace::counter("augment.device_images");
   const auto noise = std::make_shared<Noise>(Shape{3, 7, 10}, 23);
   Fed host(Device::cpu, {.sampler = {.batch_size = 8}}, noise, {}),
       split(Device::cpu, augmenting({}), noise, {});
-  const int64_t before = images.value();
+  const Moved images("augment.device_images");
   host.epoch(0);
-  EXPECT_EQ(images.value(), before);
+  EXPECT_EQ(images, 0);
   split.epoch(0);
-  EXPECT_EQ(images.value(), before + 23);
+  EXPECT_EQ(images, 23);
   split.loader.start(0);
   Batch batch;
   ASSERT_TRUE(split.loader.next(batch));
@@ -166,22 +152,13 @@ TEST(Augment, WritesWhatTheModelWantsAsItWouldBeCast) {
 
 namespace {
 
-struct Way {
-  const char* name;
-  bool pin_memory, non_blocking, device_tensors;
-};
-std::ostream& operator<<(std::ostream& out, const Way& way) { return out << way.name; }
-
 class AugmentOnDevice : public testing::TestWithParam<Way> {
  protected:
   void SetUp() override {
     if (device_count(Device::cuda) == 0) GTEST_SKIP() << why_no_device(Device::cuda);
   }
   static LoaderOptions options(bool augment = true) {
-    return {.sampler = {.batch_size = 8},
-            .batch = {.augment = augment, .pin_memory = GetParam().pin_memory},
-            .feed = {.non_blocking = GetParam().non_blocking,
-                     .device_tensors = GetParam().device_tensors}};
+    return with(GetParam(), {.sampler = {.batch_size = 8}, .batch = {.augment = augment}});
   }
 };
 INSTANTIATE_TEST_SUITE_P(By, AugmentOnDevice,
@@ -216,37 +193,30 @@ std::ostream& operator<<(std::ostream& out, const Costs& c) {
 }
 
 // Cost of an epoch of 12 batches, after two others.
-Costs costs(LoaderOptions options, bool augment) {
+Costs costs_of(LoaderOptions options, bool augment) {
   options.feed.device_augment = augment;
   options.sampler.device_randperm = true;
   configure_allocator(Device::cuda, {.caching = true});
-  Costs moved{};
+  Costs costs{};
   {
     Fed fed(Device::cuda, options, std::make_shared<Noise>(Shape{3, 8, 8}, 96), {});
-    const auto now = [] {
-      return Costs{trace::counter("copy.h2d_bytes").value(),
-                   trace::counter("tensor.created_then_moved").value(),
-                   trace::counter("sync.count").value(), allocator_stats(Device::cuda).system_calls,
-                   trace::counter("augment.device_images").value()};
-    };
-    Costs before{};
     for (int64_t epoch = 0; epoch < 3; ++epoch) {
-      before = now();
+      const int64_t calls = allocator_stats(Device::cuda).system_calls;
+      const Moved copied("copy.h2d_bytes"), moved("tensor.created_then_moved"), syncs("sync.count"),
+          images("augment.device_images");
       fed.feed.start(epoch);
       for (Batch batch; fed.feed.next(batch);) {
       }
+      costs = {copied, moved, syncs, allocator_stats(Device::cuda).system_calls - calls, images};
     }
-    const Costs after = now();
-    moved = {after.copied - before.copied, after.moved - before.moved, after.syncs - before.syncs,
-             after.system_calls - before.system_calls, after.images - before.images};
   }
   synchronize(stream_of(Device::cuda));
   configure_allocator(Device::cuda, {.caching = false});
-  return moved;
+  return costs;
 }
 
 TEST_P(AugmentOnDevice, CopiesAQuarterAndNoMoreOftenThanBefore) {
-  const Costs host = costs(options(), false), device = costs(options(), true);
+  const Costs host = costs_of(options(), false), device = costs_of(options(), true);
   constexpr int64_t kBytes = 96 * 3 * 8 * 8, kLabels = 96 * 8;
   const bool resident = GetParam().device_tensors;
   EXPECT_EQ(host.copied, resident ? 0 : 4 * kBytes + kLabels);
@@ -255,41 +225,4 @@ TEST_P(AugmentOnDevice, CopiesAQuarterAndNoMoreOftenThanBefore) {
   EXPECT_EQ(host.images, 0);
 }
 
-// ---- the kernel alone, on both devices
-
-Tensor random_bytes(const Shape& shape) {
-  const Tensor t(shape, DType::u8);
-  const Philox rng(RngKey{.seed = 3});
-  for (int64_t i = 0; i < t.numel(); ++i) t.ptr<uint8_t>()[i] = uint8_t(rng.bits(i));
-  return t;
-}
-Augment some_recipe() {
-  Augment a{.first = 3};
-  a.recipe = split({random_crop(9, 3), flip(), cutout(4), normalize()}, {3, 7, 10}).recipe();
-  a.recipe.seed = 11;
-  return a;
-}
-Tensor augmented(Device device, DType dtype, const MemoryFormat& format) {
-  const Tensor x({5, 3, 9, 9}, dtype, device, format);
-  const Tensor order = tensor_of<int64_t>({7, 1, 5, 0, 2, 6, 4, 3}, {8}, device);
-  kernels::augment(x, {}, to(device, random_bytes({5, 3, 7, 10})), {}, order, some_recipe());
-  return x;
-}
-
 }  // namespace
-
-TEST(AugmentKernelOnDevice, WritesEveryTypeAndFormat) {
-  const Tensor plain = augmented(Device::cpu, DType::f32, kNCHW);
-  for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16})
-    for (const MemoryFormat& format : {kNCHW, kNHWC, kCHWN}) {
-      const Tensor want = contiguous(cast(plain, dtype));
-      for (const Device device : {Device::cpu, Device::cuda}) {
-        if (device_count(device) == 0) continue;
-        const Tensor got = augmented(device, dtype, format);
-        const Tensor dense = contiguous(got);
-        const Tensor host = to(Device::cpu, dense);
-        EXPECT_EQ(std::memcmp(host.bytes(), want.bytes(), want.nbytes()), 0)
-            << dtype << " " << format.name << " on " << device;
-      }
-    }
-}

@@ -4,11 +4,11 @@
 #include <omp.h>
 #include <numeric>
 #include <set>
-#include "core/base/trace.h"
 #include "data/images/transform.h"
 #include "tests/data/files.h"
 #include "tests/data/options.h"
 #include "tests/data/real.h"
+#include "tests/moved.h"
 
 using namespace bellows;
 using testing::AllOf;
@@ -134,14 +134,13 @@ TEST(Mnist, ComparesTheCountsOfImagesAndLabelsBeforeItInflatesThem) {
   const TempFolder folder;
   const std::string images = idx_header({10 << 10, 32, 32}) + std::string(10 << 20, '\0');
   write_mnist(folder, gzip(images), gzip(idx({6})), ".gz");
-  const trace::Counter& inflated = trace::counter("data.inflated_bytes");
-  const int64_t before = inflated.value();
+  const Moved inflated("data.inflated_bytes");
   EXPECT_THAT(complaint(Exit::data,
                         [&] {
                           make("mnist", Split::train, {{"root", folder.path}});
                         }),
               testing::AllOf(HasSubstr("has 10240 images"), HasSubstr("6 labels")));
-  EXPECT_EQ(inflated.value() - before, 16 + 8);
+  EXPECT_EQ(inflated, 16 + 8);
 }
 
 static double mean_of(const std::vector<uint8_t>& bytes) {

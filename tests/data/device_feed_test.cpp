@@ -3,81 +3,25 @@
 #include "data/feeds/device_feed.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include "core/base/trace.h"
 #include "core/device/allocator.h"
 #include "core/tensor/pinned.h"
 #include "data/packed/pack.h"
 #include "data/packed/packed.h"
-#include "tests/data/batches.h"
 #include "tests/data/files.h"
+#include "tests/data/noise.h"
 #include "tests/data/numbers.h"
+#include "tests/moved.h"
 
 using namespace bellows;
 using testing::HasSubstr;
 
 namespace {
 
-// Changes the image each time, so that a device cannot keep the samples.
-struct Jitter : RandomTransform {
-  void apply(ImagePlan& p, const RngKey& key) const override {
-    p.levels.shift[0] += Philox(key).uniform(0);
-  }
-};
-struct JitterOptions {};
-void visit(Visitor&, JitterOptions&) {}
-const AddEntry<MakeTransform> jitter(
-    "test_jitter", "of tests", +[](const JitterOptions&, const DatasetInfo&) -> TransformPtr {
-      return std::make_shared<Jitter>();
-    });
-
-// Images of shape (2, 1, 2).
-class Pairs : public Dataset {
- public:
-  int64_t size() const override { return 31; }
-  const DatasetInfo& info() const override { return info_; }
-  Sample at_least(int64_t index, const ViewOf&, Scratch& scratch) const override {
-    scratch = {uint8_t(index), 1, uint8_t(100 + index), 2};
-    return {scratch.data(), info_.sample, index % 10};
-  }
-  std::string origin(int64_t index) const override { return cat("pairs/", index); }
-  bool fixed_pixels() const override { return true; }
-
- private:
-  DatasetInfo info_{.sample = {2, 1, 2}, .classes = 10, .mean = {0, 1}, .std = {1, 2}};
-};
-
-struct Way {
-  const char* name;
-  bool pin_memory, non_blocking, device_tensors;
-};
-std::ostream& operator<<(std::ostream& out, const Way& way) { return out << way.name; }
 constexpr Way kWays[] = {{"Plain", false, false, false},
                          {"Pinned", true, false, false},
                          {"AsyncPageable", false, true, false},
                          {"Async", true, true, false},
                          {"Resident", false, false, true}};
-
-LoaderOptions with(const Way& way, LoaderOptions options) {
-  options.batch.pin_memory = way.pin_memory;
-  options.feed.non_blocking = way.non_blocking;
-  options.feed.device_tensors = way.device_tensors;
-  return options;
-}
-
-// A loader and its feed on the device.
-struct Fed {
-  Fed(const LoaderOptions& options, DatasetPtr dataset, RankShare share = {},
-      const std::vector<TransformChoice>& transforms = {})
-      : loader(std::move(dataset), transforms, options, 5, share),
-        feed(make_feed(Device::cuda, loader, notes)) {}
-  Numbered epoch(int64_t number, int64_t first = 0) const {
-    feed->start(number, first);
-    return rest_of(*feed);
-  }
-  std::vector<std::string> notes;
-  Loader loader;
-  const std::unique_ptr<Feed> feed;
-};
 
 Numbered on_the_host(const LoaderOptions& options, int64_t samples, int64_t epoch,
                      int64_t first = 0, RankShare share = {}) {
@@ -85,16 +29,6 @@ Numbered on_the_host(const LoaderOptions& options, int64_t samples, int64_t epoc
   loader.start(epoch, first);
   return rest_of(loader);
 }
-
-class Moved {
- public:
-  explicit Moved(const char* name) : counter_(trace::counter(name)), start_(counter_.value()) {}
-  operator int64_t() const { return counter_.value() - start_; }
-
- private:
-  trace::Counter& counter_;
-  int64_t start_;
-};
 
 class FeedCostsOnDevice : public testing::Test {
  protected:
@@ -114,25 +48,30 @@ TEST_P(FeedOnDevice, DeliversWhatTheLoaderDoesBitForBit) {
           {.sampler = {.batch_size = 8, .device_randperm = randperm},
            .workers = {.num_workers = workers, .prefetch_factor = 2, .persistent_workers = true}});
       const LoaderOptions plain{.sampler = {.batch_size = 8, .device_randperm = randperm}};
-      const Fed fed(options, std::make_shared<Numbers>(103));
+      Fed fed(Device::cuda, options, std::make_shared<Numbers>(103), {});
       EXPECT_EQ(fed.notes, std::vector<std::string>{});
       for (int64_t epoch = 0; epoch < 3; ++epoch)
         EXPECT_EQ(fed.epoch(epoch), on_the_host(plain, 103, epoch));
       EXPECT_EQ(fed.epoch(1, 5), on_the_host(plain, 103, 1, 5)) << "resumed";
       EXPECT_EQ(fed.epoch(1, 13), Numbered{});
+      fed.feed.start(2);
+      Batch batch;
+      EXPECT_TRUE(fed.feed.next(batch));
+      EXPECT_EQ(fed.epoch(0), on_the_host(plain, 103, 0)) << "after one that was left";
     }
 }
 
 TEST_P(FeedOnDevice, DeliversNhwcWhereTheLoaderDoes) {
-  const auto pairs = std::make_shared<Pairs>();
-  Loader planes(pairs, {}, {.sampler = {.batch_size = 8}}, 5);
+  const auto noise = std::make_shared<Noise>(Shape{2, 1, 2}, 31);
+  Loader planes(noise, {}, {.sampler = {.batch_size = 8}}, 5);
   planes.start(1);
-  const Fed fed(with(GetParam(), {.sampler = {.batch_size = 8}, .batch = {.channels_last = true}}),
-                pairs);
+  Fed fed(Device::cuda,
+          with(GetParam(), {.sampler = {.batch_size = 8}, .batch = {.channels_last = true}}), noise,
+          {});
   EXPECT_EQ(fed.epoch(1), rest_of(planes));
-  fed.feed->start(1);
+  fed.feed.start(1);
   Batch batch;
-  ASSERT_TRUE(fed.feed->next(batch));
+  ASSERT_TRUE(fed.feed.next(batch));
   EXPECT_TRUE(batch.x.is_contiguous(kNHWC)) << batch.x.strides();
 }
 
@@ -142,20 +81,21 @@ TEST_P(FeedOnDevice, GivesEachRankItsShare) {
       for (int rank = 0; rank < 3; ++rank) {
         const LoaderOptions options{
             .sampler = {.batch_size = 4, .shuffle = shuffle, .drop_last = drop_last}};
-        const Fed fed(with(GetParam(), options), std::make_shared<Numbers>(31), {rank, 3});
+        Fed fed(Device::cuda, with(GetParam(), options), std::make_shared<Numbers>(31), {},
+                {rank, 3});
         EXPECT_EQ(fed.epoch(1), on_the_host(options, 31, 1, 0, {rank, 3}));
       }
 }
 
 TEST_P(FeedOnDevice, UsesItsBuffersAgainAndNoneThatSomebodyHolds) {
   const LoaderOptions options = with(GetParam(), {.sampler = {.batch_size = 8}});
-  const Fed fed(options, std::make_shared<Numbers>(96));
+  Fed fed(Device::cuda, options, std::make_shared<Numbers>(96), {});
   std::set<const std::byte*> buffers;
   std::vector<float> kept_values;
   Batch kept;
   for (int64_t epoch = 0; epoch < 3; ++epoch) {
-    fed.feed->start(epoch);
-    for (Batch batch; fed.feed->next(batch);) {
+    fed.feed.start(epoch);
+    for (Batch batch; fed.feed.next(batch);) {
       buffers.insert(batch.x.bytes());
       if (kept.x.defined()) continue;
       kept = slice(batch, 2, 5);
@@ -171,8 +111,8 @@ TEST_P(FeedOnDevice, UsesItsBuffersAgainAndNoneThatSomebodyHolds) {
 TEST_P(FeedOnDevice, AsksForNoMemoryInTheSteadyState) {
   configure_allocator(Device::cuda, {.caching = true});
   {
-    const Fed fed(with(GetParam(), {.sampler = {.batch_size = 8, .device_randperm = true}}),
-                  std::make_shared<Numbers>(96));
+    Fed fed(Device::cuda, with(GetParam(), {.sampler = {.batch_size = 8, .device_randperm = true}}),
+            std::make_shared<Numbers>(96), {});
     fed.epoch(0);
     const int64_t calls = allocator_stats(Device::cuda).system_calls;
     const Moved pinned("alloc.pinned_bytes");
@@ -192,29 +132,17 @@ TEST_P(FeedOnDevice, ThrowsWhatWentWrongWhenItIsDue) {
     if (index == 20) fail(Exit::data, "it is torn");
   };
   for (const int64_t workers : {0, 2}) {
-    const Fed fed(with(GetParam(), {.sampler = {.batch_size = 8, .shuffle = false},
-                                    .workers = {.num_workers = workers}}),
-                  dataset);
-    fed.feed->start(0);
+    Fed fed(Device::cuda,
+            with(GetParam(), {.sampler = {.batch_size = 8, .shuffle = false},
+                              .workers = {.num_workers = workers}}),
+            dataset, {});
+    fed.feed.start(0);
     Batch batch;
-    EXPECT_TRUE(fed.feed->next(batch));
-    EXPECT_TRUE(fed.feed->next(batch));
-    EXPECT_THAT(complaint(Exit::data, [&] { fed.feed->next(batch); }),
+    EXPECT_TRUE(fed.feed.next(batch));
+    EXPECT_TRUE(fed.feed.next(batch));
+    EXPECT_THAT(complaint(Exit::data, [&] { fed.feed.next(batch); }),
                 HasSubstr("sample 20 (numbers/20.png): it is torn"));
     EXPECT_EQ(fed.epoch(0, 3).size(), 2u) << "another epoch works";
-  }
-}
-
-TEST_P(FeedOnDevice, MayBeLeftInTheMiddle) {
-  for (int64_t steps = 0; steps < 4; ++steps) {
-    const Fed fed(with(GetParam(), {.sampler = {.batch_size = 8},
-                                    .workers = {.num_workers = 1, .prefetch_factor = 1}}),
-                  std::make_shared<Numbers>(103));
-    fed.feed->start(0);
-    Batch batch;
-    for (int64_t i = 0; i < steps; ++i) fed.feed->next(batch);
-    fed.feed->start(1);
-    EXPECT_TRUE(fed.feed->next(batch));
   }
 }
 
@@ -232,14 +160,14 @@ std::ostream& operator<<(std::ostream& out, const Costs& c) {
 
 // Cost of an epoch after the first: 12 batches of 8 samples of 16 bytes and a label.
 Costs costs(const Way& way, bool randperm) {
-  const Fed fed(with(way, {.sampler = {.batch_size = 8, .device_randperm = randperm}}),
-                std::make_shared<Numbers>(96));
+  Fed fed(Device::cuda, with(way, {.sampler = {.batch_size = 8, .device_randperm = randperm}}),
+          std::make_shared<Numbers>(96), {});
   for (int64_t epoch = 0;; ++epoch) {
     const Moved pinned("data.pinned_copy"), staged("data.staging_copies"), async("copy.async"),
         overlapped("copy.overlapped"), moved("tensor.created_then_moved"),
         created("tensor.device_created"), syncs("sync.count"), copied("copy.h2d_bytes");
-    fed.feed->start(epoch);
-    for (Batch batch; fed.feed->next(batch);) {
+    fed.feed.start(epoch);
+    for (Batch batch; fed.feed.next(batch);) {
     }
     if (epoch == 1) return {pinned, staged, async, overlapped, moved, created, syncs, copied};
   }
@@ -260,9 +188,10 @@ TEST_F(FeedCostsOnDevice, AreTheseByCounter) {
 // Pinned memory is limited to a few batches, however far ahead the host is.
 TEST_F(FeedCostsOnDevice, PinnedMemoryHasABound) {
   const Moved bytes("alloc.pinned_bytes");
-  const Fed fed(with(kWays[3], {.sampler = {.batch_size = 8},
-                                .workers = {.num_workers = 1, .prefetch_factor = 2}}),
-                std::make_shared<Numbers>(800));
+  Fed fed(Device::cuda,
+          with(kWays[3],
+               {.sampler = {.batch_size = 8}, .workers = {.num_workers = 1, .prefetch_factor = 2}}),
+          std::make_shared<Numbers>(800), {});
   fed.epoch(0);
   // Two in the queue, one that the worker fills, four that copies read.
   EXPECT_LE(bytes, 7 * 8 * (16 + 8));
@@ -271,13 +200,12 @@ TEST_F(FeedCostsOnDevice, PinnedMemoryHasABound) {
 
 TEST_F(FeedCostsOnDevice, ADataSetThatCannotStayIsFetchedAndSaysWhy) {
   const LoaderOptions options = with(kWays[4], {.sampler = {.batch_size = 8}});
-  const Fed on_disk(options, std::make_shared<Numbers>(20, false));
+  Fed on_disk(Device::cuda, options, std::make_shared<Numbers>(20, false), {});
   EXPECT_EQ(on_disk.notes,
             std::vector<std::string>{"device_tensors: not here, the host decodes its samples"});
   EXPECT_EQ(on_disk.epoch(0), on_the_host({.sampler = {.batch_size = 8}}, 20, 0));
-  std::vector<TransformChoice> transforms;
-  transforms.emplace_back("test_jitter");
-  const Fed augmented(options, std::make_shared<Numbers>(20), {}, transforms);
+  const Fed augmented(Device::cuda, options, std::make_shared<Noise>(Shape{3, 4, 4}, 20),
+                      {named("color_jitter")});
   EXPECT_EQ(augmented.notes, std::vector<std::string>{
                                  "device_tensors: not here, its transforms are the host's; write  "
                                  "toggles: {device_augment: on}"});
@@ -301,7 +229,7 @@ TEST_F(FeedCostsOnDevice, PackedPixelsStayOnTheDeviceInTheOrderOfTheHost) {
   Loader host(packed, {}, options, 5);
   options.feed.device_tensors = true;
   const Moved created("tensor.device_created");
-  const Fed fed(options, packed);
+  Fed fed(Device::cuda, options, packed, {});
   for (int64_t epoch = 0; epoch < 2; ++epoch) {
     host.start(epoch);
     EXPECT_EQ(fed.epoch(epoch), rest_of(host));
@@ -316,6 +244,6 @@ TEST_F(FeedCostsOnDevice, ADamagedSampleOnTheWayThereEndsTheRun) {
   };
   LoaderOptions options{.sampler = {.batch_size = 8, .shuffle = false},
                         .feed = {.device_tensors = true}};
-  EXPECT_EQ(complaint(Exit::data, [&] { Fed(options, dataset); }),
+  EXPECT_EQ(complaint(Exit::data, [&] { Fed(Device::cuda, options, dataset, {}); }),
             "sample 20 (numbers/20.png): it is torn; data.on_damaged=skip leaves it out");
 }

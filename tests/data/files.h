@@ -2,27 +2,11 @@
 #pragma once
 #include <gtest/gtest.h>
 #include <zlib.h>
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include "core/base/check.h"
+#include "tests/temp_folder.h"
 
 namespace bellows {
-
-// Temporary folder, removed at the end of its lifetime.
-struct TempFolder {
-  std::filesystem::path path;
-  TempFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "bellows_XXXXXX").string();
-    path = mkdtemp(name.data());
-  }
-  ~TempFolder() { std::filesystem::remove_all(path); }
-  std::string write(const std::string& name, const std::string& bytes) const {
-    std::filesystem::create_directories((path / name).parent_path());
-    std::ofstream(path / name, std::ios::binary) << bytes;
-    return (path / name).string();
-  }
-};
 
 inline std::string gzip(const std::string& bytes) {
   std::string out(compressBound(bytes.size()) + 32, '\0');

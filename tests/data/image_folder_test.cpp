@@ -1,21 +1,26 @@
 // image_folder: files, labels, and the treatment of damaged images.
 #include <gmock/gmock.h>
-#include "core/base/trace.h"
 #include "core/config/values.h"
 #include "data/loader/loader.h"
 #include "tests/data/files.h"
 #include "tests/data/image_files.h"
 #include "tests/data/options.h"
+#include "tests/moved.h"
 #include "tests/refusal.h"
 
 using namespace bellows;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using Pair = std::pair<int, int>;
 
 static DatasetPtr make(const TempFolder& folder, Split split, Texts options = {}) {
   options.emplace("root", folder.path);
   return chosen<DatasetChoice>("image_folder", options).make({split});
+}
+
+static std::string complaint_of(const TempFolder& folder, Split split, const Texts& options = {}) {
+  return complaint(Exit::data, [&] { make(folder, split, options); });
 }
 
 // PNG of one gray.
@@ -44,7 +49,6 @@ TEST(ImageFolder, SortsClassesAndFiles) {
   folder.write("train/cat/notes.txt", "no picture");
   folder.write("val/cat/q.png", plain(4));
   folder.write("val/dog/r.jpg", as_jpeg(slopes(9, 5)));
-  using Pair = std::pair<int, int>;
   const auto train = make(folder, Split::train), val = make(folder, Split::test);
   EXPECT_THAT(contents(*train), ElementsAre(Pair{1, 0}, Pair{2, 1}, Pair{3, 1}));
   EXPECT_EQ(train->info().classes, 2);
@@ -60,7 +64,6 @@ TEST(ImageFolder, HoldsOutEveryNthPicture) {
   const TempFolder folder;
   for (int i = 0; i < 7; ++i) folder.write(cat("a/", i, ".png"), plain(i));
   for (int i = 0; i < 2; ++i) folder.write(cat("b/", i, ".png"), plain(8 + i));
-  using Pair = std::pair<int, int>;
   EXPECT_THAT(contents(*make(folder, Split::test, {{"hold_out", "3"}})),
               ElementsAre(Pair{0, 0}, Pair{3, 0}, Pair{6, 0}, Pair{8, 1}));
   EXPECT_THAT(contents(*make(folder, Split::train, {{"hold_out", "3"}})),
@@ -69,23 +72,17 @@ TEST(ImageFolder, HoldsOutEveryNthPicture) {
 
 TEST(ImageFolder, SaysWhatIsWrong) {
   const TempFolder folder;
-  const auto refusal = [&](Split split) {
-    return complaint(Exit::data, [&] { make(folder, split); });
-  };
-  EXPECT_THAT(refusal(Split::train),
+  EXPECT_THAT(complaint_of(folder, Split::train),
               AllOf(HasSubstr("/train: no such folder"), HasSubstr("data.root, data.train")));
   folder.write("train/readme", "");
-  EXPECT_THAT(refusal(Split::train), HasSubstr("no folder of a class"));
+  EXPECT_THAT(complaint_of(folder, Split::train), HasSubstr("no folder of a class"));
   folder.write("train/a/readme", "");
-  EXPECT_THAT(refusal(Split::train), HasSubstr("no image for"));
+  EXPECT_THAT(complaint_of(folder, Split::train), HasSubstr("no image for"));
   folder.write("train/a/x.png", plain(1));
   folder.write("val/b/x.png", plain(1));
-  EXPECT_THAT(refusal(Split::test),
+  EXPECT_THAT(complaint_of(folder, Split::test),
               AllOf(HasSubstr("other classes than in"), HasSubstr(": a is only in /")));
-  EXPECT_THAT(complaint(Exit::data,
-                        [&] {
-                          make(folder, Split::test, {{"test", "none"}});
-                        }),
+  EXPECT_THAT(complaint_of(folder, Split::test, {{"test", "none"}}),
               AllOf(HasSubstr("/none: no such folder"), HasSubstr("data.root, data.test")));
 }
 
@@ -96,20 +93,14 @@ TEST(ImageFolder, RefusesClassesWithoutAnImageInTraining) {
       folder.write(split + name, plain(1));
     std::filesystem::create_directory(folder.path / split / "emu");
   }
-  EXPECT_THAT(complaint(Exit::data, [&] { make(folder, Split::train); }),
+  EXPECT_THAT(complaint_of(folder, Split::train),
               HasSubstr("/train: no image for dog, emu; add images (.jpg, "));
   EXPECT_EQ(make(folder, Split::test)->size(), 2) << "a test set may lack a class";
-  EXPECT_THAT(
-      complaint(Exit::data,
-                [&] {
-                  make(folder, Split::train, {{"root", folder.path / "train"}, {"hold_out", "2"}});
-                }),
-      HasSubstr("no image is left to train on for cat, dog, emu, "))
+  const Texts below{{"root", folder.path / "train"}, {"hold_out", "2"}};
+  EXPECT_THAT(complaint_of(folder, Split::train, below),
+              HasSubstr("no image is left to train on for cat, dog, emu, "))
       << "the only image of a cat is held out";
-  EXPECT_THAT(complaint(Exit::data,
-                        [&] {
-                          make(folder, Split::train, {{"hold_out", "2"}});
-                        }),
+  EXPECT_THAT(complaint_of(folder, Split::train, {{"hold_out", "2"}}),
               HasSubstr("train and val are splits, not classes; leave data.hold_out out"));
 }
 
@@ -177,7 +168,6 @@ TEST(ImageFolder, ReadsTheFormatsThatTorchvisionReads) {
     folder.write(cat("train/a/", name), "P5 1 1 255\n" + std::string(1, name[0]));
   const auto train = make(folder, Split::train);
   EXPECT_THAT(train->notes(), testing::IsEmpty());
-  using Pair = std::pair<int, int>;
   EXPECT_THAT(contents(*train), ElementsAre(Pair{'a', 0}, Pair{'b', 0}, Pair{'c', 0}, Pair{'d', 0},
                                             Pair{'e', 0}, Pair{'f', 0}));
 }
@@ -213,10 +203,8 @@ TEST(ImageFolder, NamesWhatItFindsInPrintableCharacters) {
   EXPECT_THAT(train->info().names, ElementsAre("\\x1b[2J"));
   Scratch scratch;
   EXPECT_EQ(train->at(0, scratch).pixels[0], 1) << "its file is found all the same";
-  EXPECT_THAT(complaint(Exit::data, [&] { make(folder, Split::test); }),
-              HasSubstr(": \\x1b[2J is only in /"));
-  const Texts missing{{"train", bad}};
-  EXPECT_THAT(complaint(Exit::data, [&] { make(folder, Split::train, missing); }),
+  EXPECT_THAT(complaint_of(folder, Split::test), HasSubstr(": \\x1b[2J is only in /"));
+  EXPECT_THAT(complaint_of(folder, Split::train, {{"train", bad}}),
               HasSubstr("/\\x1b[2J: no such folder"));
 }
 
@@ -263,10 +251,9 @@ TEST(Damaged, LeavesTheEpochSoThatEachOtherSampleIsThereOnce) {
   folder.write("train/b/5.png", plain(50));
   readable.push_back(50);
   testing::internal::CaptureStderr();
-  const trace::Counter& opens = trace::counter("data.file_opens");
-  const int64_t before = opens.value();
+  const Moved opens("data.file_opens");
   const auto left = without_damaged(make(folder, Split::train), OnDamaged::skip);
-  EXPECT_EQ(opens.value() - before, 62) << "each file is read once";
+  EXPECT_EQ(opens, 62) << "each file is read once";
   const std::string told = testing::internal::GetCapturedStderr();
   EXPECT_EQ(std::ranges::count(told, '\n'), 31);
   EXPECT_THAT(told, AllOf(HasSubstr("warning: " + broken + ": skipped: PNG: "),
@@ -285,7 +272,7 @@ TEST(Damaged, LeavesTheEpochSoThatEachOtherSampleIsThereOnce) {
     }
   }
   EXPECT_EQ(orders[0], orders[2]);
-  EXPECT_EQ(opens.value() - before, 62 + 4 * 31);
+  EXPECT_EQ(opens, 62 + 4 * 31);
 }
 
 TEST(Damaged, IsNamedIfItWasReadableWhenTheSetWasOpened) {

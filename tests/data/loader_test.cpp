@@ -3,43 +3,19 @@
 #include <gmock/gmock.h>
 #include <map>
 #include <semaphore>
-#include "core/base/trace.h"
 #include "core/tensor/copy.h"
 #include "tests/data/files.h"
 #include "tests/data/numbers.h"
+#include "tests/moved.h"
+#include "tests/trainer/processes.h"
 
 using namespace bellows;
 using testing::AllOf;
 using testing::HasSubstr;
 
-static std::vector<int64_t> rest_of(Loader& loader) {
-  std::vector<int64_t> seen;
-  for (Batch batch; loader.next(batch);)
-    for (int64_t i = 0; i < batch.size(); ++i) {
-      EXPECT_EQ(batch.y.data<int64_t>()[i], index_of(batch, i) % 10);
-      seen.push_back(index_of(batch, i));
-    }
-  return seen;
-}
-static std::vector<int64_t> epoch_of(Loader& loader, int64_t epoch, int64_t first = 0) {
-  loader.start(epoch, first);
-  return rest_of(loader);
-}
-
 static Loader make(const LoaderOptions& options, int64_t samples = 103) {
   return Loader(std::make_shared<Numbers>(samples), {}, options, 5);
 }
-
-// Increase of a counter since construction.
-class Moved {
- public:
-  explicit Moved(const char* name) : counter_(trace::counter(name)), start_(counter_.value()) {}
-  operator int64_t() const { return counter_.value() - start_; }
-
- private:
-  trace::Counter& counter_;
-  int64_t start_;
-};
 
 static std::vector<LoaderOptions> grid() {
   std::vector<LoaderOptions> all;
@@ -68,15 +44,14 @@ TEST(Loader, DeliversTheSameForAnyNumberOfWorkersPrefetchAndQueue) {
 }
 
 TEST(Loader, WritesNhwcBatchesWithoutATranspose) {
-  const trace::Counter& transposes = trace::counter("layout.transposes");
   const auto shapes = DatasetChoice("shapes").make({Split::train});
   Loader planes(shapes, {}, {.sampler = {.batch_size = 6}}, 5),
       pixels(shapes, {}, {.sampler = {.batch_size = 6}, .batch = {.channels_last = true}}, 5);
   planes.start(0), pixels.start(0);
   Batch a, b;
-  const int64_t before = transposes.value();
+  const Moved transposes("layout.transposes");
   ASSERT_TRUE(planes.next(a) && pixels.next(b));
-  EXPECT_EQ(transposes.value(), before);
+  EXPECT_EQ(transposes, 0);
   EXPECT_TRUE(a.x.is_contiguous() && b.x.is_contiguous(kNHWC) && !b.x.is_contiguous());
   EXPECT_TRUE(std::ranges::equal(a.x.data<float>(), contiguous(b.x).data<float>()));
   EXPECT_TRUE(slice(b, 2, 4).x.is_contiguous(kNHWC));
@@ -143,12 +118,6 @@ TEST(Loader, LeavesABufferAloneWhileAnyoneHoldsAViewOfIt) {
   EXPECT_EQ(kept.x.storage()->version, version);
 }
 
-static bool comes_true(const std::function<bool()>& condition) {
-  for (int i = 0; i < 20000 && !condition(); ++i)
-    std::this_thread::sleep_for(std::chrono::microseconds(500));
-  return condition();
-}
-
 TEST(Loader, QueuesExactlyTheBatchesThatItMay) {
   for (LoaderOptions options : grid()) {
     if (options.workers.num_workers == 0) continue;
@@ -156,8 +125,8 @@ TEST(Loader, QueuesExactlyTheBatchesThatItMay) {
     Loader loader = make(options, 400);
     const int64_t may = options.workers.num_workers * options.workers.prefetch_factor;
     loader.start(0);
-    ASSERT_TRUE(comes_true([&] { return most == may; }));
-    EXPECT_EQ(rest_of(loader).size(), 400u);
+    ASSERT_TRUE(eventually([&] { return most == may; }));
+    EXPECT_EQ(epoch_of(loader, 0).size(), 400u);
     epoch_of(loader, 1);
     EXPECT_EQ(most, may);
   }
@@ -176,27 +145,19 @@ TEST(Loader, StartsItsWorkersOnceIfTheyPersistAndForEachEpochIfNot) {
   }
 }
 
-TEST(Loader, CountsNothingOfWorkersWithoutThem) {
-  const Moved starts("data.worker_starts"), batches("data.worker_batches"), most("data.queue_max"),
-      pops("data.ring_pops");
-  Loader loader = make(
-      {.sampler = {.batch_size = 8},
-       .workers = {.prefetch_factor = 2, .persistent_workers = true, .queue = QueueKind::rings}});
-  epoch_of(loader, 0);
-  EXPECT_EQ(starts + batches + most + pops, 0);
-}
-
-TEST(Loader, PopsRingsWithoutAnyLock) {
-  for (const QueueKind queue : {QueueKind::locked, QueueKind::rings}) {
-    const Moved pops("data.ring_pops"), contended("lock.contended");
-    Loader loader = make({.sampler = {.batch_size = 8},
-                          .workers = {.num_workers = 4, .prefetch_factor = 2, .queue = queue}});
-    epoch_of(loader, 0);
-    EXPECT_EQ(pops, queue == QueueKind::rings ? 13 : 0);
-    if (queue == QueueKind::rings) {
-      EXPECT_EQ(contended, 0);
+TEST(Loader, PopsRingsWithoutAnyLockAndCountsNothingOfWorkersWithoutThem) {
+  for (const int64_t workers : {0, 4})
+    for (const QueueKind queue : {QueueKind::locked, QueueKind::rings}) {
+      const Moved starts("data.worker_starts"), batches("data.worker_batches"),
+          most("data.queue_max"), pops("data.ring_pops"), contended("lock.contended");
+      Loader loader =
+          make({.sampler = {.batch_size = 8},
+                .workers = {.num_workers = workers, .prefetch_factor = 2, .queue = queue}});
+      epoch_of(loader, 0);
+      EXPECT_EQ(pops, workers && queue == QueueKind::rings ? 13 : 0);
+      EXPECT_TRUE(queue == QueueKind::locked || contended == 0) << contended;
+      EXPECT_TRUE(workers || starts + batches + most == 0);
     }
-  }
 }
 
 TEST(Loader, RethrowsAWorkersErrorWithIndexAndPathWhenItsBatchIsDue) {
@@ -250,7 +211,7 @@ TEST(Loader, NamesTheStuckWorkerAndItsSampleAndGoesOnWithoutIt) {
                         HasSubstr("no batch for 2 s"), HasSubstr("data.timeout_s")));
     }
     unstuck.release();
-    ASSERT_TRUE(comes_true([&] { return numbers.use_count() == 1; }));
+    ASSERT_TRUE(eventually([&] { return numbers.use_count() == 1; }));
   }
 }
 
@@ -270,11 +231,11 @@ TEST(Loader, EndsWithoutABatchThatTakesLong) {
   const auto begin = std::chrono::steady_clock::now();
   {
     Loader loader = make({.sampler = {.batch_size = 8},
-                          .batch = {.sim_latency_us = 5'000'000},
+                          .batch = {.sim_latency_us = 60'000'000},
                           .workers = {.num_workers = 1}});
     loader.start(1, 0);
   }
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(3));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
 }
 
 TEST(Loader, CanBeLeftAtAnyPoint) {

@@ -43,6 +43,19 @@ inline TransformChoice normalize() { return named("normalize"); }
 inline TransformChoice center_crop(int size) { return named("center_crop", {{"size", cat(size)}}); }
 inline TransformChoice cutout(int size) { return named("cutout", {{"size", cat(size)}}); }
 
+// Options of the feed to a device.
+struct Way {
+  const char* name;
+  bool pin_memory, non_blocking, device_tensors;
+};
+inline std::ostream& operator<<(std::ostream& out, const Way& way) { return out << way.name; }
+inline LoaderOptions with(const Way& way, LoaderOptions options) {
+  options.batch.pin_memory = way.pin_memory;
+  options.feed.non_blocking = way.non_blocking;
+  options.feed.device_tensors = way.device_tensors;
+  return options;
+}
+
 struct Fed {
   Fed(Device device, const LoaderOptions& options, DatasetPtr dataset, const Chain& chain,
       RankShare share = {}, const ModelInput& input = {})

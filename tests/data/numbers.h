@@ -1,8 +1,9 @@
 // Data set for tests: the pixels of an image encode its index.
 #pragma once
+#include <gtest/gtest.h>
 #include <cmath>
 #include <functional>
-#include "data/loader/batch.h"
+#include "data/loader/loader.h"
 #include "data/sets/dataset.h"
 
 namespace bellows {
@@ -34,6 +35,18 @@ class Numbers : public Dataset {
 inline int64_t index_of(const Batch& batch, int64_t i) {
   const float* const x = batch.x.ptr<float>() + 4 * i;
   return std::lround(x[0]) + 256 * std::lround(x[1]);
+}
+
+// Returns the indices of the samples of an epoch, from batch `first` on.
+inline std::vector<int64_t> epoch_of(Loader& loader, int64_t epoch = 0, int64_t first = 0) {
+  loader.start(epoch, first);
+  std::vector<int64_t> seen;
+  for (Batch batch; loader.next(batch);)
+    for (int64_t i = 0; i < batch.size(); ++i) {
+      EXPECT_EQ(batch.y.data<int64_t>()[i], index_of(batch, i) % 10);
+      seen.push_back(index_of(batch, i));
+    }
+  return seen;
 }
 
 }  // namespace bellows

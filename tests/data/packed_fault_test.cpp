@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <cstring>
 #include "core/base/crc32c.h"
-#include "core/base/trace.h"
+#include "core/base/file.h"
 #include "data/loader/loader.h"
 #include "data/packed/pack.h"
 #include "data/packed/packed.h"
@@ -25,9 +25,7 @@ class Spoilt : public testing::Test {
     Numbers numbers(6);
     for (char name = 'a'; name < 'k'; ++name) numbers.class_names().emplace_back(1, name);
     pack(numbers, Split::train, "abc", folder.path);
-    std::ostringstream text;
-    text << std::ifstream(path, std::ios::binary).rdbuf();
-    good = text.str();
+    good = read_file(path, 1 << 20, Exit::data);
     EXPECT_EQ(good.size(), kHead + 3 + kNames + 6 * (kRecord + 4));
   }
   void write(const std::string& bytes) const { folder.write("train-00000.shard", bytes); }
@@ -104,11 +102,7 @@ TEST_F(Spoilt, ARecordFollowsOnDamaged) {
                           .workers = {.num_workers = workers}};
     const auto epoch = [&] {
       Loader loader(without_damaged(open(), options.batch.on_damaged), {}, options, 1);
-      loader.start(0);
-      std::vector<int64_t> seen;
-      for (Batch batch; loader.next(batch);)
-        for (int64_t i = 0; i < batch.size(); ++i) seen.push_back(index_of(batch, i));
-      return seen;
+      return epoch_of(loader);
     };
     EXPECT_THAT(complaint(Exit::data, epoch),
                 StartsWith("sample 3 (" + path + ", record 3): damaged: checksum "));
@@ -167,9 +161,7 @@ TEST_F(Spoilt, MoreClassesAndLongerReasonsThanThereAreAreRefused) {
   EXPECT_THAT(refusal(forged(entry(0) + 8, uint32_t{65537})),
               HasSubstr("record 0 of 6: a reason of 65537 bytes, more than a packer writes"));
   pack(Numbers(6), Split::train, "abc" + std::string(kNames, 'd'), folder.path);  // without names
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  good = text.str();
+  good = read_file(path, 1 << 20, Exit::data);
   EXPECT_EQ(open()->size(), 6);
   write(forged(60, uint32_t{1} << 20));
   EXPECT_EQ(open()->info().classes, 1 << 20);

@@ -1,8 +1,7 @@
 // Shards: the parts of the samples that ranks take.
 #include <gmock/gmock.h>
 #include <numeric>
-#include "data/loader/loader.h"
-#include "tests/data/numbers.h"
+#include "data/loader/sampler.h"
 
 using namespace bellows;
 using testing::ElementsAre;
@@ -94,22 +93,5 @@ TEST(Shards, IndicesOnADeviceAreThoseOfTheOrder) {
       const Tensor mine = sampler.order(2), all = sampler.whole_order(2, Device::cpu);
       for (int64_t i = 0; i < sampler.size(); ++i)
         EXPECT_EQ(mine.data<int64_t>()[i], all.data<int64_t>()[sampler.share().at(i, 37)]);
-    }
-}
-
-TEST(Shards, AnyNumberOfWorkersDeliversTheSameSamplesToARank) {
-  for (const int64_t workers : {0, 1, 3})
-    for (int rank = 0; rank < 2; ++rank) {
-      const RankShare share{.rank = rank, .world = 2, .uneven = Uneven::join};
-      const LoaderOptions options{.sampler = {.batch_size = 8},
-                                  .workers = {.num_workers = workers, .prefetch_factor = 2}};
-      Loader loader(std::make_shared<Numbers>(101), {}, options, 5, share);
-      const Tensor order = Sampler(101, {.batch_size = 8}, 5, share).order(1);
-      loader.start(1, 2);
-      int64_t at = 16;
-      for (Batch batch; loader.next(batch);)
-        for (int64_t i = 0; i < batch.size(); ++i)
-          EXPECT_EQ(index_of(batch, i), order.data<int64_t>()[at++]);
-      EXPECT_EQ(at, loader.samples());
     }
 }

@@ -5,6 +5,7 @@
 #include "tests/data/noise.h"
 
 using namespace bellows;
+using testing::AllOf;
 using testing::HasSubstr;
 
 namespace {
@@ -26,7 +27,6 @@ Left left_of(const Transforms& transforms) {
   return left;
 }
 
-const Shape kAny{3, 0, 0};
 TransformChoice resize() { return named("resize", {{"size", "16"}}); }
 TransformChoice jitter() { return named("color_jitter"); }
 TransformChoice resized_crop() { return named("random_resized_crop", {{"size", "12"}}); }
@@ -56,16 +56,12 @@ TEST(Split, LeavesTheEndOfTheListBehindWhatOnlyTheHostCanDo) {
             (Left{{}, {3, 12, 12}}));
   EXPECT_EQ(left_of(split({random_crop(9, 2), flip()}, in, TransformMode::evaluation)),
             (Left{{0}, in}));
-}
-
-TEST(Split, MakesPicturesAlikeOnTheHost) {
-  EXPECT_EQ(left_of(split({resize(), center_crop(8), normalize()}, kAny)), (Left{{}, {3, 8, 8}}));
-  EXPECT_EQ(left_of(split({flip(), random_crop(8, 0), flip()}, kAny)), (Left{{2}, {3, 8, 8}}));
-}
-
-TEST(Split, PadsOnceOnTheDevice) {
-  const Shape in{3, 20, 30};
+  // Only one transform pads on the device.
   EXPECT_EQ(left_of(split({random_crop(20, 2), random_crop(20, 1)}, in)), (Left{{1}, {3, 20, 20}}));
+  // The host makes images of any size alike.
+  const Shape any{3, 0, 0};
+  EXPECT_EQ(left_of(split({resize(), center_crop(8), normalize()}, any)), (Left{{}, {3, 8, 8}}));
+  EXPECT_EQ(left_of(split({flip(), random_crop(8, 0), flip()}, any)), (Left{{2}, {3, 8, 8}}));
 }
 
 // A ImagePlan applies its levels last, wherever they are in the list. So does the device.
@@ -94,22 +90,16 @@ TEST(Split, RefusesWhatBytesCannotHold) {
               HasSubstr("write  toggles: {device_augment: off}"));
 }
 
-// As on the host, but when the list is read.
+// The host refuses the same steps: transform_test.cpp has more of them.
 TEST(Split, RefusesStepsThatDoNotFit) {
-  EXPECT_THAT(complaint(Exit::usage,
-                        [] {
-                          split({random_crop(9, 2)}, {3, 4, 20});
-                        }),
-              HasSubstr("transform random_crop: a side of 4 with padding of 2 is shorter"));
-  EXPECT_THAT(complaint(Exit::usage,
-                        [] {
-                          split({center_crop(9)}, {3, 4, 20});
-                        }),
-              HasSubstr("transform center_crop: the image, [3,4,20], is smaller than the 9x9"));
-  EXPECT_THAT(complaint(Exit::usage,
-                        [] {
-                          split({cutout(2), flip()}, {3, 4, 20});
-                        }),
+  const auto refusal = [](const Chain& chain) {
+    return complaint(Exit::usage, [&] { split(chain, {3, 4, 20}); });
+  };
+  EXPECT_THAT(
+      refusal({center_crop(9)}),
+      AllOf(HasSubstr("transform center_crop: the image, [3,4,20], is smaller than the 9x9"),
+            HasSubstr("random_crop pads in training only")));
+  EXPECT_THAT(refusal({cutout(2), flip()}),
               HasSubstr("transform random_flip: the image has a hole already"));
 }
 

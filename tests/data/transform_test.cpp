@@ -1,9 +1,9 @@
 #include "data/images/transform.h"
 #include <gmock/gmock.h>
-#include "data/loader/loader.h"
+#include <numeric>
 #include "tests/data/files.h"
+#include "tests/data/noise.h"
 #include "tests/data/numbers.h"
-#include "tests/data/options.h"
 
 using namespace bellows;
 using testing::HasSubstr;
@@ -29,13 +29,9 @@ TEST(Normalize, TakesTheDataSetsOwnStatisticsUnlessToldOthers) {
   EXPECT_EQ(out.front(), -7);
   EXPECT_EQ(out.back(), -7);
 
-  const auto choice = chosen<TransformChoice>("normalize", {{"mean", "2"},
-                                                            {"mean.0", "0"},
-                                                            {"mean.1", "0"},
-                                                            {"std", "2"},
-                                                            {"std.0", "1"},
-                                                            {"std.1", "0.5"}});
-  Transforms({choice}, kInfo).write(sample, 1, 0, 0, out.data());
+  const Texts own = {{"mean", "2"}, {"mean.0", "0"}, {"mean.1", "0"},
+                     {"std", "2"},  {"std.0", "1"},  {"std.1", "0.5"}};
+  Transforms({named("normalize", own)}, kInfo).write(sample, 1, 0, 0, out.data());
   EXPECT_FLOAT_EQ(out[2], in[2] / 255.f);
   EXPECT_FLOAT_EQ(out[17], in[17] / 255.f * 2);
 }
@@ -54,12 +50,13 @@ TEST(Transforms, RefuseStatisticsOfOtherChannelsAndSamplesOfAnotherShape) {
               HasSubstr("its shape is [2,5,3], the data set's is [2,3,5]"));
 }
 
-static DatasetInfo info_of(const Shape& sample) {
-  return {.sample = sample, .classes = 10, .mean = {0, 0, 0}, .std = {1, 1, 1}};
-}
 static Transforms only(const std::string& name, const Texts& options, const Shape& sample,
                        TransformMode mode = TransformMode::training) {
-  return Transforms({chosen<TransformChoice>(name, options)}, info_of(sample), mode);
+  return Transforms({named(name, options)}, info_of(sample), mode);
+}
+// Returns the error of a list that is refused when it is read.
+static std::string refusal(const Chain& chain, const Shape& sample) {
+  return complaint(Exit::usage, [&] { Transforms(chain, info_of(sample)); });
 }
 // Source of a pixel: (row, column), -1 for padding.
 static std::pair<int64_t, int64_t> origin(const ImagePlan& p, int64_t y = 0, int64_t x = 0) {
@@ -94,12 +91,11 @@ TEST(RandomCrop, GoesEverywhereEquallyOften) {
 // Colors before the padding do not touch it; colors after it do, as in torchvision.
 TEST(RandomCrop, PadsWithBlackWhateverTheColorsBeforeIt) {
   const Shape in{3, 4, 4};
-  const auto jitter = chosen<TransformChoice>("color_jitter", {{"contrast", "0.9"}});
-  const auto crop = chosen<TransformChoice>("random_crop", {{"size", "8"}, {"padding", "2"}});
+  const auto jitter = named("color_jitter", {{"contrast", "0.9"}}), crop = random_crop(8, 2);
   DatasetInfo info = info_of(in);
   info.mean = {.5f, .5f, .5f};
   std::vector<uint8_t> pixels(3 * 16, 100);
-  const auto corner = [&](const std::vector<TransformChoice>& steps, int64_t index) {
+  const auto corner = [&](const Chain& steps, int64_t index) {
     std::vector<float> out(3 * 64);
     write_image(Transforms(steps, info).plan(in, 1, 0, index), {pixels.data(), in}, out.data());
     return out[0];
@@ -110,7 +106,7 @@ TEST(RandomCrop, PadsWithBlackWhateverTheColorsBeforeIt) {
     lightest = std::max(lightest, corner({crop, jitter}, i));
   }
   EXPECT_GT(lightest, 0);
-  const auto still = chosen<TransformChoice>("random_flip", {{"probability", "0"}});
+  const auto still = named("random_flip", {{"probability", "0"}});
   for (int i = 0; i < 20; ++i)
     EXPECT_EQ(corner({jitter, crop, jitter}, i), corner({still, crop, jitter}, i));
 }
@@ -118,15 +114,11 @@ TEST(RandomCrop, PadsWithBlackWhateverTheColorsBeforeIt) {
 TEST(RandomCrop, PadsWithBlackOrWithTheMirroredPicture) {
   const Shape in{1, 4, 4};
   for (const auto& [mode, beyond] : {std::pair("zeros", -1), std::pair("reflect", 2)}) {
-    const Transforms crop =
-        only("random_crop", {{"size", "8"}, {"padding", "2"}, {"padding_mode", mode}}, in);
+    const Transforms crop({random_crop(8, 2, mode)}, info_of(in));
     EXPECT_EQ(origin(crop.plan(in, 1, 0, 0), 0, 7).first, beyond);
     EXPECT_EQ(origin(crop.plan(in, 1, 0, 0), 2, 2), (std::pair<int64_t, int64_t>{0, 0}));
   }
-  EXPECT_THAT(complaint(Exit::usage,
-                        [&] {
-                          only("random_crop", {{"size", "9"}, {"padding", "2"}}, in);
-                        }),
+  EXPECT_THAT(refusal({random_crop(9, 2)}, in),
               HasSubstr("transform random_crop: a side of 4 with padding of 2 is shorter"));
 }
 
@@ -188,10 +180,8 @@ TEST(RandomResizedCrop, TakesAPixelAtLeast) {
 TEST(RandomResizedCrop, InEvaluationTakesTheMiddle) {
   const Shape in{3, 512, 640};
   const Transforms settled = only("random_resized_crop", {}, in, TransformMode::evaluation);
-  const Transforms named({chosen<TransformChoice>("resize", {{"size", "256"}}),
-                          chosen<TransformChoice>("center_crop", {{"size", "224"}})},
-                         info_of(in));
-  const ImagePlan a = settled.plan(in, 1, 0, 0), b = named.plan(in, 1, 0, 0);
+  const Transforms both({named("resize", {{"size", "256"}}), center_crop(224)}, info_of(in));
+  const ImagePlan a = settled.plan(in, 1, 0, 0), b = both.plan(in, 1, 0, 0);
   EXPECT_EQ(a.shape(), (Shape{3, 224, 224}));
   EXPECT_EQ(origin(a), (std::pair<int64_t, int64_t>{16, 48}));
   EXPECT_EQ(origin(a), origin(b));
@@ -314,54 +304,38 @@ TEST(ColorJitter, TurnsTheHueByWhatIsDrawnAndAfterTheOthers) {
   }
   EXPECT_NEAR(least, -.3, .01);
   EXPECT_NEAR(most, .3, .01);
-  const std::vector twice(2, chosen<TransformChoice>("color_jitter", {{"hue", "0.1"}}));
-  EXPECT_THAT(complaint(Exit::usage, [&] { Transforms(twice, info_of(in)).plan(in, 1, 0, 0); }),
-              HasSubstr("the hue is rotated already"));
 }
 
-static double correlation(const std::vector<double>& a, const std::vector<double>& b) {
-  double x = 0, y = 0, xy = 0, xx = 0, yy = 0;  // means, moments
-  for (size_t i = 0; i < a.size(); ++i) x += a[i] / double(a.size()), y += b[i] / double(a.size());
-  for (size_t i = 0; i < a.size(); ++i) {
-    xy += (a[i] - x) * (b[i] - y);
-    xx += (a[i] - x) * (a[i] - x);
-    yy += (b[i] - y) * (b[i] - y);
-  }
-  return xy / std::sqrt(xx * yy);
-}
-
-// Draws each of the four for the same samples, with the other three switched off.
+// Draws each of the four for the same samples, with the other three switched off. Each number is
+// scaled to lie between -1 and 1.
 TEST(ColorJitter, DrawsItsFourNumbersIndependently) {
   constexpr int kSamples = 2000;
   const Shape in{3, 1, 1};
-  const char* const names[] = {"brightness", "contrast", "saturation", "hue"};
+  const std::pair<std::string, double> scales[] = {
+      {"brightness", .4}, {"contrast", .4}, {"saturation", .4 * (1 - .299)}, {"hue", .4}};
   std::vector<std::vector<double>> drawn;
-  for (const std::string name : names) {
+  for (const auto& [name, scale] : scales) {
     Texts alone{{"brightness", "0"}, {"contrast", "0"}, {"saturation", "0"}, {"hue", "0"}};
     alone[name] = "0.4";
     const Transforms jitter = only("color_jitter", alone, in);
     std::vector<double>& numbers = drawn.emplace_back();
     for (int i = 0; i < kSamples; ++i) {
       const Colors map = *jitter.plan(in, 1, 0, i).colors;
-      numbers.push_back(name == "hue" ? map.turn : map.matrix[0][0]);
+      numbers.push_back((name == "hue" ? map.turn : map.matrix[0][0] - 1) / scale);
     }
   }
   for (int a = 0; a < 4; ++a)
-    for (int b = 0; b < a; ++b)
-      EXPECT_LT(std::abs(correlation(drawn[a], drawn[b])), .1) << names[a] << ", " << names[b];
+    for (int b = 0; b <= a; ++b)
+      EXPECT_NEAR(
+          std::inner_product(drawn[a].begin(), drawn[a].end(), drawn[b].begin(), 0.) / kSamples,
+          a == b ? 1 / 3. : 0, .03)
+          << scales[a].first << ", " << scales[b].first;
 }
 
 TEST(Transforms, WantPicturesOfDifferingSizesMadeAlike) {
-  EXPECT_THAT(complaint(Exit::usage,
-                        [] {
-                          Transforms({}, info_of({3, 0, 0}));
-                        }),
-              HasSubstr("may differ in size, and no transform makes them alike; add "));
-  EXPECT_THAT(complaint(Exit::usage,
-                        [] {
-                          only("resize", {}, {3, 0, 0});
-                        }),
-              HasSubstr("differ in size"));
+  for (const Chain& chain : {Chain{}, Chain{named("resize")}})
+    EXPECT_THAT(refusal(chain, {3, 0, 0}),
+                HasSubstr("may differ in size, and no transform makes them alike; add "));
   const Transforms crop = only("random_resized_crop", {{"size", "4"}}, {3, 0, 0});
   for (const Shape& shape : {Shape{3, 9, 5}, Shape{3, 20, 31}}) {
     const std::vector<uint8_t> pixels(shape.numel(), 255);
@@ -374,46 +348,38 @@ TEST(Transforms, WantPicturesOfDifferingSizesMadeAlike) {
 // Padding cannot be resized or padded again. The error comes when the list is read.
 TEST(Transforms, RefuseToResizeOrPadAfterPadding) {
   const Shape sample{3, 32, 48};
-  const auto crop = [](const Texts& options) {
-    return chosen<TransformChoice>("random_crop", options);
-  };
-  const auto padded = crop({{"size", "32"}, {"padding", "4"}}), plain = crop({{"size", "32"}}),
-             again = crop({{"size", "32"}, {"padding", "2"}}),
-             mirrored = crop({{"size", "32"}, {"padding", "1"}, {"padding_mode", "reflect"}}),
-             resize = chosen<TransformChoice>("resize", {{"size", "24"}}),
-             center = chosen<TransformChoice>("center_crop", {{"size", "20"}});
-  const TransformChoice flip("random_flip"), cutout("cutout"), resized_crop("random_resized_crop");
-  const auto refusal = [&](const std::vector<TransformChoice>& list) {
-    return complaint(Exit::usage, [&] { Transforms(list, info_of(sample)); });
-  };
+  const auto padded = random_crop(32, 4), resize = named("resize", {{"size", "24"}});
   const std::string wanted =
       ": the image has padding already, which cannot be resized or padded again: put the "
       "transform that pads after those that resize";
-  EXPECT_EQ(refusal({padded, resize}), "transform resize" + wanted);
-  EXPECT_EQ(refusal({mirrored, flip, resize}), "transform resize" + wanted);
-  EXPECT_EQ(refusal({padded, resized_crop}), "transform random_resized_crop" + wanted);
-  EXPECT_THAT(refusal({padded, flip, again}),
+  EXPECT_EQ(refusal({padded, resize}, sample), "transform resize" + wanted);
+  EXPECT_EQ(refusal({random_crop(32, 1, "reflect"), flip(), resize}, sample),
+            "transform resize" + wanted);
+  EXPECT_EQ(refusal({padded, named("random_resized_crop")}, sample),
+            "transform random_resized_crop" + wanted);
+  EXPECT_THAT(refusal({padded, flip(), random_crop(32, 2)}, sample),
               HasSubstr("transform random_crop: the images have padding already"));
-  Transforms({plain, resize}, info_of(sample));
-  Transforms({padded, flip, center, cutout}, info_of(sample));
+  Transforms({random_crop(32, 0), resize}, info_of(sample));
+  Transforms({padded, flip(), center_crop(20), cutout(4)}, info_of(sample));
   Transforms({padded, resize}, info_of(sample), TransformMode::evaluation);
 }
 
 // Refused before the first batch, for images of one size and of any size.
 TEST(Transforms, RefuseWhatDoesNotFollowAHoleOrATurnedHue) {
-  const TransformChoice cutout("cutout"), flip("random_flip"), crop("random_resized_crop"),
-      hue = chosen<TransformChoice>("color_jitter", {{"hue", "0.1"}});
-  const auto refusal = [](const std::vector<TransformChoice>& list, const Shape& sample) {
-    return complaint(Exit::usage, [&] { Transforms(list, info_of(sample)); });
-  };
-  const std::string hole = ": the image has a hole already: put one cutout after ";
+  const auto hole = cutout(4), crop = named("random_resized_crop"),
+             hue = named("color_jitter", {{"hue", "0.1"}});
+  const std::string already = ": the image has a hole already: put one cutout after ";
   for (const Shape& sample : {Shape{3, 32, 32}, Shape{3, 0, 0}}) {
-    EXPECT_THAT(refusal({cutout, crop}, sample), HasSubstr("transform random_resized_crop" + hole));
-    EXPECT_THAT(refusal({crop, cutout, flip}, sample), HasSubstr("transform random_flip" + hole));
-    EXPECT_THAT(refusal({crop, cutout, cutout}, sample), HasSubstr("transform cutout" + hole));
+    EXPECT_THAT(refusal({hole, crop}, sample),
+                HasSubstr("transform random_resized_crop" + already));
+    EXPECT_THAT(refusal({crop, hole, named("resize")}, sample),
+                HasSubstr("transform resize" + already));
+    EXPECT_THAT(refusal({crop, hole, flip()}, sample),
+                HasSubstr("transform random_flip" + already));
+    EXPECT_THAT(refusal({crop, hole, hole}, sample), HasSubstr("transform cutout" + already));
     EXPECT_THAT(refusal({hue, crop, hue}, sample),
                 HasSubstr("transform color_jitter: the hue is rotated already"));
-    Transforms({hue, flip, crop, cutout}, info_of(sample));
+    Transforms({hue, flip(), crop, hole}, info_of(sample));
   }
 }
 
@@ -422,17 +388,16 @@ TEST(Transforms, AreLevelsOnlyIfNothingElseIsDoneToAnyPicture) {
   EXPECT_TRUE(Transforms({}, info_of(in)).levels());
   EXPECT_FALSE(only("random_flip", {}, in).levels());
   EXPECT_FALSE(only("center_crop", {{"size", "7"}}, in).levels());
-  const Texts padded{{"size", "8"}, {"padding", "2"}};
-  EXPECT_FALSE(only("random_crop", padded, in).levels());
-  EXPECT_TRUE(only("random_crop", padded, in, TransformMode::evaluation).levels());
+  const Chain padded{random_crop(8, 2)};
+  EXPECT_FALSE(Transforms(padded, info_of(in)).levels());
+  EXPECT_TRUE(Transforms(padded, info_of(in), TransformMode::evaluation).levels());
   EXPECT_FALSE(Transforms({TransformChoice("center_crop")}, info_of({3, 0, 0})).levels());
 }
 
 TEST(Loader, AugmentsUnlessItIsToldNotTo) {
   const auto numbers = std::make_shared<Numbers>(64);
-  const std::vector flip{TransformChoice("random_flip")};
   for (const bool augment : {true, false}) {
-    Loader loader(numbers, flip,
+    Loader loader(numbers, {flip()},
                   {.sampler = {.batch_size = 64, .shuffle = false}, .batch = {.augment = augment}},
                   1);
     loader.start(0);

@@ -21,9 +21,11 @@ DistOptions capacity(double first_bytes, double bytes) {
   return options;
 }
 
-std::vector<std::vector<size_t>> members(const std::vector<BucketPlan>& buckets) {
+// Returns the members of each bucket.
+std::vector<std::vector<size_t>> planned(const std::vector<GradientSize>& gradients,
+                                         const DistOptions& options) {
   std::vector<std::vector<size_t>> all;
-  for (const BucketPlan& b : buckets) all.push_back(b.gradients);
+  for (const BucketPlan& b : plan_buckets(gradients, options)) all.push_back(b.gradients);
   return all;
 }
 
@@ -96,24 +98,17 @@ TEST(Buckets, KeepEveryRuleForEverySmallList) {
 }
 
 TEST(Buckets, EndEarlyForTheFirstAndAtTheCapacityForTheOthers) {
-  const std::vector<GradientSize> sixteen(7, {16, DType::f32});  // 64 bytes each
-  EXPECT_THAT(members(plan_buckets(sixteen, capacity(64, 192))),
+  const GradientSize one{16, DType::f32}, low{32, DType::bf16}, large{100, DType::f32};  // 64 bytes
+  const std::vector<GradientSize> seven(7, one);
+  EXPECT_THAT(planned(seven, capacity(64, 192)),
               ElementsAre(ElementsAre(0), ElementsAre(1, 2, 3), ElementsAre(4, 5, 6)));
-  EXPECT_THAT(members(plan_buckets(sixteen, capacity(128, 256))),
+  EXPECT_THAT(planned(seven, capacity(128, 256)),
               ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3, 4, 5), ElementsAre(6)));
-}
-
-TEST(Buckets, LeaveAGradientAloneThatExceedsTheCapacity) {
-  const std::vector<GradientSize> sizes = {
-      {16, DType::f32}, {16, DType::f32}, {100, DType::f32}, {16, DType::f32}};
-  EXPECT_THAT(members(plan_buckets(sizes, capacity(64, 256))),
+  // A gradient that exceeds the capacity is alone.
+  EXPECT_THAT(planned({one, one, large, one}, capacity(64, 256)),
               ElementsAre(ElementsAre(0), ElementsAre(1), ElementsAre(2), ElementsAre(3)));
-}
-
-TEST(Buckets, KeepDtypesApartAndLeaveInTheOrderInWhichTheyFill) {
-  const std::vector<GradientSize> sizes = {
-      {32, DType::bf16}, {16, DType::f32}, {16, DType::f32}, {32, DType::bf16}, {16, DType::f32}};
-  EXPECT_THAT(members(plan_buckets(sizes, capacity(128, 128))),
+  // Dtypes stay apart, and buckets leave in the order in which they fill.
+  EXPECT_THAT(planned({low, one, one, low, one}, capacity(128, 128)),
               ElementsAre(ElementsAre(1, 2), ElementsAre(0, 3), ElementsAre(4)));
 }
 

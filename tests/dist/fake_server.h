@@ -8,9 +8,9 @@
 #include <string>
 #include <thread>
 #include <vector>
-#include "dist/rendezvous/rendezvous.h"
 #include "dist/rendezvous/sockets.h"
 #include "dist/rendezvous/tcp_store.h"
+#include "tests/dist/ranks.h"
 
 namespace bellows {
 
@@ -37,13 +37,7 @@ class FakeServer {
               while (stays && !stop.stop_requested())
                 std::this_thread::sleep_for(std::chrono::milliseconds(5));
             }) {}
-  Ranks ranks() const {
-    Ranks ranks;
-    ranks.rank = ranks.local_rank = 1;
-    ranks.world = ranks.local_world = 2;
-    ranks.port = port_of(listener_.get());
-    return ranks;
-  }
+  Ranks ranks() const { return place_of_rank(1, 2, port_of(listener_.get())); }
 
   // All that clients said in handshakes.
   std::string heard() const {

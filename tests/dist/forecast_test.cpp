@@ -101,14 +101,11 @@ TEST(Forecast, CompressionHalvesTheBytesAndNotTheLatency) {
 
 // ---- limits
 
-TEST(Forecast, OneRankHasNoCommunication) {
+TEST(Forecast, OneRankAndAnInfinitelyFastNetworkCostNothing) {
   const Forecast alone = forecast(four(), buckets_of(1), 1, flat(1, 1));
   EXPECT_EQ(alone.step_s, 7);
   EXPECT_EQ(alone.communication_s, 0);
   EXPECT_FALSE(alone.queued());
-}
-
-TEST(Forecast, AnInfinitelyFastNetworkCostsNothing) {
   for (const int64_t ranks : {2, 64, 4096})
     for (const ReduceAlgorithm algorithm : {ring, tree, faster})
       EXPECT_EQ(forecast(four(), buckets_of(1), ranks, flat(0, kInfinity, algorithm)).step_s, 7);

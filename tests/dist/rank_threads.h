@@ -5,6 +5,7 @@
 #include "core/device/parallel.h"
 #include "dist/groups/process_group.h"
 #include "tests/dist/memory_store.h"
+#include "tests/dist/ranks.h"
 #include "tests/refusal.h"
 
 namespace bellows {
@@ -31,12 +32,7 @@ struct RankThreads {
   }
 
   std::unique_ptr<ProcessGroup> group_of(int rank) const {
-    GroupContext context;
-    context.store = store;
-    context.options = options;
-    context.device = device;
-    context.ranks.rank = context.ranks.local_rank = rank;
-    context.ranks.world = context.ranks.local_world = world;
+    const GroupContext context{place_of_rank(rank, world), store, device, options};
     Choice<MakeGroup> choice(backend);
     Load load(backend_options);
     choice.visit_options(load);

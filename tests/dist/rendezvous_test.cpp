@@ -1,16 +1,11 @@
-// Ranks from the variables of each launcher, and how they meet: as threads and as processes.
+// Ranks from the variables of each launcher, and how they meet. tests/fault kills and stops ranks
+// that are processes.
 #include "dist/rendezvous/rendezvous.h"
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
-#include <spawn.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
-#include <csignal>
 #include <future>
 #include <map>
 #include <thread>
@@ -65,6 +60,12 @@ static const Variables kTorchrun = {
     {"TORCHELASTIC_USE_AGENT_STORE", "True"},
     {"BELLOWS_TOKEN", "t"},
 };
+// A process per machine that is started manually needs no local numbers.
+static const Variables kByHand = {{"RANK", "1"},
+                                  {"WORLD_SIZE", "2"},
+                                  {"MASTER_ADDR", "10.0.0.1"},
+                                  {"MASTER_PORT", "29500"},
+                                  {"BELLOWS_TOKEN", "t"}};
 static const Variables kOpenMpi = {
     {"OMPI_COMM_WORLD_RANK", "1"},       {"OMPI_COMM_WORLD_SIZE", "2"},
     {"OMPI_COMM_WORLD_LOCAL_RANK", "1"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
@@ -97,6 +98,9 @@ TEST(RanksTest, AreReadFromEachLauncher) {
        "5/8 1/4 10.0.0.1:29500 2 't' torchrun"},
       {{{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"LOCAL_RANK", "0"}, {"LOCAL_WORLD_SIZE", "1"}},
        "0/1 0/1 127.0.0.1:0 0 '' torchrun"},
+      {{{"RANK", "0"}, {"WORLD_SIZE", "1"}}, "0/1 0/1 127.0.0.1:0 0 '' torchrun"},
+      {kByHand, "1/2 0/1 10.0.0.1:29500 0 't' torchrun"},
+      {with(kByHand, {{"MASTER_ADDR", "localhost"}}), "1/2 1/2 localhost:29500 0 't' torchrun"},
       {with(kOpenMpi, {{"MASTER_ADDR", "head"}, {"MASTER_PORT", "5000"}, {"BELLOWS_TOKEN", "own"}}),
        "1/2 1/2 head:5000 0 'own' mpirun"},
       {with(kOpenMpi, {{"MASTER_PORT", "5000"}, {"BELLOWS_TOKEN", "own"}}),
@@ -116,20 +120,6 @@ TEST(RanksTest, AreReadFromEachLauncher) {
        "0/1 0/1 127.0.0.1:0 0 '' srun"},
   };
   for (const auto& [variables, expected] : cases) EXPECT_EQ(text_of(read(variables)), expected);
-}
-
-// One process per machine, started by hand.
-TEST(RanksTest, NeedNoLocalNumbers) {
-  const Variables machine = {{"RANK", "1"},
-                             {"WORLD_SIZE", "2"},
-                             {"MASTER_ADDR", "10.0.0.1"},
-                             {"MASTER_PORT", "29500"},
-                             {"BELLOWS_TOKEN", "t"}};
-  EXPECT_EQ(text_of(read(machine)), "1/2 0/1 10.0.0.1:29500 0 't' torchrun");
-  EXPECT_EQ(text_of(read(with(machine, {{"MASTER_ADDR", "localhost"}}))),
-            "1/2 1/2 localhost:29500 0 't' torchrun");
-  EXPECT_EQ(text_of(read({{"RANK", "0"}, {"WORLD_SIZE", "1"}})),
-            "0/1 0/1 127.0.0.1:0 0 '' torchrun");
 }
 
 // Names of jobs and runs can be guessed, so they are no tokens: ranks of one machine then meet on
@@ -174,8 +164,7 @@ TEST(RanksTest, ReadTheFirstHostOfSlurmsLists) {
 }
 
 TEST(RanksTest, TheStoresPortMayBeGiven) {
-  DistOptions options;
-  options.store_port = 7000;
+  const DistOptions options{.store_port = 7000};
   for (const Variables& variables : {kLaunch, kTorchrun, kOpenMpi, kSlurm})
     EXPECT_EQ(read(variables, options).port, 7000);
   EXPECT_EQ(read(with(kTorchrun, {{"MASTER_PORT", ""}}), options).port, 7000);
@@ -245,19 +234,11 @@ TEST(RanksTest, RefuseMissingAndImpossibleValues) {
 // ---- the meeting
 
 static Ranks member(int rank, int world, int port) {
-  Ranks ranks;
-  ranks.rank = ranks.local_rank = rank;
-  ranks.world = ranks.local_world = world;
-  ranks.port = port;
+  Ranks ranks = place_of_rank(rank, world, port);
   ranks.launcher = "trainer launch";
   return ranks;
 }
-
-static DistOptions within(double timeout_s) {
-  DistOptions options;
-  options.timeout_s = timeout_s;
-  return options;
-}
+static DistOptions within(double timeout_s) { return {.timeout_s = timeout_s}; }
 
 TEST(RendezvousTest, AWorldOfOneNeedsNoStore) {
   EXPECT_EQ(meet({}, {}), nullptr);
@@ -321,13 +302,6 @@ TEST(RendezvousTest, AnAbsentRankZeroIsNamed) {
             cat("rendezvous: rank 0 at 127.0.0.1 port ", port,
                 " did not answer rank 1 within 0.3 s (Connection refused); its output may have the "
                 "cause"));
-}
-
-TEST(RendezvousTest, AForeignServerOnThePortIsNoRankZero) {
-  const Descriptor listener = listen_on("127.0.0.1", 0);  // accepts, never answers
-  const int port = port_of(listener.get());
-  EXPECT_THAT(refusal([=] { meet(member(1, 2, port), within(0.3)); }),
-              HasSubstr("did not answer rank 1 within 0.3 s;"));
 }
 
 // A request that nothing answers takes dist.timeout_s, or a second after that.
@@ -416,174 +390,4 @@ TEST(RendezvousTest, LoopbackHostsAreServedOnTheLoopbackInterfaceOnly) {
               loopback)
         << host;
   }
-}
-
-// ---- processes
-
-namespace {
-
-// A rank of its own process. Reports on a descriptor of its own that it met the others, and then
-// what came of a set ('!') or a get ('?') for each byte of its input.
-constexpr int kReport = 3;
-
-[[noreturn]] void be_a_rank() {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  int code = 0;
-  const auto report = [](const std::string& line) {
-    EXPECT_TRUE(write_fully(kReport, bytes_of(line + "\n")));
-  };
-  try {
-    const DistOptions options = within(60);
-    const std::shared_ptr<Store> store = meet(this_rank(options), options);
-    report("met");
-    for (char byte = 0; ::read(STDIN_FILENO, &byte, 1) == 1;) {
-      if (byte == '?') report(store->get("never", 500ms));
-      store->set("key", "value");
-      report("set");
-    }
-  } catch (const Error& error) {
-    report(error.what());
-    code = static_cast<int>(error.exit);
-  }
-  ::_exit(code);
-}
-// With BELLOWS_TEST_RANK set, this program is a rank instead of running tests.
-class RankEnvironment : public testing::Environment {
-  void SetUp() override {
-    if (std::getenv("BELLOWS_TEST_RANK")) be_a_rank();
-  }
-};
-[[maybe_unused]] const auto* const kEnvironment =
-    testing::AddGlobalTestEnvironment(new RankEnvironment);
-
-class Process {
- public:
-  Process(int rank, int world, int port) {
-    EXPECT_EQ(::pipe2(in_, O_CLOEXEC), 0);
-    EXPECT_EQ(::pipe2(out_, O_CLOEXEC), 0);
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, in_[0], STDIN_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, out_[1], kReport);
-    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-    const Variables variables = {
-        {"BELLOWS_TEST_RANK", "1"},          {"BELLOWS_RANK", cat(rank)},
-        {"BELLOWS_WORLD", cat(world)},       {"BELLOWS_LOCAL_RANK", cat(rank)},
-        {"BELLOWS_LOCAL_WORLD", cat(world)}, {"BELLOWS_HOST", "127.0.0.1"},
-        {"BELLOWS_PORT", cat(port)},         {"BELLOWS_TOKEN", "secret"}};
-    std::vector<std::string> texts;
-    for (const auto& [name, value] : variables) texts.push_back(cat(name, "=", value));
-    std::vector<char*> environment;
-    for (std::string& text : texts) environment.push_back(text.data());
-    for (char** at = environ; *at; ++at) environment.push_back(*at);
-    environment.push_back(nullptr);
-    char name[] = "rank";
-    char* arguments[] = {name, nullptr};
-    EXPECT_EQ(posix_spawn(&id_, "/proc/self/exe", &actions, nullptr, arguments, environment.data()),
-              0);
-    posix_spawn_file_actions_destroy(&actions);
-    ::close(in_[0]);
-    ::close(out_[1]);
-  }
-  ~Process() {
-    send(SIGKILL);
-    end();
-    ::close(out_[0]);
-  }
-  Process(Process&&) = delete;
-
-  void send(int signal) const {
-    if (id_ > 0) ::kill(id_, signal);
-  }
-  void order(char what) const { EXPECT_EQ(::write(in_[1], &what, 1), 1); }
-  std::string line() const {
-    std::string line;
-    for (char byte = 0; ::read(out_[0], &byte, 1) == 1 && byte != '\n';) line += byte;
-    return line;
-  }
-  // Closes its input and returns its exit code, or 128 + signal.
-  int end() {
-    if (id_ < 0) return code_;
-    ::close(in_[1]);
-    int status = 0;
-    while (::waitpid(id_, &status, 0) < 0 && errno == EINTR) {
-    }
-    id_ = -1;
-    return code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  }
-
- private:
-  int in_[2] = {}, out_[2] = {};
-  pid_t id_ = -1;
-  int code_ = 0;
-};
-
-struct Job {
-  explicit Job(int world) {
-    const int port = free_port();
-    for (int rank = 0; rank < world; ++rank)
-      processes.push_back(std::make_unique<Process>(rank, world, port));
-    for (const auto& process : processes) EXPECT_EQ(process->line(), "met");
-  }
-  Process& operator[](size_t i) { return *processes[i]; }
-  std::vector<std::unique_ptr<Process>> processes;
-};
-
-}  // namespace
-
-TEST(RendezvousProcessTest, RanksMeetAndEnd) {
-  Job job(3);
-  for (const int rank : {2, 1, 0}) EXPECT_EQ(job[rank].end(), 0);
-}
-
-TEST(RendezvousProcessTest, AKilledRankZeroEndsTheOthersAtOnce) {
-  Job job(3);
-  job[1].order('!');
-  EXPECT_EQ(job[1].line(), "set");
-  job[0].send(SIGKILL);
-  EXPECT_EQ(job[0].end(), 128 + SIGKILL);
-  const auto begin = Clock::now();
-  for (const int rank : {1, 2}) {
-    job[rank].order('!');
-    EXPECT_THAT(job[rank].line(), AllOf(HasSubstr("rank 0 at 127.0.0.1"), HasSubstr("is gone")));
-    EXPECT_EQ(job[rank].end(), 7);
-  }
-  EXPECT_LT(Clock::now() - begin, 10s);
-}
-
-TEST(RendezvousProcessTest, AStoppedRankZeroEndsTheOthersAfterTheTimeout) {
-  Job job(3);
-  job[0].send(SIGSTOP);
-  for (const int rank : {1, 2}) job[rank].order('?');
-  for (const int rank : {1, 2}) {
-    EXPECT_THAT(job[rank].line(), HasSubstr("no rank set 'never' within 0.5 s"));
-    EXPECT_EQ(job[rank].end(), 7);
-  }
-}
-
-// The others need not wait for dist.timeout_s.
-TEST(RendezvousProcessTest, ARankThatIsKilledBeforeAllHaveArrivedIsNamedAtOnce) {
-  const int port = free_port();
-  Process zero(0, 3, port), one(1, 3, port);
-  Ranks ranks = member(2, 3, port);
-  ranks.token = "secret";
-  {
-    TcpStore store(ranks, 60s);
-    EXPECT_TRUE(store.wait("rendezvous/rank 1", 60s));
-    one.send(SIGKILL);
-    EXPECT_EQ(one.end(), 128 + SIGKILL);
-  }
-  EXPECT_EQ(zero.line(),
-            "rendezvous: rank 1 of 3 ended before all had arrived; look at its last lines");
-  EXPECT_EQ(zero.end(), 7);
-}
-
-TEST(RendezvousProcessTest, AKilledRankDisturbsNoOther) {
-  Job job(3);
-  job[2].send(SIGKILL);
-  for (const int rank : {0, 1}) {
-    job[rank].order('!');
-    EXPECT_EQ(job[rank].line(), "set");
-  }
-  for (const int rank : {1, 0}) EXPECT_EQ(job[rank].end(), 0);
 }

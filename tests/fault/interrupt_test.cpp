@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 #include <csignal>
+#include "tests/fault/plant.h"
 #include "tests/trainer/program.h"
 
 using namespace bellows;
@@ -12,13 +13,7 @@ class Interrupt : public Program {
   // Starts a program whose nth rename never returns.
   std::unique_ptr<RunningProgram> start_hanging(const Args& args, int nth) {
     fs::remove(folder_ / "log");
-    auto running = start(args, [=, this] {
-      setenv("LD_PRELOAD", FAULT_PRELOAD, 1);
-      setenv("FAULT_CALL", "rename", 1);
-      setenv("FAULT_NTH", std::to_string(nth).c_str(), 1);
-      setenv("FAULT_MODE", "hang", 1);
-      setenv("FAULT_LOG", (folder_ / "log").c_str(), 1);
-    });
+    auto running = start(args, [=, this] { plant("rename", nth, "hang", folder_ / "log"); });
     for (int i = 0; i < 6000 && read("log").find("hit\n") == std::string::npos; ++i) usleep(5000);
     EXPECT_EQ(temporaries(), 1);
     return running;

@@ -13,6 +13,7 @@
 #include <random>
 #include "core/base/check.h"
 #include "dist/rendezvous/sockets.h"
+#include "tests/fault/plant.h"
 #include "tests/place.h"
 #include "tests/trainer/processes.h"
 #include "tests/trainer/rank_programs.h"
@@ -72,14 +73,6 @@ class FaultyRanks : public RankPrograms {
     if (point.call == std::string("bucket"))
       args.insert(args.end(), {"dist.backend=gloo", "dist.shared_memory=false"});
     return args;
-  }
-  // Preloads the shim, in the process of one rank.
-  void plant(const std::string& call, int nth, const std::string& mode, const fs::path& log) const {
-    setenv("LD_PRELOAD", FAULT_PRELOAD, 1);
-    setenv("FAULT_CALL", call.c_str(), 1);
-    setenv("FAULT_NTH", std::to_string(nth).c_str(), 1);
-    setenv("FAULT_MODE", mode.c_str(), 1);
-    setenv("FAULT_LOG", log.c_str(), 1);
   }
   Running start_pair(const Args& args, const InRank& in_rank) {
     return start_ranks(

@@ -1,12 +1,11 @@
-// A lock that fails because the file system has no locks is not reported as held by another run.
+// A run whose folder is lost, and a lock that fails because the file system has no locks, which is
+// not reported as held by another run.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 #include <cerrno>
 #include <cstdlib>
-#include "core/base/file.h"
-#include "tests/place.h"
+#include "core/base/check.h"
+#include "tests/fault/plant.h"
 #include "tests/trainer/program.h"
 
 using namespace bellows;
@@ -80,19 +79,11 @@ TEST_F(LostFolder, ALinkInARunFolderIsNotFollowed) {
   EXPECT_EQ(std::distance(fs::directory_iterator(at("mine")), {}), 1);
 }
 
-TEST(RunFolderFault, AFailureToLockIsNoRunThatHoldsIt) {
-  const Path folder = Path(testing::TempDir()) / cat("bellows_lock_fault_", ::getpid());
-  std::filesystem::create_directories(folder);
-  const std::string command = cat(
-      "cd ", folder.native(), " && exec env FAULT_FOLDER=runs FAULT_CALL=flock FAULT_NTH=1",
-      " FAULT_MODE=persist FAULT_ERRNO=", ENOLCK, " OMP_NUM_THREADS=1 LD_PRELOAD=", FAULT_PRELOAD,
-      " ", build_dir(), "/trainer train train.epochs=0 ",
-      "'model={name: layers, layers: [flatten, {name: linear, out: 10}]}' ",
-      "'data={name: digits, train_size: 16, test_size: 16}' > out 2> err");
-  const int status = std::system(command.c_str());
-  EXPECT_TRUE(WIFEXITED(status));
-  EXPECT_EQ(WEXITSTATUS(status), static_cast<int>(Exit::storage));
-  EXPECT_THAT(read_file(folder / "err", 4096, Exit::internal),
-              HasSubstr("runs/run/.lock: flock: No locks available; choose another folder with"));
-  std::filesystem::remove_all(folder);
+TEST_F(LostFolder, AFailureToLockIsNoRunThatHoldsIt) {
+  expect_refusal(tiny({"train.epochs=0"}), 8,
+                 "runs/run/.lock: flock: No locks available; choose another folder with", [this] {
+                   plant("flock", 1, "persist", at("log"));
+                   setenv("FAULT_FOLDER", "runs", 1);
+                   setenv("FAULT_ERRNO", cat(ENOLCK).c_str(), 1);
+                 });
 }

@@ -6,12 +6,6 @@
 using namespace bellows;
 using NameSet = std::set<std::string>;
 
-static std::string text_of(const std::filesystem::path& file) {
-  std::string text;
-  for (const std::string& line : lines_of(file)) text += line + "\n";
-  return text;
-}
-
 // Returns the text between each `before` and the next quotation mark.
 static NameSet quoted(const std::string& text, const std::string& before) {
   NameSet names;

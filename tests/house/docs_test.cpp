@@ -62,12 +62,6 @@ static std::filesystem::path in_sources(const std::string& file) {
   return std::filesystem::path(source_dir()) / file;
 }
 
-static std::string text_of(const std::string& file) {
-  std::ostringstream text;
-  text << std::ifstream(in_sources(file)).rdbuf();
-  return text.str();
-}
-
 // The documents describe the whole house.
 static bool has_labs() { return fs::exists(in_sources("labs")); }
 
@@ -148,7 +142,7 @@ TEST(Docs, LinksLeadToFiles) {
   pages.insert(pages.end(), {"README.md", "CONTRIBUTING.md"});
   int links = 0;
   for (const fs::path& page : pages) {
-    const std::string text = text_of(page.string());
+    const std::string text = text_of(page);
     for (std::sregex_iterator at(text.begin(), text.end(), link), end; at != end; ++at, ++links)
       EXPECT_TRUE(fs::exists(in_sources((page.parent_path() / at->str(1)).string())))
           << page << " links to " << at->str(1);

@@ -68,11 +68,3 @@ TEST(Registry, HoldsNothingThatThisTestCannotSee) {
   EXPECT_THAT(files_that_register(), IsSupersetOf(registered_files()))
       << "a file registers itself in words that this test does not search for";
 }
-
-TEST(Registry, CountsEveryFolderThatIsACollection) {
-  std::map<std::string, int> count;
-  for (const fs::path file : registered_files()) ++count[*file.begin()];
-  for (const auto& [folder, files] : count) RecordProperty(folder, files);
-  for (const char* folder : {"ops", "optim", "data", "models", "toggles", "trainer"})
-    EXPECT_GT(count[folder], 0) << folder;
-}

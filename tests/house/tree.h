@@ -55,6 +55,10 @@ inline std::vector<std::filesystem::path> files_in(const std::set<std::string>& 
   return files;
 }
 
+inline std::string text_of(const std::filesystem::path& file) {
+  std::ifstream in(std::filesystem::path(source_dir()) / file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
 inline std::vector<std::string> lines_of(const std::filesystem::path& file) {
   std::ifstream in(std::filesystem::path(source_dir()) / file);
   std::vector<std::string> lines;
