@@ -28,8 +28,8 @@ def of_peers(report):
         best = min(peers, key=lambda name: measure.middle(results[name], "ms_median"))
         median, least, most = measure.ratio(results["bellows"], results[best], "ms_median")
         yield (f"{report['model']} step, batch {run['batch']}, {report['precision']}, threads: "
-               f"{run['threads']}, {best} / ours", f"{median:.2f} x", f"{least:.2f} to {most:.2f}",
-               facts)
+               f"{run['threads']}, {best}, its time / ours", f"{median:.2f} x",
+               f"{least:.2f} to {most:.2f}", facts)
 
 
 def of_ab(report):

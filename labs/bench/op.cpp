@@ -2,9 +2,7 @@
 // loops, the library's, fused and composed. Forward, and backward alone.
 #include "ops/base/op.h"
 #include <fmt/format.h>
-#include <omp.h>
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include "autograd/backward.h"
 #include "core/base/output.h"
@@ -45,7 +43,6 @@ struct Options {
   std::string name, device = "auto", dtype = "f32", repeat, config;
   Arguments words;
   int64_t elements = 0;
-  bool json = false;
 };
 }  // namespace
 
@@ -135,34 +132,6 @@ static void add_rows(const Case& c, Device device, std::vector<TableRow>& rows) 
                     backward ? gb(c.backward_bytes, *backward) : "-"});
 }
 
-// Times vectors of `elements` elements, or each op's own shapes. Keeps only one case in memory at a
-// time.
-static void for_each_case(const std::vector<const OpSpec*>& specs, const Options& o, Device device,
-                          const std::function<void(const Case&)>& fn) {
-  const DType dtype = o.dtype == "bf16" ? DType::bf16 : o.dtype == "f16" ? DType::f16 : DType::f32;
-  for (const OpSpec* op : specs) {
-    std::vector<Shapes> all = op->large;
-    if (o.elements) all.assign(1, Shapes(op->cases[0].size(), Shape{o.elements}));
-    for (const Shapes& shapes : all) fn(make_case(*op, shapes, dtype, device));
-  }
-}
-
-// Output for scripts: one line of JSON, in ns per element.
-static void print_json(const std::vector<const OpSpec*>& specs, const Options& o, Device device) {
-  nlohmann::json ops;
-  for_each_case(specs, o, device, [&](const Case& c) {
-    const double ns = 1e9 / double(c.inputs[0].numel());
-    const MeasuredOp plain = measure(c, device).front();
-    nlohmann::json& op = ops[name_of(*c.op)];
-    const auto add = [&](const std::string& pass, const Timing& timing) {
-      op[pass] = {{"median", ns * timing.median()}, {"fastest", ns * timing.fastest()}};
-    };
-    add("forward", plain.forward);
-    if (plain.backward) add("backward", *plain.backward);
-  });
-  say(nlohmann::json{{"dtype", o.dtype}, {"threads", omp_get_max_threads()}, {"ops", ops}}.dump());
-}
-
 static std::vector<const OpSpec*> specs_of(const Options& o) {
   std::vector<const OpSpec*> specs;
   std::vector<std::string> names;
@@ -187,7 +156,6 @@ static int run_op(CommandLine& line, const Arguments& args) {
   line.add_option("--dtype", o.dtype, "element type of the inputs").one_of({"f32", "bf16", "f16"});
   line.add_option("--elements", o.elements, "time only elementwise ops, on vectors of this size")
       .range(int64_t(1), int64_t(1) << 30);
-  line.add_flag("--json", o.json, "print one JSON line, in ns per element; needs --elements");
   line.add_option("--repeat", o.repeat,
                   "path of a module: loop it alone, with its input in the first update of a run");
   line.add_option("--config,-c", o.config, "YAML file of that run");
@@ -197,12 +165,15 @@ static int run_op(CommandLine& line, const Arguments& args) {
     return repeat_module(o.repeat, make_config(sources_of(o.config, o.words)).plan), 0;
   CHECK(o.words.size() <= 1 && o.config.empty(), "bench op: takes one op, or --repeat PATH");
   if (!o.words.empty()) o.name = o.words[0];
-  CHECK(!o.json || o.elements, "bench op: --json needs --elements");
   const std::vector<const OpSpec*> specs = specs_of(o);
   const Device device = start_bench(o.device);
-  if (o.json) return print_json(specs, o, device), 0;
   std::vector<TableRow> rows = {{"op", "shapes", "kernel", "forward", "GB/s", "backward", "GB/s"}};
-  for_each_case(specs, o, device, [&](const Case& c) { add_rows(c, device, rows); });
+  const DType dtype = o.dtype == "bf16" ? DType::bf16 : o.dtype == "f16" ? DType::f16 : DType::f32;
+  for (const OpSpec* op : specs) {
+    std::vector<Shapes> all = op->large;
+    if (o.elements) all.assign(1, Shapes(op->cases[0].size(), Shape{o.elements}));
+    for (const Shapes& shapes : all) add_rows(make_case(*op, shapes, dtype, device), device, rows);
+  }
   say(cat("ops in ", o.dtype, " on ", device_text(device)));
   say("medians; GB/s counts each input, output and gradient once");
   say("");
