@@ -92,7 +92,7 @@ const std::string kFourColors = bytes({1, 2, 3, 0, 40, 50, 60, 0, 7, 8, 9, 0, 25
 TEST(Pnm, OfEveryKindBecomesRgb) {
   EXPECT_THAT(pixels_of("P6 2 1 255\n\1\2\3\4\5\6"), ElementsAre(1, 2, 3, 4, 5, 6));
   EXPECT_THAT(pixels_of("P5 2 1 255\n\7\x80"), ElementsAre(7, 7, 7, 128, 128, 128));
-  EXPECT_THAT(grays_of("P5 # one\n2 #two\r1# three\n# four\n\n255\n#6"), ElementsAre('#', '6'));
+  EXPECT_THAT(grays_of("P5 # one\n2 #two\r1 # three\n# four\n\n255\n#6"), ElementsAre('#', '6'));
 }
 
 // Expected values are Pillow 13.0's: 42.5, 127.5 and 212.5 round to even.
