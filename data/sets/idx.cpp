@@ -9,7 +9,7 @@ namespace bellows {
 
 // Returns the next `size` bytes, fewer at the end of the file.
 static std::vector<uint8_t> next_bytes(gzFile file, size_t size) {
-  constexpr size_t kPiece = 1 << 20;
+  constexpr size_t kPiece = 1 << 16;
   std::vector<uint8_t> bytes;
   for (int got = 1; got > 0 && bytes.size() < size;) {
     const size_t have = bytes.size();
