@@ -99,15 +99,8 @@ static void upload(const Loader& loader, const Batch& to) {
     const int64_t n = std::min(kPiece, dataset.size() - begin);
     const Tensor x(with_rows(n, shape), DType::u8), y({n}, DType::i64);
     for (int64_t i = 0; i < n; ++i)
-      at_sample(dataset, begin + i, [&] {
-        Sample sample;
-        try {
-          sample = dataset.at(begin + i, scratch);
-        } catch (const Error& error) {
-          advise_on_damage(error, loader.options().batch.on_damaged);
-        }
-        if (!(sample.shape == shape))
-          fail(Exit::data, "its shape is ", sample.shape, ", the data set's is ", shape);
+      at_sample(dataset, begin + i, loader.options().batch.on_damaged, [&] {
+        const Sample sample = dataset.at(begin + i, scratch);
         std::memcpy(x.ptr<uint8_t>() + i * bytes, sample.pixels, bytes);
         y.ptr<int64_t>()[i] = sample.label;
       });

@@ -73,9 +73,8 @@ Sample decode_png(std::span<const uint8_t> file, Scratch* scratch, const ViewOf&
 // Thread-safe.
 std::vector<uint8_t> encode_png(const uint8_t* pixels, int64_t height, int64_t width);
 
-// ---- As decode_png(). BMP: without runs. PNM: P1 to P6; values are scaled to 0..255 and rounded
-// as Pillow does, but it clips those of 16 bits. WebP, with libwebp: the first image of an
-// animation.
+// ---- As decode_png(). BMP: 8, 24 or 32 bits a pixel, not compressed. PNM: P5 and P6 with values
+// of one byte, scaled to 0..255 and rounded as Pillow does. WebP, with libwebp: no animations.
 
 Sample decode_bmp(std::span<const uint8_t> file, Scratch* scratch, const ViewOf&);
 Sample decode_pnm(std::span<const uint8_t> file, Scratch* scratch, const ViewOf&);

@@ -105,8 +105,7 @@ static bool fits(const Shape& shape, const Shape& wanted) {
 
 ImagePlan Transforms::plan(const Sample& sample, uint64_t seed, int64_t epoch,
                            int64_t index) const {
-  if (!fits(sample.shape, in_))
-    fail(Exit::data, "its shape is ", sample.shape, ", the data set's is ", in_);
+  CHECK(fits(sample.shape, in_), "its shape is ", sample.shape, ", the data set's is ", in_);
   const ImagePlan image = plan(sample.shape, seed, epoch, index);
   INVARIANT(image.shape() == made_shape(), "the transforms left ", image.shape(), ", not ",
             made_shape());

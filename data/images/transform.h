@@ -61,7 +61,7 @@ class Transforms {
   // Error(Exit::usage) if the image is too small.
   ImagePlan plan(const Shape& sample, uint64_t seed, int64_t epoch, int64_t index) const;
   // Writes a sample's image to `out`, which has room for made_shape() in dtype(): floats as one
-  // image of a batch in `format`, bytes as (C, H, W). Throws Error(Exit::data) if the sample's
+  // image of a batch in `format`, bytes as (C, H, W). Throws Error(Exit::usage) if the sample's
   // shape is not the data set's. Thread-safe.
   void write(const Sample& sample, uint64_t seed, int64_t epoch, int64_t index, float* out,
              const MemoryFormat& format = kNCHW) const;

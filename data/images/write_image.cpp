@@ -11,18 +11,11 @@ constexpr Levels kAsTheyAre{{1, 1, 1, 1}};
 
 // Calls fn(count) with a compile-time constant for small counts, so that loops are unrolled.
 template <class Fn> void unrolled(int64_t count, const Fn& fn) {
-  switch (count) {
-    case 1:
-      return fn(std::integral_constant<int64_t, 1>());
-    case 2:
-      return fn(std::integral_constant<int64_t, 2>());
-    case 3:
-      return fn(std::integral_constant<int64_t, 3>());
-    case 4:
-      return fn(std::integral_constant<int64_t, 4>());
-    default:
-      return fn(count);
-  }
+  if (count == 1) return fn(std::integral_constant<int64_t, 1>());
+  if (count == 2) return fn(std::integral_constant<int64_t, 2>());
+  if (count == 3) return fn(std::integral_constant<int64_t, 3>());
+  if (count == 4) return fn(std::integral_constant<int64_t, 4>());
+  fn(count);
 }
 
 // Resamples row by row: blends source rows into one line, then the line's pixels into the output

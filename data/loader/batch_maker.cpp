@@ -39,22 +39,20 @@ std::string BatchMaker::at_work_on() const {
   return cat("is at ", name_of_sample(*source_->dataset, sample));
 }
 
-Sample BatchMaker::read(int64_t sample, int64_t epoch) try {
+Sample BatchMaker::read(int64_t sample, int64_t epoch) {
   const BatchSource& from = *source_;
   const ViewOf wanted = [&](const Shape& image) {
     return from.transforms.plan(image, from.seed, epoch, sample).view();
   };
   return from.options.scaled_decode ? from.dataset->at_least(sample, wanted, scratch_)
                                     : from.dataset->at(sample, scratch_);
-} catch (const Error& error) {
-  advise_on_damage(error, source_->options.on_damaged);
 }
 
 // Reads and transforms a sample into row i of the batch.
 void BatchMaker::fill(int64_t sample, int64_t epoch, const Batch& to, int64_t i) {
   const BatchSource& from = *source_;
   sample_.store(sample, std::memory_order_relaxed);
-  at_sample(*from.dataset, sample, [&] {
+  at_sample(*from.dataset, sample, from.options.on_damaged, [&] {
     const Sample made = read(sample, epoch);
     const int64_t at = i * to.x.strides()[0];
     if (to.x.dtype() == DType::u8)

@@ -177,18 +177,14 @@ static Shape shape_at(const Dataset& dataset, int64_t index) {
   return dataset.at(index, scratch).shape;
 }
 
-static void check_size(const Loader& loader, int64_t index) try {
-  loader.transforms().plan(shape_at(loader.dataset(), index), 0, 0, index);
-} catch (const Error& error) {
-  advise_on_damage(error, loader.options().batch.on_damaged);
-}
-
 void check_sizes(const Loader& loader) {
   const Dataset& dataset = loader.dataset();
   const Shape& sample = dataset.info().sample;
   if (sample.numel() || take_any_size(loader.transforms(), sample[0])) return;
   parallel_for(dataset.size(), 64, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) at_sample(dataset, i, [&] { check_size(loader, i); });
+    for (int64_t i = begin; i < end; ++i)
+      at_sample(dataset, i, loader.options().batch.on_damaged,
+                [&] { loader.transforms().plan(shape_at(dataset, i), 0, 0, i); });
   });
 }
 

@@ -53,8 +53,6 @@ class ShardWriter {
 };
 
 void check_options(const DatasetInfo& info, const PackOptions& o) {
-  CHECK(info.sample.rank() == 3, "samples of shape ", info.sample,
-        " are not images: only images can be packed");
   CHECK(info.classes <= kMostClasses, info.classes, " classes; up to ", kMostClasses,
         " can be packed");
   CHECK(o.encoding != Encoding::jpeg || info.sample[0] == 3,
@@ -79,13 +77,6 @@ PackedRecord as_pixels(std::vector<uint8_t> bytes, const Shape& shape, int64_t l
           std::move(bytes)};
 }
 
-// Keeps the data set's own bytes and their order, so that reading returns the same sample.
-PackedRecord as_they_are(const Sample& sample) {
-  const bool interleaved = sample.part && sample.part->interleaved;
-  return as_pixels({sample.pixels, sample.pixels + sample.shape.numel()}, sample.shape,
-                   sample.label, interleaved ? Form::interleaved : Form::planar);
-}
-
 // Returns one sample as it is packed.
 PackedRecord packed_record(const Dataset& dataset, int64_t index, const PackOptions& o) {
   std::optional<EncodedSample> file;
@@ -96,7 +87,10 @@ PackedRecord packed_record(const Dataset& dataset, int64_t index, const PackOpti
   const bool shrinks = o.side && std::min(sample.shape[1], sample.shape[2]) > o.side;
   if (file && !shrinks) return as_file(std::move(*file));
   const bool jpeg = file || o.encoding == Encoding::jpeg;
-  if (!jpeg && !shrinks) return as_they_are(sample);
+  if (!jpeg && !shrinks)  // keeps the data set's own bytes and their order
+    return as_pixels({sample.pixels, sample.pixels + sample.shape.numel()}, sample.shape,
+                     sample.label,
+                     sample.part && sample.part->interleaved ? Form::interleaved : Form::planar);
   ImagePlan image(sample.shape);
   if (shrinks) image.resize_short_side(o.side);
   std::vector<uint8_t> bytes = interleaved_bytes(image, sample);
@@ -108,52 +102,23 @@ PackedRecord packed_record(const Dataset& dataset, int64_t index, const PackOpti
        sample.label});
 }
 
-// ---- all samples
-
-struct Packing {
-  PackedRecord record;
-  std::exception_ptr error;
-};
-
-// Packs samples in parallel; an error is kept with its sample.
-std::vector<Packing> pack_some(const Dataset& dataset, int64_t first, int64_t count,
-                               const PackOptions& options) {
-  std::vector<Packing> packed(count);
+// Packs samples in parallel.
+std::vector<PackedRecord> pack_some(const Dataset& dataset, int64_t first, int64_t count,
+                                    const PackOptions& options) {
+  std::vector<PackedRecord> packed(count);
   parallel_for(count, 4, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      try {
-        packed[i].record = packed_record(dataset, first + i, options);
-      } catch (...) {
-        packed[i].error = std::current_exception();
-      }
-    }
+    for (int64_t i = begin; i < end; ++i)
+      at_sample(dataset, first + i, {},
+                [&] { packed[i] = packed_record(dataset, first + i, options); });
   });
   return packed;
-}
-
-// Handles a sample that cannot be packed: throws, or stores the reason in its place.
-void settle(const Dataset& dataset, int64_t index, const std::exception_ptr& what,
-            const PackOptions& o, ShardWriter& writer) {
-  try {
-    std::rethrow_exception(what);
-  } catch (const Error& error) {
-    const std::string_view why = std::string_view(error.what()).substr(0, kMostReasonBytes);
-    if (!o.record_failures || error.exit != Exit::data)
-      fail(error.exit, name_of_sample(dataset, index), ": ", why);
-    writer.add(
-        {{.label = uint32_t(std::max<int64_t>(0, dataset.label(index))), .form = Form::reason},
-         {why.begin(), why.end()}});
-  } catch (...) {
-    rethrow_at_sample(dataset, index);
-  }
 }
 
 }  // namespace
 
 std::string text_of(const PackedSplit& s) {
-  return fmt::format("{}, {}, {:.2f} MB, {:.2f} s{}", count_of(s.samples, "sample"),
-                     count_of(s.shards, "shard"), static_cast<double>(s.bytes) / 1e6, s.seconds,
-                     s.unreadable ? cat(", ", s.unreadable, " unreadable") : "");
+  return fmt::format("{}, {}, {:.2f} MB, {:.2f} s", count_of(s.samples, "sample"),
+                     count_of(s.shards, "shard"), static_cast<double>(s.bytes) / 1e6, s.seconds);
 }
 
 PackedSplit pack(const Dataset& dataset, Split split, const std::string& source, const Path& folder,
@@ -163,21 +128,11 @@ PackedSplit pack(const Dataset& dataset, Split split, const std::string& source,
   check_options(dataset.info(), options);
   make_folders(folder);
   ShardWriter writer(folder, split, dataset.info(), source, options.shard_bytes);
-  int64_t unreadable = 0;
-  for (int64_t first = 0; first < dataset.size(); first += kTogether) {
-    auto some = pack_some(dataset, first, std::min(kTogether, dataset.size() - first), options);
-    for (size_t i = 0; i < some.size(); ++i) {
-      if (!some[i].error) {
-        writer.add(std::move(some[i].record));
-        continue;
-      }
-      settle(dataset, first + static_cast<int64_t>(i), some[i].error, options, writer);
-      ++unreadable;
-    }
-  }
-  if (unreadable == dataset.size()) fail(Exit::data, "no sample can be read, so none is packed");
+  for (int64_t first = 0; first < dataset.size(); first += kTogether)
+    for (PackedRecord& record :
+         pack_some(dataset, first, std::min(kTogether, dataset.size() - first), options))
+      writer.add(std::move(record));
   writer.end();
-  writer.written.unreadable = unreadable;
   writer.written.seconds = static_cast<double>(trace::now_ns() - begin) * 1e-9;
   return writer.written;
 }

@@ -18,12 +18,11 @@ struct PackOptions {
   int64_t side = 0;
   int64_t quality = 90;                      // for JPEGs that are encoded, 1 to 100
   int64_t shard_bytes = int64_t{256} << 20;  // a shard with this many is full
-  bool record_failures = false;              // stores why a sample cannot be read in its place
 };
 
 // Totals of a packed split.
 struct PackedSplit {
-  int64_t samples = 0, shards = 0, bytes = 0, unreadable = 0;
+  int64_t samples = 0, shards = 0, bytes = 0;
   double seconds = 0;
 };
 std::string text_of(const PackedSplit& split);  // "20 samples, 1 shard, 0.06 MB, 0.01 s"

@@ -30,9 +30,9 @@ static void refuse_missing(const Path& path, size_t number) {
        quoted(path.parent_path().string()));
 }
 
-void Packed::open_all(const Path& folder, Split split) {
+Packed::Packed(const PackedOptions& options, Split split) {
   do {
-    const Path path = shard_path(folder, split, std::ssize(shards_));
+    const Path path = shard_path(options.folder, split, std::ssize(shards_));
     refuse_missing(path, shards_.size());
     auto shard = std::make_unique<const Shard>(path);
     if (!shards_.empty() && !alike(*shard, *shards_.front()))
@@ -45,10 +45,6 @@ void Packed::open_all(const Path& folder, Split split) {
     size_ += std::ssize(shard->records());
     shards_.push_back(std::move(shard));
   } while (!shards_.back()->head().last);
-}
-
-Packed::Packed(const PackedOptions& options, Split split) {
-  open_all(options.folder, split);
   info_ = info_of(shards_.front()->front());
 }
 
@@ -72,24 +68,20 @@ std::string Packed::origin(int64_t index) const {
   return cat(printable(place.shard.path().native()), ", record ", place.number);
 }
 
-static void check(const ShardRecord& record, std::span<const uint8_t> bytes) {
-  const uint32_t crc = crc32c(std::as_bytes(bytes));
-  if (crc != record.checksum)
+void Packed::read(int64_t index, std::span<uint8_t> to) const {
+  const Place place = place_of(index);
+  const ShardRecord& record = place.record();
+  place.shard.read(record.offset, to);
+  if (const uint32_t crc = crc32c(std::as_bytes(to)); crc != record.checksum)
     fail(Exit::data,
          fmt::format("damaged: checksum {:08x}, it was packed with {:08x}; pack the data "
                      "set again",
                      crc, record.checksum));
 }
 
-void Packed::read(int64_t index, std::span<uint8_t> to) const {
-  const Place place = place_of(index);
-  place.shard.read(place.record().offset, to);
-  check(place.record(), to);
-}
-
 Sample Packed::at_least(int64_t index, const ViewOf& wanted, Scratch& scratch) const {
   const ShardRecord& r = place_of(index).record();
-  if (r.form >= Form::file) return decode_image(*Packed::encoded(index), scratch, wanted);
+  if (r.form == Form::file) return decode_image(*Packed::encoded(index), scratch, wanted);
   scratch.resize(r.size);
   read(index, scratch);
   Sample sample{scratch.data(), {info_.sample[0], r.height, r.width}, r.label};
@@ -100,12 +92,9 @@ Sample Packed::at_least(int64_t index, const ViewOf& wanted, Scratch& scratch) c
 
 std::optional<EncodedSample> Packed::encoded(int64_t index) const {
   const ShardRecord& r = place_of(index).record();
-  if (r.form < Form::file) return {};
+  if (r.form != Form::file) return {};
   EncodedSample sample{std::vector<uint8_t>(r.size), r.label};
   read(index, sample.file);
-  if (r.form == Form::reason)
-    fail(Exit::data, printable(std::string(sample.file.begin(), sample.file.end())),
-         ", when it was packed");
   return sample;
 }
 

@@ -31,7 +31,6 @@ class Packed : public Dataset {
     const ShardRecord& record() const { return shard.records()[number]; }
   };
 
-  void open_all(const Path& folder, Split split);
   Place place_of(int64_t index) const;
   void read(int64_t index, std::span<uint8_t> to) const;
 

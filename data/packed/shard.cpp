@@ -108,10 +108,8 @@ void Shard::read_front() {
 static void check_record(const ShardRecord& r, const ShardHead& head) {
   if (r.label >= head.classes)
     fail(Exit::data, "label ", r.label, ", not one of 0 to ", int64_t{head.classes} - 1);
-  if (r.form > Form::reason) fail(Exit::data, "of unknown form ", static_cast<uint32_t>(r.form));
-  if (r.form == Form::reason && r.size > kMostReasonBytes)
-    fail(Exit::data, "a reason of ", r.size, " bytes, more than a packer writes");
-  if (r.form >= Form::file) return;
+  if (r.form > Form::file) fail(Exit::data, "of unknown form ", static_cast<uint32_t>(r.form));
+  if (r.form == Form::file) return;
   check_size("pixels", r.height, r.width);
   if (uint64_t{head.channels} * r.height * r.width != r.size)
     fail(Exit::data, r.size, " bytes are not ", head.channels, " x ", r.height, " x ", r.width);

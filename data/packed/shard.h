@@ -47,9 +47,7 @@ enum class Form : uint32_t {
   planar,       // bytes (C, H, W)
   interleaved,  // bytes (H, W, C)
   file,         // an image file
-  reason,       // text: why the sample could not be read
 };
-inline constexpr uint32_t kMostReasonBytes = 1 << 16;
 
 struct ShardRecord {
   uint64_t offset = 0;  // from the start of the file

@@ -10,9 +10,6 @@ namespace bellows {
 
 namespace {
 
-constexpr int64_t kPixels = 3 * 32 * 32;
-constexpr int64_t kMostNameBytes = 1 << 16;
-
 struct Cifar10Options {
   std::string root = "datasets/cifar10";
 };
@@ -21,19 +18,22 @@ void visit(Visitor& v, Cifar10Options& o) {
 }
 
 enum class CifarLabels { coarse, fine };  // the index of their byte
-struct Cifar100Options {
-  std::string root = "datasets/cifar100";
+struct Cifar100Options : Cifar10Options {
+  Cifar100Options() : Cifar10Options{"datasets/cifar100"} {}
   CifarLabels labels = CifarLabels::fine;
 };
 void visit(Visitor& v, Cifar100Options& o) {
-  v("root", o.root, "folder of the .bin files, or the one that the archive was unpacked in");
+  visit(v, static_cast<Cifar10Options&>(o));
   v("labels", o.labels, {"coarse", "fine"}, "20 classes, or 100");
 }
 
+// The files of a split, and what is in them.
 struct CifarFiles {
-  std::string root, folder, names;  // folder: of the archive; names: of the classes
-  std::vector<std::string> train, test;
-  int64_t label_bytes, label_at, classes;            // of a record, and which of them counts
+  std::string root, folder;  // folder: of the archive
+  std::vector<std::string> records;
+  std::string names;             // of the classes, one per line; the file may be missing
+  size_t label_bytes, label_at;  // of a record, and which of them counts
+  DatasetInfo info;
   std::string path(const std::string& name) const {  // "" if it is missing
     return first_file(root, {name, cat(folder, "/", name)});
   }
@@ -41,84 +41,68 @@ struct CifarFiles {
 
 }  // namespace
 
-static std::string find_cifar(const CifarFiles& files, const std::string& name) {
-  if (std::string path = files.path(name); !path.empty()) return path;
-  fail(Exit::data, "data.root ", files.root, ": no file ", name, " there or in ", files.folder,
-       "; `tools/fetch_data.sh cifar10` fetches CIFAR-10 to datasets/cifar10");
-}
-
 // Appends the records of a file.
-static void read_records(const CifarFiles& files, const std::string& path,
+static void read_records(const CifarFiles& from, const std::string& name,
                          std::vector<uint8_t>& pixels, std::vector<uint8_t>& labels) {
+  const std::string path = from.path(name);
+  if (path.empty())
+    fail(Exit::data, "data.root ", from.root, ": no file ", name, " there or in ", from.folder,
+         "; `tools/fetch_data.sh cifar10` fetches CIFAR-10 to datasets/cifar10");
   const std::vector<uint8_t> file = read_bytes(path);
-  const int64_t size = std::ssize(file), bytes = files.label_bytes + kPixels;
+  const size_t size = file.size(), bytes = from.label_bytes + from.info.sample.numel();
   if (size == 0 || size % bytes)
     fail(Exit::data, path, ": ", size, " bytes are not whole records of ", bytes, "; after ",
          size / bytes, " of them ", size % bytes, " are left");
   for (auto record = file.begin(); record != file.end(); record += bytes) {
-    const uint8_t label = record[files.label_at];
-    if (label >= files.classes)
-      fail(Exit::data, path, ": record ", (record - file.begin()) / bytes, " has label ",
-           int(label), ", not one of 0 to ", files.classes - 1);
-    labels.push_back(label);
-    pixels.insert(pixels.end(), record + files.label_bytes, record + bytes);
+    labels.push_back(record[from.label_at]);
+    pixels.insert(pixels.end(), record + from.label_bytes, record + bytes);
   }
+  check_labels(std::span(labels).last(size / bytes), from.info.classes, path);
 }
 
-// Returns the class names in their file, one per line; without that file, as published.
-static std::vector<std::string> names_in(const CifarFiles& files) {
-  const std::string path = files.path(files.names);
-  if (path.empty() && files.classes > 10) return {};
-  if (path.empty())
-    return {"airplane", "automobile", "bird",  "cat",  "deer",
-            "dog",      "frog",       "horse", "ship", "truck"};
-  std::istringstream text(read_file(path, kMostNameBytes, Exit::data));
-  std::vector<std::string> names;
-  for (std::string name; text >> name;) names.push_back(printable(name));
-  if (std::ssize(names) != files.classes)
-    fail(Exit::data, path, ": ", names.size(), " names of classes, not ", files.classes);
-  return names;
-}
-
-static DatasetPtr read_cifar(const CifarFiles& files, Split split, const std::vector<float>& mean,
-                             const std::vector<float>& std) {
+static DatasetPtr read_cifar(const CifarFiles& from) {
+  constexpr int64_t kMostNameBytes = 1 << 16;
   std::vector<uint8_t> pixels, labels;
-  pixels.reserve((split == Split::train ? 50000 : 10000) * kPixels);
-  for (const std::string& name : split == Split::train ? files.train : files.test)
-    read_records(files, find_cifar(files, name), pixels, labels);
-  const DatasetInfo info{.sample = {3, 32, 32},
-                         .classes = files.classes,
-                         .names = names_in(files),
-                         .mean = mean,
-                         .std = std};
-  return std::make_shared<MemoryDataset>(info, std::move(pixels), std::move(labels), files.root);
+  pixels.reserve(from.records.size() * 10000 * from.info.sample.numel());
+  for (const std::string& name : from.records) read_records(from, name, pixels, labels);
+  DatasetInfo info = from.info;
+  if (const std::string path = from.path(from.names); !path.empty()) {
+    info.names.clear();
+    std::istringstream text(read_file(path, kMostNameBytes, Exit::data));
+    for (std::string name; text >> name;) info.names.push_back(printable(name));
+    if (std::ssize(info.names) != info.classes)
+      fail(Exit::data, path, ": ", info.names.size(), " names of classes, not ", info.classes);
+  }
+  return std::make_shared<MemoryDataset>(info, std::move(pixels), std::move(labels), from.root);
 }
 
-static CifarFiles cifar10_files_in(const Cifar10Options& o) {
-  CifarFiles files{o.root, "cifar-10-batches-bin", "batches.meta.txt", {}, {"test_batch.bin"}, 1, 0,
-                   10};
-  for (int i = 1; i <= 5; ++i) files.train.push_back(cat("data_batch_", i, ".bin"));
-  return files;
-}
 static DatasetPtr make_cifar10(const Cifar10Options& o, const DatasetContext& c) {
-  return read_cifar(cifar10_files_in(o), c.split, {0.4914f, 0.4822f, 0.4465f},
-                    {0.2470f, 0.2435f, 0.2616f});
+  std::vector<std::string> records;
+  for (int i = 1; i <= 5; ++i) records.push_back(cat("data_batch_", i, ".bin"));
+  if (c.split == Split::test) records = {"test_batch.bin"};
+  return read_cifar({o.root, "cifar-10-batches-bin", records, "batches.meta.txt", 1, 0,
+                     DatasetInfo{.sample = {3, 32, 32},
+                                 .classes = 10,
+                                 .names = {"airplane", "automobile", "bird", "cat", "deer", "dog",
+                                           "frog", "horse", "ship", "truck"},
+                                 .mean = {0.4914f, 0.4822f, 0.4465f},
+                                 .std = {0.2470f, 0.2435f, 0.2616f}}});
 }
 
-static CifarFiles cifar100_files_in(const Cifar100Options& o) {
-  const bool fine = o.labels == CifarLabels::fine;
-  return {o.root,
-          "cifar-100-binary",
-          fine ? "fine_label_names.txt" : "coarse_label_names.txt",
-          {"train.bin"},
-          {"test.bin"},
-          2,
-          static_cast<int64_t>(o.labels),
-          fine ? 100 : 20};
-}
 static DatasetPtr make_cifar100(const Cifar100Options& o, const DatasetContext& c) {
-  return read_cifar(cifar100_files_in(o), c.split, {0.5071f, 0.4865f, 0.4409f},
-                    {0.2673f, 0.2564f, 0.2762f});
+  const bool fine = o.labels == CifarLabels::fine;
+  const char* const records = c.split == Split::train ? "train.bin" : "test.bin";
+  const char* const names = fine ? "fine_label_names.txt" : "coarse_label_names.txt";
+  return read_cifar({o.root,
+                     "cifar-100-binary",
+                     {records},
+                     names,
+                     2,
+                     size_t(fine),
+                     DatasetInfo{.sample = {3, 32, 32},
+                                 .classes = fine ? 100 : 20,
+                                 .mean = {0.5071f, 0.4865f, 0.4409f},
+                                 .std = {0.2673f, 0.2564f, 0.2762f}}});
 }
 
 static const AddEntry<MakeDataset> cifar10_entry("cifar10",

@@ -1,11 +1,11 @@
 #include "data/sets/damaged.h"
 #include <algorithm>
 #include <map>
-#include <mutex>
 #include "core/base/output.h"
 #include "core/base/trace.h"
 #include "core/base/words.h"
 #include "core/device/parallel.h"
+#include "data/images/file.h"
 #include "data/images/image_file.h"
 
 namespace bellows {
@@ -16,11 +16,12 @@ class Undamaged : public Dataset {
  public:
   // `damaged` has a number other than 0 for each sample to leave out.
   Undamaged(DatasetPtr all, std::span<const float> damaged) : all_(std::move(all)) {
+    const std::vector<std::string> names = class_names(info());
     for (int64_t i = 0; i < all_->size(); ++i) {
       if (damaged[i] == 0)
         kept_.push_back(i);
       else if (const int64_t label = all_->label(i); label >= 0)
-        ++left_out_[label];
+        ++left_out_[names[label]];
     }
   }
   int64_t size() const override { return std::ssize(kept_); }
@@ -41,26 +42,19 @@ class Undamaged : public Dataset {
   }
   int64_t damaged() const override { return all_->size() - size(); }
   std::string damaged_text() const override {
-    constexpr size_t kMost = 20;  // classes in one line
-    std::vector<std::string> parts;
-    for (const auto& [label, count] : left_out_)
-      if (parts.size() <= kMost)
-        parts.push_back(parts.size() == kMost ? "..."
-                                              : cat(class_names(info())[label], " ", count));
-    return cat(count_of(damaged(), "damaged sample"), " left out (", joined(parts, "any class"),
-               ")");
+    return cat(count_of(damaged(), "damaged sample"), " left out (",
+               left_out_.empty() ? "any class" : counted(left_out_), ")");
   }
 
  private:
   DatasetPtr all_;
-  std::vector<int64_t> kept_;            // indices in all_
-  std::map<int64_t, int64_t> left_out_;  // samples by label, where that is known
+  std::vector<int64_t> kept_;                // indices in all_
+  std::map<std::string, int64_t> left_out_;  // samples by class, where that is known
 };
 
 // Marks the damaged samples of a rank.
 void find_damaged(const Dataset& dataset, const AcrossRanks& ranks, std::span<float> damaged) {
-  std::map<int64_t, std::string> found;
-  std::mutex mutex;
+  std::vector<std::string> reasons(dataset.size());
   const auto try_one = [&](int64_t index, Scratch& scratch) {
     try {
       if (const auto sample = dataset.encoded(index))
@@ -69,19 +63,19 @@ void find_damaged(const Dataset& dataset, const AcrossRanks& ranks, std::span<fl
         dataset.at(index, scratch);
     } catch (const Error& error) {
       if (error.exit != Exit::data) throw;
-      const std::lock_guard lock(mutex);
-      found.emplace(index, error.what());
+      reasons[index] = error.what();
     }
   };
   parallel_for(dataset.size(), 16, [&](int64_t begin, int64_t end) {
     Scratch scratch;
     for (int64_t i = begin; i < end; ++i)
-      if (i % ranks.world == ranks.rank) at_sample(dataset, i, [&] { try_one(i, scratch); });
+      if (i % ranks.world == ranks.rank) at_sample(dataset, i, {}, [&] { try_one(i, scratch); });
   });
-  for (const auto& [index, why] : found) {
-    damaged[index] = 1;
+  for (int64_t i = 0; i < dataset.size(); ++i) {
+    if (reasons[i].empty()) continue;
+    damaged[i] = 1;
     trace::count<"data.damaged_samples">();
-    warn(cat(dataset.origin(index), ": skipped: ", why));
+    warn(cat(dataset.origin(i), ": skipped: ", reasons[i]));
   }
 }
 
@@ -102,23 +96,20 @@ DatasetPtr without_damaged(const DatasetPtr& dataset, OnDamaged on_damaged,
   return std::make_shared<Undamaged>(dataset, damaged);
 }
 
-void advise_on_damage(const Error& error, OnDamaged on_damaged) {
-  if (error.exit != Exit::data) throw;
-  fail(Exit::data, error.what(),
-       on_damaged == OnDamaged::error ? "; data.on_damaged=skip leaves it out"
-                                      : "; it could be read when the data set was opened");
-}
-
 std::string name_of_sample(const Dataset& dataset, int64_t index) {
   return cat("sample ", index, " (", dataset.origin(index), ")");
 }
 
-void rethrow_at_sample(const Dataset& dataset, int64_t index) {
+void rethrow_at_sample(const Dataset& dataset, int64_t index, std::optional<OnDamaged> on_damaged) {
   const std::string name = name_of_sample(dataset, index);
   try {
     throw;
   } catch (const Error& error) {
-    fail(error.exit == Exit::usage ? Exit::data : error.exit, name, ": ", error.what());
+    const char* const advice = !on_damaged || error.exit != Exit::data ? ""
+                               : *on_damaged == OnDamaged::error
+                                   ? "; data.on_damaged=skip leaves it out"
+                                   : "; it could be read when the data set was opened";
+    fail(error.exit == Exit::usage ? Exit::data : error.exit, name, ": ", error.what(), advice);
   } catch (const std::bad_alloc&) {
     fail(Exit::memory, name, ": out of host memory");
   } catch (const std::exception& error) {

@@ -26,21 +26,21 @@ struct AcrossRanks {
 DatasetPtr without_damaged(const DatasetPtr& dataset, OnDamaged on_damaged,
                            const AcrossRanks& ranks = {});
 
-// Rethrows the current exception, an Error, with advice if its exit code is Exit::data.
-[[noreturn]] void advise_on_damage(const Error& error, OnDamaged on_damaged);
-
 // Returns "sample 7 (path)".
 std::string name_of_sample(const Dataset& dataset, int64_t index);
 
 // Rethrows the current exception as an Error that begins with the sample's name. Exit::usage
-// becomes Exit::data.
-[[noreturn]] void rethrow_at_sample(const Dataset& dataset, int64_t index);
+// becomes Exit::data. With `on_damaged`, an Error(Exit::data) says what that option does.
+[[noreturn]] void rethrow_at_sample(const Dataset& dataset, int64_t index,
+                                    std::optional<OnDamaged> on_damaged);
 // Calls fn(); its exceptions leave through rethrow_at_sample().
-template <class Fn> void at_sample(const Dataset& dataset, int64_t index, const Fn& fn) {
+template <class Fn>
+void at_sample(const Dataset& dataset, int64_t index, std::optional<OnDamaged> on_damaged,
+               const Fn& fn) {
   try {
     fn();
   } catch (...) {
-    rethrow_at_sample(dataset, index);
+    rethrow_at_sample(dataset, index, on_damaged);
   }
 }
 

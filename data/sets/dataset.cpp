@@ -8,9 +8,15 @@ std::vector<std::string> class_names(const DatasetInfo& info) {
   return names;
 }
 
+void check_labels(std::span<const uint8_t> labels, int64_t classes, const std::string& path) {
+  for (size_t i = 0; i < labels.size(); ++i)
+    if (labels[i] >= classes)
+      fail(Exit::data, path, ": record ", i, " has label ", int(labels[i]), ", not one of 0 to ",
+           classes - 1);
+}
+
 MemoryDataset::MemoryDataset(DatasetInfo info, std::vector<uint8_t> pixels,
-                             std::vector<uint8_t> labels, std::string origin,
-                             const std::string& labels_origin)
+                             std::vector<uint8_t> labels, std::string origin)
     : info_(std::move(info)),
       bytes_(info_.sample.numel()),
       pixels_(std::move(pixels)),
@@ -18,10 +24,6 @@ MemoryDataset::MemoryDataset(DatasetInfo info, std::vector<uint8_t> pixels,
       origin_(std::move(origin)) {
   INVARIANT(pixels_.size() == labels_.size() * bytes_, pixels_.size(), " bytes for ",
             labels_.size(), " samples of ", info_.sample);
-  for (size_t i = 0; i < labels_.size(); ++i)
-    if (labels_[i] >= info_.classes)
-      fail(Exit::data, labels_origin.empty() ? origin_ : labels_origin, ": record ", i,
-           " has label ", int(labels_[i]), ", not one of 0 to ", info_.classes - 1);
 }
 
 }  // namespace bellows

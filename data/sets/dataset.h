@@ -3,6 +3,7 @@
 #pragma once
 #include <memory>
 #include <optional>
+#include <span>
 #include "core/config/choice.h"
 #include "data/images/sample.h"
 
@@ -18,7 +19,7 @@ class Dataset {
   virtual ~Dataset() = default;
   virtual int64_t size() const = 0;
   virtual const DatasetInfo& info() const = 0;
-  // Returns a sample, of which only the view that is needed must be decoded; without a view, all.
+  // Returns a sample. Only the view that is wanted must be decoded; without a view, all of it.
   // Its pixels are in `scratch` or in the data set. Throws Error(Exit::data) if it cannot be read.
   // Thread-safe.
   virtual Sample at_least(int64_t index, const ViewOf& wanted, Scratch& scratch) const = 0;
@@ -50,13 +51,14 @@ using DatasetPtr = std::shared_ptr<const Dataset>;
 using MakeDataset = DatasetPtr(const DatasetContext&);
 using DatasetChoice = Choice<MakeDataset>;
 
+// Throws Error(Exit::data), which begins with the path, for a label that is not below `classes`.
+void check_labels(std::span<const uint8_t> labels, int64_t classes, const std::string& path);
+
 // Samples of one shape, in memory: `pixels` is (N, C, H, W), `labels` is (N).
 class MemoryDataset : public Dataset {
  public:
-  // Throws Error(Exit::data) for a label that is not below info.classes. The message names
-  // `labels_origin`, or `origin` if that is empty.
   MemoryDataset(DatasetInfo info, std::vector<uint8_t> pixels, std::vector<uint8_t> labels,
-                std::string origin, const std::string& labels_origin = "");
+                std::string origin);
   int64_t size() const override { return static_cast<int64_t>(labels_.size()); }
   const DatasetInfo& info() const override { return info_; }
   Sample at_least(int64_t index, const ViewOf&, Scratch&) const override {

@@ -35,8 +35,7 @@ void visit(Visitor& v, ImageFolderOptions& o) {
 struct Picked {
   std::vector<std::string> paths = {};
   std::vector<int64_t> labels = {};
-  LeftOut left_out = {};
-  fs::path folder;
+  std::vector<std::string> notes = {};
 };
 
 class ImageFolder : public Dataset {
@@ -52,10 +51,7 @@ class ImageFolder : public Dataset {
   }
   std::string origin(int64_t index) const override { return printable(files_.paths[index]); }
   int64_t label(int64_t index) const override { return files_.labels[index]; }
-  std::vector<std::string> notes() const override {
-    const std::string text = text_of(files_.folder, files_.left_out);
-    return text.empty() ? std::vector<std::string>() : std::vector{"warning: " + text};
-  }
+  std::vector<std::string> notes() const override { return files_.notes; }
 
  private:
   DatasetInfo info_;
@@ -126,15 +122,16 @@ void refuse_other_classes(const ImageFolderOptions& o, const std::vector<std::st
 // Collects the images of a split. `classes`: names of the class folders; a label is an index.
 Picked pick(const ImageFolderOptions& o, const std::vector<std::string>& classes, Split split) {
   const fs::path folder = folder_of(o, split);
-  Picked files{.folder = folder};
+  Picked files;
+  LeftOut left_out;
   std::vector<std::string> empty;
   for (const fs::path& path : paths_in(folder, Exit::data))
     if (const bool broken = is_dangling(path); broken || kind_of(path, Exit::data) != Kind::folder)
-      files.left_out.emplace_back(broken ? "broken link" : "outside of a class folder", path);
+      left_out.emplace_back(broken ? "broken link" : "outside of a class folder", path);
   for (size_t label = 0; label < classes.size(); ++label) {
     if (classes[label].empty()) continue;
-    const auto [images, left_out] = files_below(folder / classes[label], kImageSuffixes);
-    std::ranges::copy(left_out, std::back_inserter(files.left_out));
+    const auto [images, others] = images_below(folder / classes[label]);
+    std::ranges::copy(others, std::back_inserter(left_out));
     const size_t before = files.paths.size();
     for (size_t i = 0; i < images.size(); ++i) {
       if (o.hold_out && (i % o.hold_out == 0) == (split == Split::train)) continue;
@@ -144,10 +141,11 @@ Picked pick(const ImageFolderOptions& o, const std::vector<std::string>& classes
     if (split == Split::train ? files.paths.size() == before : images.empty())
       empty.push_back(printable(classes[label]));
   }
-  const std::string where = printable(folder.native());
+  if (!left_out.empty()) files.notes = {"warning: " + text_of(folder, left_out)};
   if (!empty.empty() && (split == Split::train || files.paths.empty()))
-    fail(Exit::data, where, ": no image ", o.hold_out ? "is left to train on " : "", "for ",
-         some_of(empty), "; add images (.jpg, .png, .bmp, .ppm, .webp), or remove the folders");
+    fail(Exit::data, printable(folder.native()), ": no image ",
+         o.hold_out ? "is left to train on " : "", "for ", some_of(empty),
+         "; add images (.jpg, .png, .bmp, .ppm, .webp), or remove the folders");
   return files;
 }
 

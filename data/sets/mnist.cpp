@@ -16,94 +16,88 @@ void visit(Visitor& v, MnistOptions& o) {
   v("root", o.root, "folder of the IDX files, or the one that torchvision made");
 }
 
-struct EmnistPart {
-  const char* name;
-  int64_t classes, first_label = 0;
-};
-constexpr EmnistPart kEmnistParts[] = {{"byclass", 62},    {"bymerge", 47}, {"balanced", 47},
-                                       {"letters", 26, 1}, {"digits", 10},  {"mnist", 10}};
 enum class EmnistSplit { byclass, bymerge, balanced, letters, digits, mnist };
-struct EmnistOptions {
-  std::string root = "datasets/emnist";
+const Names kEmnistSplits = {"byclass", "bymerge", "balanced", "letters", "digits", "mnist"};
+constexpr int64_t kEmnistClasses[] = {62, 47, 47, 26, 10, 10};
+struct EmnistOptions : MnistOptions {
+  EmnistOptions() : MnistOptions{"datasets/emnist"} {}
   EmnistSplit split = EmnistSplit::balanced;
 };
 void visit(Visitor& v, EmnistOptions& o) {
-  v("root", o.root, "folder of the IDX files, or the one that torchvision made");
-  v("split", o.split, {"byclass", "bymerge", "balanced", "letters", "digits", "mnist"},
-    "part of EMNIST: they differ in classes and size");
+  visit(v, static_cast<MnistOptions&>(o));
+  v("split", o.split, kEmnistSplits, "part of EMNIST: they differ in classes and size");
 }
 
-// Where the files of a data set are.
+// The two files of a split, and how they are read.
 struct IdxFiles {
-  std::string root, train, test;     // train, test: the beginning of names
+  std::string root, begin;           // begin: of their names
   std::vector<std::string> folders;  // below root, the data set's own first
-
-  // Returns the path of a file. Throws Error(Exit::data) if it is missing.
-  std::string find(Split split, const std::string& kind) const;
+  bool by_columns = false;           // images are stored by columns
+  int64_t first_label = 0;
 };
-
-// Names may have a dot for a dash. A file may be in a folder of its name.
-std::string IdxFiles::find(Split split, const std::string& kind) const {
-  const std::string stem = (split == Split::train ? train : test) + "-" + kind;
-  std::string dotted = stem, found;
-  dotted[stem.rfind("-idx")] = '.';
-  for (const std::string& folder : folders) {
-    std::vector<std::string> places;
-    for (const std::string& name : {stem, dotted, stem + "/" + stem})
-      for (const char* ending : {"", ".gz"}) places.push_back(folder + name + ending);
-    const std::string file = first_file(root, places);
-    if (!file.empty() && !found.empty())
-      fail(Exit::data, "data.root ", root, ": both ", found, " and ", file,
-           " are there; name the folder of one of them");
-    if (!file.empty()) found = file;
-    if (!found.empty() && folder == folders[1]) break;  // the data set that was asked for
-  }
-  if (!found.empty()) return found;
-  fail(Exit::data, "data.root ", root, ": no file ", stem, " or ", stem, ".gz there or in ",
-       folders[1], "; `tools/fetch_data.sh mnist` fetches MNIST to datasets/mnist");
-}
 
 }  // namespace
 
-// Reads a split. EMNIST stores images by columns.
-static DatasetPtr read_idx(const IdxFiles& files, Split split, int64_t classes,
-                           bool by_columns = false, int64_t first_label = 0) {
-  const std::string images_path = files.find(split, "images-idx3-ubyte");
-  const std::string labels_path = files.find(split, "labels-idx1-ubyte");
-  IdxFile images(images_path, 3), labels(labels_path, 1);
-  const Shape& shape = images.shape();
-  if (shape[0] != labels.shape()[0])
-    fail(Exit::data, images_path, " has ", shape[0], " images, ", labels_path, " ",
-         labels.shape()[0], " labels");
-  DatasetInfo info{
-      .sample = {1, shape[1], shape[2]}, .classes = classes, .mean = {0.1307f}, .std = {0.3081f}};
-  std::vector<uint8_t> pixels = images.read(), known = labels.read();
-  for (uint8_t& label : known) label = static_cast<uint8_t>(label - first_label);
-  if (by_columns) {
-    const std::vector<uint8_t> columns = pixels;
-    info.sample = {1, shape[2], shape[1]};
-    const int64_t width = shape[1], size = shape[1] * shape[2];
-    for (int64_t i = 0; i < std::ssize(pixels); ++i)
-      pixels[i] = columns[i - i % size + i % width * shape[2] + i % size / width];
+// Returns the path of the images or labels. Names may have a dot for a dash, and a file may be in a
+// folder of its name. Throws Error(Exit::data) if the file is missing.
+static std::string find_idx(const IdxFiles& files, const std::string& kind) {
+  const std::string stem = cat(files.begin, "-", kind);
+  std::string dotted = stem, found;
+  dotted[stem.rfind("-idx")] = '.';
+  for (const std::string& folder : files.folders) {
+    std::vector<std::string> places;
+    for (const std::string& name : {stem, dotted, stem + "/" + stem})
+      for (const char* ending : {"", ".gz"}) places.push_back(folder + name + ending);
+    const std::string file = first_file(files.root, places);
+    if (!file.empty() && !found.empty())
+      fail(Exit::data, "data.root ", files.root, ": both ", found, " and ", file,
+           " are there; name the folder of one of them");
+    if (!file.empty()) found = file;
+    if (!found.empty() && folder == files.folders[1]) break;  // the data set that was asked for
   }
-  return std::make_shared<MemoryDataset>(info, std::move(pixels), std::move(known), images_path,
-                                         labels_path);
+  if (!found.empty()) return found;
+  fail(Exit::data, "data.root ", files.root, ": no file ", stem, " or ", stem, ".gz there or in ",
+       files.folders[1], "; `tools/fetch_data.sh mnist` fetches MNIST to datasets/mnist");
 }
 
-static IdxFiles mnist_idx(const MnistOptions& o) {
-  return {o.root, "train", "t10k", {"", "MNIST/raw/", "FashionMNIST/raw/", "KMNIST/raw/"}};
+static DatasetPtr read_idx(const IdxFiles& files, int64_t classes) {
+  const std::string images_path = find_idx(files, "images-idx3-ubyte");
+  const std::string labels_path = find_idx(files, "labels-idx1-ubyte");
+  auto [label_count, labels] = read_idx_file(labels_path, 1);
+  auto [shape, pixels] = read_idx_file(images_path, 3);
+  if (shape[0] != label_count[0])
+    fail(Exit::data, images_path, " has ", shape[0], " images, ", labels_path, " ", label_count[0],
+         " labels");
+  for (uint8_t& label : labels) label = static_cast<uint8_t>(label - files.first_label);
+  if (files.by_columns) {
+    const std::vector<uint8_t> columns = pixels;
+    std::swap(shape[1], shape[2]);
+    const int64_t height = shape[1], width = shape[2], size = height * width;
+    for (int64_t i = 0; i < std::ssize(pixels); ++i)
+      pixels[i] = columns[i - i % size + i % width * height + i % size / width];
+  }
+  check_labels(labels, classes, labels_path);
+  const DatasetInfo info{
+      .sample = {1, shape[1], shape[2]}, .classes = classes, .mean = {0.1307f}, .std = {0.3081f}};
+  return std::make_shared<MemoryDataset>(info, std::move(pixels), std::move(labels), images_path);
 }
+
 static DatasetPtr make_mnist(const MnistOptions& o, const DatasetContext& c) {
-  return read_idx(mnist_idx(o), c.split, 10);
+  return read_idx({o.root,
+                   c.split == Split::train ? "train" : "t10k",
+                   {"", "MNIST/raw/", "FashionMNIST/raw/", "KMNIST/raw/"}},
+                  10);
 }
 
-static IdxFiles emnist_idx(const EmnistOptions& o) {
-  const std::string part = cat("emnist-", kEmnistParts[int(o.split)].name);
-  return {o.root, part + "-train", part + "-test", {"", "EMNIST/raw/", "gzip/"}};
-}
 static DatasetPtr make_emnist(const EmnistOptions& o, const DatasetContext& c) {
-  const EmnistPart& part = kEmnistParts[int(o.split)];
-  return read_idx(emnist_idx(o), c.split, part.classes, true, part.first_label);
+  const auto split = static_cast<size_t>(o.split);
+  return read_idx(
+      {.root = o.root,
+       .begin = cat("emnist-", kEmnistSplits[split], c.split == Split::train ? "-train" : "-test"),
+       .folders = {"", "EMNIST/raw/", "gzip/"},
+       .by_columns = true,
+       .first_label = o.split == EmnistSplit::letters},
+      kEmnistClasses[split]);
 }
 
 static const AddEntry<MakeDataset> mnist_entry("mnist", "handwritten digits, 28x28, in IDX files",

@@ -42,6 +42,7 @@ static std::string three_digits(double value) {
 
 std::string time_text(double seconds) {
   const double ns = seconds * 1e9;
+  if (ns <= 0) return "lost in noise";  // a difference of two times
   if (ns < 1e3) return three_digits(ns) + " ns";
   if (ns < 1e6) return three_digits(ns / 1e3) + " us";
   if (ns < 1e9) return three_digits(ns / 1e6) + " ms";

@@ -79,7 +79,7 @@ class DataPath {
   Sample decoded(int64_t index, size_t count) {
     const ViewOf wanted = [&](const Shape& image) { return planned(image, index, count).view(); };
     Sample sample;
-    at_sample(dataset_, index, [&] {
+    at_sample(dataset_, index, {}, [&] {
       sample = options_.scaled_decode ? dataset_.at_least(index, wanted, scratch_)
                                       : dataset_.at(index, scratch_);
     });

@@ -118,12 +118,8 @@ static std::vector<MeasuredOp> measure(const Case& c, Device device) {
   return measured;
 }
 
-static std::string name_of(const OpSpec& op) {
-  return cat(op.name, *op.variant ? ", " : "", op.variant);
-}
-
 static void add_rows(const Case& c, Device device, std::vector<TableRow>& rows) {
-  std::string name = name_of(*c.op), shapes;
+  std::string name = cat(c.op->name, *c.op->variant ? ", " : "", c.op->variant), shapes;
   for (const Tensor& t : c.inputs) shapes += cat(shapes.empty() ? "" : " ", t.shape());
   for (const auto& [impl, forward, backward] : measure(c, device))
     rows.push_back({std::exchange(name, ""), std::exchange(shapes, ""), impl.name,

@@ -18,7 +18,7 @@ struct OpTime {
   double flop = 0;  // of products, per update
 };
 
-// A run, as measured by training here or, with less in it, as its folder records it.
+// A run as measured by training here, or what its folder records, which is less.
 struct Evidence {
   Config config = {};
   int64_t updates = 0;  // that were measured

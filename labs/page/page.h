@@ -1,5 +1,5 @@
-// Report pages: one self-contained HTML file each, that asks nobody for anything. A kind of report
-// is a file in this folder that registers itself by the "kind" of its JSON:
+// Report pages: one self-contained HTML file each, that requests nothing over the network. A kind
+// of report is a file in this folder that registers itself by the "kind" of its JSON:
 //
 //   static Page ladder_page(const Json& report) { ... }
 //   static const AddPage ladder_page_entry("ladder", ladder_page);

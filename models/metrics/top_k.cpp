@@ -33,20 +33,14 @@ static Tensor in_top_k(const Tensor& output, const Tensor& labels, int64_t k) {
   return affine(sum(above(not_below, double(k) + 0.5)), -1, double(labels.dim(0)));
 }
 
-static Metric accuracy(const NoOptions&) {
-  return {.name = "accuracy",
-          .higher_is_better = true,
-          .sum = [](const Tensor& output, const Tensor& labels) {
-            return in_top_k(output, labels, 1);
-          }};
+static Metric share_in_top_k(const std::string& name, int64_t k) {
+  const auto sum = [k](const Tensor& output, const Tensor& labels) {
+    return in_top_k(output, labels, k);
+  };
+  return {.name = name, .higher_is_better = true, .sum = sum, .min_classes = k};
 }
-static Metric top_k(const TopKOptions& o) {
-  return {.name = cat("accuracy_top", o.k),
-          .higher_is_better = true,
-          .sum = [k = o.k](const Tensor& output,
-                           const Tensor& labels) { return in_top_k(output, labels, k); },
-          .min_classes = o.k};
-}
+static Metric accuracy(const NoOptions&) { return share_in_top_k("accuracy", 1); }
+static Metric top_k(const TopKOptions& o) { return share_in_top_k(cat("accuracy_top", o.k), o.k); }
 static const AddEntry<MakeMetric> accuracy_entry("accuracy",
                                                  "share of samples whose label scores highest",
                                                  accuracy);

@@ -30,19 +30,9 @@ void visit(Visitor& v, RewriteOptions& o) {
   }
 }
 
-// "conv1 + relu1 + pool1". A fused module has no name; its children are listed instead.
-static std::string names_of(std::span<const Child> window) {
-  std::string names;
-  for (const Child& child : window)
-    names += (names.empty() ? "" : " + ") +
-             (child.name.empty() ? names_of(child.module->children()) : child.name);
-  return names;
-}
-
 static bool fits(const Rewrite& fusion, std::span<Child> window) {
-  for (size_t i = 0; i < window.size(); ++i)
-    if (!fusion.kinds[i].empty() && !is_kind(window[i], fusion.kinds[i])) return false;
-  return !fusion.matches || fusion.matches(window);
+  return std::ranges::equal(window, fusion.kinds, is_kind) &&
+         (!fusion.matches || fusion.matches(window));
 }
 
 static void fuse_in(std::vector<Child>& children, const std::vector<Rewrite>& fusions,
@@ -54,7 +44,9 @@ static void fuse_in(std::vector<Child>& children, const std::vector<Rewrite>& fu
       const std::span window(children.data() + at, length);
       if (!fits(fusion, window)) continue;
       const std::string name = fusion.name;
-      report.push_back(cat("fused: ", name.substr(name.find('.') + 1), ": ", names_of(window)));
+      std::string what;  // "conv1 + relu1 + pool1"
+      for (const Child& child : window) what += (what.empty() ? "" : " + ") + child.name;
+      report.push_back(cat("fused: ", name.substr(name.find('.') + 1), ": ", what));
       children[at] = {"", fusion.fused(window)};
       children.erase(children.begin() + at + 1, children.begin() + at + length);
       break;
@@ -71,7 +63,7 @@ static void fuse_tree(Module& module, const std::vector<Rewrite>& fusions,
 
 std::vector<std::string> rewrite(Module& root, const RewriteOptions& options) {
   std::vector<std::string> report;
-  for (const auto stage : {Rewrite::edit, Rewrite::fuse, Rewrite::fuse_rest, Rewrite::group}) {
+  for (const auto stage : {Rewrite::edit, Rewrite::fuse, Rewrite::group}) {
     std::vector<Rewrite> fusions;
     for (const Rewrite& rewrite : rewrites()) {
       if (rewrite.stage != stage || !options.on(rewrite.name)) continue;

@@ -24,7 +24,6 @@ class Fused : public Module {
   explicit Fused(std::span<Child> window) {
     for (Child& child : window) add_child(child.name, std::move(child.module));
   }
-  // For the constructor: later, another module may stand in for a child.
   template <class Layer> Layer& child(size_t i) {
     return dynamic_cast<Layer&>(*children()[i].module);
   }
@@ -49,13 +48,12 @@ struct Rewrite {
   const char* name;  // its option is model.<name>; the name of a fusion begins with "fuse."
   const char* help;
   int64_t max = 1;  // largest value of the option, 0 is off; 1: the option is a bool
-  // Stages run in this order. Fusions of one stage share a pass: at each position the longest is
-  // tried first. Those of fuse_rest see the result of all others.
-  enum Stage { edit, fuse, fuse_rest, group } stage = fuse;
+  // Stages run in this order. Fusions share a pass: at each position the longest is tried first.
+  enum Stage { edit, fuse, group } stage = fuse;
   // Edits the tree and returns one line per change. `value`: of the option, not 0.
   std::vector<std::string> (*apply)(Module& root, int64_t value) = nullptr;
   // A fusion has these instead:
-  std::vector<std::string_view> kinds = {};            // of the modules that it replaces; "": any
+  std::vector<std::string_view> kinds = {};            // of the modules that it replaces
   bool (*matches)(std::span<Child> window) = nullptr;  // null: modules of these kinds always match
   ModulePtr (*fused)(std::span<Child> window) = nullptr;  // takes ownership of the modules
 };

@@ -6,24 +6,19 @@
 
 namespace bellows {
 
-std::vector<NormedConv> normed_convs_in(const std::vector<Child>& list, const std::string& path) {
-  std::vector<NormedConv> found;
-  for (size_t i = 1; i < list.size(); ++i) {
-    auto* const layer = dynamic_cast<Conv2dLayer*>(list[i - 1].module.get());
-    auto* const after = dynamic_cast<BatchNormLayer*>(list[i].module.get());
-    if (layer && after)
-      found.push_back({path_below(path, list[i - 1].name), path_below(path, list[i].name), layer,
-                       after, layer->bias().defined()});
-  }
-  return found;
-}
-
 std::vector<NormedConv> find_normed_convs(Module& root) {
-  std::vector<NormedConv> all;
+  std::vector<NormedConv> found;
   each_sequential(root, [&](const std::string& path, Sequential& sequential) {
-    std::ranges::move(normed_convs_in(sequential.children(), path), std::back_inserter(all));
+    const std::vector<Child>& list = sequential.children();
+    for (size_t i = 1; i < list.size(); ++i) {
+      auto* const layer = dynamic_cast<Conv2dLayer*>(list[i - 1].module.get());
+      auto* const after = dynamic_cast<BatchNormLayer*>(list[i].module.get());
+      if (layer && after)
+        found.push_back({path_below(path, list[i - 1].name), path_below(path, list[i].name), layer,
+                         after, layer->bias().defined()});
+    }
   });
-  return all;
+  return found;
 }
 
 static std::vector<std::string> drop(Module& root, int64_t) {

@@ -11,9 +11,8 @@ struct NormedConv {
   BatchNormLayer* after;
   bool has_bias;
 };
-// Each conv2d directly followed by a batch_norm in this list, whose parent has the path `path`.
-std::vector<NormedConv> normed_convs_in(const std::vector<Child>& list, const std::string& path);
-// All those of a model. Call before rewrite(), which keeps these modules and paths.
+// Each conv2d of a model directly followed by a batch_norm. Call before rewrite(), which keeps
+// these modules and paths.
 std::vector<NormedConv> find_normed_convs(Module& root);
 
 // The batch_norm folded into the conv2d, for evaluation: norm(conv(x)) = conv'(x) with w' = w s and

@@ -11,20 +11,20 @@ using testing::HasSubstr;
 static const std::string kGood = idx({3, 4, 5});
 
 static std::vector<uint8_t> parse(const std::string& bytes, int rank = 3) {
-  return IdxFile({bytes.begin(), bytes.end()}, "folder/file", rank).read();
+  static const TempFolder folder;
+  return read_idx_file(folder.write("file", bytes), rank).bytes;
 }
 static std::string refusal(const std::string& bytes, int rank = 3) {
   const std::string what = complaint(Exit::data, [&] { parse(bytes, rank); });
-  EXPECT_THAT(what, HasSubstr("folder/file: "));
+  EXPECT_THAT(what, HasSubstr("/file: "));
   return what;
 }
 
 TEST(Idx, ReadsRawAndGzippedFilesAlike) {
   const TempFolder folder;
   for (const std::string& bytes : {kGood, gzip(kGood)}) {
-    IdxFile file(folder.write("a", bytes), 3);
-    EXPECT_EQ(file.shape(), (Shape{3, 4, 5}));
-    const std::vector<uint8_t> content = file.read();
+    const auto [shape, content] = read_idx_file(folder.write("a", bytes), 3);
+    EXPECT_EQ(shape, (Shape{3, 4, 5}));
     EXPECT_TRUE(std::equal(content.begin(), content.end(), kGood.begin() + 16));
     EXPECT_EQ(content.size(), 60u);
   }
@@ -43,20 +43,15 @@ TEST(Idx, ReadsAGzipFileOfSeveralMembers) {
     const std::vector<uint8_t> content = parse(bytes);
     EXPECT_TRUE(std::equal(content.begin(), content.end(), kGood.begin() + 16)) << at;
     EXPECT_EQ(content.size(), 60u) << at;
-    EXPECT_THAT(refusal(bytes + "x"), HasSubstr("1 bytes after the gzip stream"));
   }
   EXPECT_THAT(refusal(gzip(kGood) + gzip("x")), HasSubstr("goes on after its 60 bytes"));
 }
 
-TEST(Idx, ReadsAGzipFileThatZerosFillUp) {
-  const TempFolder folder;
+// gunzip ignores it too.
+TEST(Idx, IgnoresWhatFillsUpAGzipFile) {
   const std::string file = gzip(idx({6, 4, 5}));
-  const auto read = [&](const std::string& bytes) {
-    return IdxFile(folder.write("images", bytes), 3).read();
-  };
-  EXPECT_EQ(read(file + std::string(512 - file.size() % 512, '\0')), read(file));
-  EXPECT_THAT(complaint(Exit::data, [&] { read(file + std::string(3, '\0') + "x"); }),
-              HasSubstr("4 bytes after the gzip stream"));
+  EXPECT_EQ(parse(file + std::string(512 - file.size() % 512, '\0')), parse(file));
+  EXPECT_EQ(parse(file + "x"), parse(file));
 }
 
 TEST(Idx, RefusesEveryChangeOfAHeaderByte) {
@@ -70,10 +65,9 @@ TEST(Idx, RefusesEveryChangeOfAHeaderByte) {
 }
 
 TEST(Idx, RefusesEveryTruncationAndEveryAddition) {
-  for (const std::string& whole : {kGood, gzip(kGood)}) {
+  for (const std::string& whole : {kGood, gzip(kGood)})
     for (size_t size = 0; size < whole.size(); ++size) refusal(whole.substr(0, size));
-    EXPECT_THAT(refusal(whole + "x"), HasSubstr(" after "));
-  }
+  EXPECT_THAT(refusal(kGood + "x"), HasSubstr("goes on after its 60 bytes"));
   EXPECT_THAT(refusal(gzip(kGood + "x")), HasSubstr("goes on after its 60 bytes"));
   EXPECT_THAT(refusal(kGood.substr(0, 40)), HasSubstr("truncated"));
 }
@@ -97,11 +91,12 @@ TEST(Idx, NeverAcceptsOtherContentFromADamagedGzip) {
 }
 
 // 2^31 images are 1.6 TB. An attempt to allocate them would throw another exception.
-TEST(Idx, ComparesTheClaimedSizeWithTheFileBeforeItAllocates) {
-  for (const std::string& header :
-       {idx_header({1u << 31, 28, 28}), idx_header({~0u, ~0u, ~0u}), idx_header({100, 1000, 1000})})
+TEST(Idx, AllocatesWhatTheFileHasWhateverItsHeaderClaims) {
+  for (const std::string& header : {idx_header({1u << 31, 28, 28}), idx_header({~0u, ~0u, ~0u})})
     for (const std::string& bytes : {header + kGood, gzip(header + kGood)})
-      EXPECT_THAT(refusal(bytes), HasSubstr("more than this file can hold"));
+      EXPECT_THAT(refusal(bytes), HasSubstr("a data set has from 1 to 4294967296 bytes"));
+  EXPECT_THAT(refusal(idx_header({4, 1 << 15, 1 << 15}) + kGood),
+              HasSubstr("truncated: 76 of the 4294967296 bytes"));
 }
 
 TEST(Idx, RefusesEmptyAxesAndAnotherRank) {
@@ -116,7 +111,7 @@ TEST(Idx, InflatesOneByteMoreThanItsHeaderClaimsAtMost) {
   ASSERT_LT(bomb.size(), size_t{20} << 10);
   const Moved inflated("data.inflated_bytes");
   EXPECT_THAT(refusal(bomb), HasSubstr("goes on after its 60 bytes"));
-  EXPECT_EQ(inflated, 16 + (16 + 60 + 1));
+  EXPECT_EQ(inflated, 16 + 60 + 1);
 }
 
 TEST(ReadFile, RefusesMoreThan4GiB) {

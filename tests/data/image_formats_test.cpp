@@ -48,19 +48,14 @@ std::string number(uint64_t value, int bytes) {  // little endian
 struct BmpForm {
   int bits = 24;
   uint32_t compression = 0;
-  std::string colors = "";  // the palette or the masks
-  bool os2 = false;
+  std::string colors = "";  // the palette
 };
 std::string bmp(int width, int height, const std::string& pixels, const BmpForm& form = {}) {
-  const uint32_t head = form.os2 ? 12 : 40;
-  const int side = form.os2 ? 2 : 4;
-  std::string image = number(head, 4) + number(uint32_t(width), side) +
-                      number(uint32_t(height), side) + number(1, 2) + number(form.bits, 2);
-  const auto count = form.bits <= 8 ? uint32_t(form.colors.size() / 4) : 0;
-  if (!form.os2)
-    image +=
-        number(form.compression, 4) + number(0, 4) + number(0, 8) + number(count, 4) + number(0, 4);
-  image += form.colors;
+  const auto count = uint32_t(form.colors.size() / 4);
+  const std::string image = number(40, 4) + number(uint32_t(width), 4) +
+                            number(uint32_t(height), 4) + number(1, 2) + number(form.bits, 2) +
+                            number(form.compression, 4) + number(0, 4) + number(0, 8) +
+                            number(count, 4) + number(0, 4) + form.colors;
   const auto data = uint32_t(14 + image.size());
   return "BM" + number(data + uint32_t(pixels.size()), 4) + number(0, 4) + number(data, 4) + image +
          pixels;
@@ -76,42 +71,35 @@ const std::string kFourColors = bytes({1, 2, 3, 0, 40, 50, 60, 0, 7, 8, 9, 0, 25
 TEST(Pnm, OfEveryKindBecomesRgb) {
   EXPECT_THAT(pixels_of("P6 2 1 255\n\1\2\3\4\5\6"), ElementsAre(1, 2, 3, 4, 5, 6));
   EXPECT_THAT(pixels_of("P5 2 1 255\n\7\x80"), ElementsAre(7, 7, 7, 128, 128, 128));
-  EXPECT_THAT(pixels_of("P3\n1 2\n255\n1 2 3\n4 5 6"), ElementsAre(1, 2, 3, 4, 5, 6));
-  EXPECT_THAT(grays_of("P2 3 1 255 9\t10\n11"), ElementsAre(9, 10, 11));
-  EXPECT_THAT(grays_of("P1\n3 2\n1 0 1\n010\n"), ElementsAre(0, 255, 0, 255, 0, 255));
-  EXPECT_THAT(grays_of(std::string("P4 9 1\n\xa0\x80", 9)),
-              ElementsAre(0, 255, 0, 255, 255, 255, 255, 255, 0));
-  EXPECT_THAT(grays_of("P2 # one\n2 #two\r1 255\n# three\n5 # four\n6\n"), ElementsAre(5, 6));
+  EXPECT_THAT(grays_of("P5 # one\n2 #two\r1 # three\n# four\n\n255\n#6"), ElementsAre('#', '6'));
 }
 
 // Expected values are Pillow 13.0's: 42.5, 127.5 and 212.5 round to even.
 TEST(Pnm, OfAnotherLargestValueIsScaled) {
   const Values scaled = {0, 42, 85, 128, 170, 212, 255};
   EXPECT_THAT(grays_of("P5 7 1 6\n" + bytes({0, 1, 2, 3, 4, 5, 6})), ElementsAreArray(scaled));
-  EXPECT_THAT(grays_of("P2 7 1 6\n0 1 2 3 4 5 6"), ElementsAreArray(scaled));
   EXPECT_THAT(grays_of("P5 2 1 6\n\7\xff"), ElementsAre(255, 255));
-  EXPECT_THAT(grays_of("P5 3 1 65535\n" + bytes({0, 0, 128, 0, 255, 255})),
-              ElementsAre(0, 128, 255));
-  EXPECT_THAT(grays_of("P2 3 1 1023 0 511 1023"), ElementsAre(0, 127, 255));
 }
 
 TEST(Pnm, IsRefusedWithAWrongHeaderOrSize) {
   EXPECT_THAT(image_refusal("P6 99999 99999 255\n"),
               HasSubstr("PNM: 99999 x 99999 pixels; supported: "));
   EXPECT_THAT(image_refusal("P6 8000 8000 255\n"), HasSubstr("PNM: the file ends too early"));
-  EXPECT_THAT(image_refusal("P3 8000 8000 255\n1 2 3"), HasSubstr("PNM: the file ends too early"));
   EXPECT_THAT(image_refusal("P5 99999999999999999999 1 255\n"), HasSubstr("PNM: no number"));
   EXPECT_THAT(image_refusal("P5 -1 1 255\n"), HasSubstr("PNM: no number"));
   EXPECT_THAT(image_refusal("P5 0 1 255\n"), HasSubstr("PNM: 0 x 1 pixels"));
-  EXPECT_EQ(image_refusal("P7\nWIDTH 1"), "PNM: only P1 to P6 are read");
+  for (const char* other : {"P1 1 1 1", "P3 1 1 255 1 2 3", "P4 1 1 1", "P7\nWIDTH 1"})
+    EXPECT_EQ(image_refusal(other),
+              "PNM: only P5 and P6, the binary formats of gray and RGB, are read; save the image "
+              "as PNG");
   EXPECT_THAT(image_refusal("P5 1 1 0\n1"), HasSubstr("PNM: values of up to 0"));
-  EXPECT_THAT(image_refusal("P5 1 1 65536\n1"), HasSubstr("PNM: values of up to 65536"));
+  EXPECT_THAT(image_refusal("P5 1 1 65535\n12"),
+              HasSubstr("PNM: values of up to 65535; only those"));
 }
 
 TEST(Pnm, IsSafeWithAnyDamage) {
   expect_safe("P6 3 2 255\n" + std::string(18, 'x'), "PNM: ");
-  expect_safe("P4 9 2\n" + std::string(4, 'x'), "PNM: ");
-  expect_safe("P5 3 2 999\n" + std::string(12, '\1'), "PNM: ");
+  expect_safe("P5 3 2 99\n" + std::string(6, '\1'), "PNM: ");
 }
 
 // ---- BMP
@@ -122,45 +110,17 @@ TEST(Bmp, OfColorsBecomesRgb) {
                     high = bytes({1, 2, 3, 4, 5, 6, 0, 0});
   EXPECT_EQ(pixels_of(bmp(2, 2, low + high)), wanted);
   EXPECT_EQ(pixels_of(bmp(2, -2, high + low)), wanted);
-  EXPECT_EQ(pixels_of(bmp(2, 2, low + high, {.os2 = true})), wanted);
   const Pixels wide = decoded(bmp(3, 1, std::string(12, 'x')));
   EXPECT_EQ(std::pair(wide.height, wide.width), std::pair(1, 3));
   EXPECT_THAT(pixels_of(bmp(1, 1, bytes({1, 2, 3, 99}), {.bits = 32})), ElementsAre(3, 2, 1));
 }
 
-// Expected values are Pillow 13.0's: value * 255 / 31 and value * 255 / 63, rounded down.
-TEST(Bmp, OfMasksBecomesRgb) {
-  EXPECT_THAT(
-      pixels_of(bmp(2, 1, number(0x7fff, 2) + number(1 << 10 | 2 << 5 | 30, 2), {.bits = 16})),
-      ElementsAre(255, 255, 255, 8, 16, 246));
-  const std::string green6 = number(0xf800, 4) + number(0x7e0, 4) + number(0x1f, 4);
-  EXPECT_THAT(pixels_of(bmp(1, 1, number(3 << 11 | 62 << 5 | 4, 4),
-                            {.bits = 16, .compression = 3, .colors = green6})),
-              ElementsAre(24, 250, 32));
-  const std::string reversed = number(0xff, 4) + number(0xff00, 4) + number(0xff0000, 4);
-  EXPECT_THAT(
-      pixels_of(bmp(1, 1, bytes({1, 2, 3, 4}), {.bits = 32, .compression = 3, .colors = reversed})),
-      ElementsAre(1, 2, 3));
-}
-
 TEST(Bmp, OfAPaletteBecomesRgb) {
   const Values all = {3, 2, 1, 60, 50, 40, 9, 8, 7, 253, 254, 255};
   EXPECT_EQ(pixels_of(bmp(4, 1, bytes({0, 1, 2, 3}), {.bits = 8, .colors = kFourColors})), all);
-  EXPECT_EQ(pixels_of(bmp(4, 1, bytes({0x01, 0x23, 0, 0}), {.bits = 4, .colors = kFourColors})),
-            all);
-  EXPECT_THAT(grays_of(bmp(9, 1, bytes({0x51, 0x80, 0, 0}),
-                           {.bits = 1, .colors = kFourColors.substr(0, 8)})),
-              ElementsAre(3, 60, 3, 60, 3, 3, 3, 60, 60));
-  const std::string three = bytes({1, 2, 3, 40, 50, 60});
-  EXPECT_THAT(
-      grays_of(bmp(2, 1, bytes({0x40, 0, 0, 0}), {.bits = 1, .colors = three, .os2 = true})),
-      ElementsAre(3, 60));
   EXPECT_THAT(pixels_of(bmp(1, 1, bytes({9, 0, 0, 0}), {.bits = 8, .colors = kFourColors})),
               ElementsAre(0, 0, 0))
       << "an index that the palette lacks";
-  std::string offset = bmp(2, 1, bytes({1, 3, 0, 0}), {.bits = 8, .colors = kFourColors});
-  offset[10] = 14 + 40;  // as if there were no palette
-  EXPECT_THAT(grays_of(offset), ElementsAre(60, 253));
 }
 
 TEST(Bmp, IsRefusedWithAWrongHeader) {
@@ -168,10 +128,13 @@ TEST(Bmp, IsRefusedWithAWrongHeader) {
               HasSubstr("BMP: 1073741824 x 1073741824 pixels"));
   EXPECT_THAT(image_refusal(bmp(-1, 1, "")), HasSubstr("BMP: -1 x 1 pixels"));
   EXPECT_THAT(image_refusal(bmp(8000, 8000, "")), HasSubstr("BMP: the file ends too early"));
-  EXPECT_THAT(image_refusal(bmp(1, 1, "1234", {.bits = 2})), HasSubstr("BMP: 2 bits a pixel, "));
+  EXPECT_THAT(image_refusal(bmp(1, 1, "1234", {.bits = 1})), HasSubstr("BMP: 1 bits a pixel, "));
   EXPECT_THAT(image_refusal(bmp(1, 1, "1234", {.bits = 8, .compression = 1})),
               HasSubstr("BMP: 8 bits a pixel, compression 1, header of 40 bytes; save the image "
-                        "without compression"));
+                        "with 24 bits a pixel and without compression"));
+  std::string os2 = bmp(1, 1, "1234");
+  os2[14] = 12;
+  EXPECT_THAT(refusal(os2), HasSubstr("header of 12 bytes; save"));
 }
 
 TEST(Bmp, IsSafeWithAnyDamage) {
@@ -195,8 +158,7 @@ static std::string as_webp(const Pixels& p) {
 static std::string chunk(const std::string& name, const std::string& bytes) {
   return name + number(uint32_t(bytes.size()), 4) + bytes + std::string(bytes.size() % 2, '\0');
 }
-// Returns an animation of 8 x 6 pixels, whose first image begins at row 2, column 4.
-static std::string animation(const Pixels& first) {
+static std::string animation(const Pixels& first) {  // of 8 x 6 pixels
   const std::string still = as_webp(first).substr(12);
   const std::string frame = number(2, 3) + number(1, 3) + number(uint32_t(first.width - 1), 3) +
                             number(uint32_t(first.height - 1), 3) + number(100, 3) + number(0, 1) +
@@ -227,17 +189,8 @@ TEST(WebP, WithLossIsNearItsPixels) {
   for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], p.bytes[i], 12) << i;
 }
 
-TEST(WebP, OfAnAnimationIsItsFirstImage) {
-  const Pixels first = slopes(3, 2);
-  const Pixels image = decoded(animation(first));
-  ASSERT_EQ(std::pair(image.height, image.width), std::pair(6, 8));
-  for (int y = 0; y < 6; ++y)
-    for (int x = 0; x < 8; ++x)
-      for (int c = 0; c < 3; ++c) {
-        const bool inside = y >= 2 && y < 5 && x >= 4 && x < 6;
-        EXPECT_EQ(image.bytes[(y * 8 + x) * 3 + c],
-                  inside ? first.bytes[((y - 2) * 2 + x - 4) * 3 + c] : 0);
-      }
+TEST(WebP, OfAnAnimationIsRefused) {
+  EXPECT_EQ(image_refusal(animation(slopes(3, 2))), "WebP: an animation; save one of its images");
 }
 
 TEST(WebP, IsSafeWithAnyDamage) {

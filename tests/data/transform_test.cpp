@@ -43,7 +43,7 @@ TEST(Transforms, RefuseStatisticsOfOtherChannelsAndSamplesOfAnotherShape) {
               HasSubstr("1 means and 2 deviations for 2 channels"));
   const auto in = pixels();
   float out[30];
-  EXPECT_THAT(complaint(Exit::data,
+  EXPECT_THAT(complaint(Exit::usage,
                         [&] {
                           Transforms({}, kInfo).write({in.data(), {2, 5, 3}, 0}, 1, 0, 0, out);
                         }),

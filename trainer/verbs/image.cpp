@@ -55,7 +55,7 @@ std::vector<std::string> image_paths(const std::vector<std::string>& paths) {
       all.push_back(path);
       continue;
     }
-    const auto [found, left_out] = files_below(path, kImageSuffixes);
+    const auto [found, left_out] = images_below(path);
     if (!left_out.empty()) warn(text_of(path, left_out));
     if (found.empty())
       fail(Exit::data, printable(path),
