@@ -149,9 +149,8 @@ static Finding judge_close(const AbResult& result, const AbArm& on) {
   const bool judged = rounds >= kFewestRounds && d.arms.size() >= kFewestSteps;
   std::string text = fmt::format(
       "declared close: the losses of off and on differ by at most {:.1e}; those of two runs of "
-      "off, "
-      "whose first weights differ in the last of {} bits, by {:.1e}. The largest ratio of the two "
-      "at one step is {:.3g} (step {}); more than {:g} would be an error",
+      "off, whose first weights differ in the last of {} bits, by {:.1e}. The largest ratio of the "
+      "two at one step is {:.3g} (step {}); more than {:g} would be an error",
       d.arms.back(), result.mantissa + 1, d.placebo.back(), worst, worst_at + 1, kChaosFactor);
   if (!judged)
     text += fmt::format(", but fewer than {} processes a side or {} steps show none", kFewestRounds,
