@@ -78,16 +78,6 @@ model: mlp
   return evaluate(session);
 }
 
-TEST(Evaluate, RefusesAMetricThatNeedsMoreClasses) {
-  for (const char* option : {"target.metric", "ckpt.best"})
-    EXPECT_EQ(refusal([&] {
-                metrics_of_images(true, {{option, {"accuracy_top5"}}});
-              }),
-              cat(option,
-                  ": accuracy_top5 needs 5 classes or more, and image_folder has 2; "
-                  "use accuracy"));
-}
-
 TEST(Evaluate, ComputesTheMetricsOfTheListAndTheTermsOfTheLoss) {
   const Plan plan = load(small_plan(), from_yaml(R"(
 eval.metrics: [mean_absolute_error, {name: top_k, k: 2}]
@@ -107,7 +97,7 @@ ckpt.best: mean_absolute_error
   EXPECT_TRUE(higher_is_better(plan, "accuracy_top2"));
 }
 
-TEST(Evaluate, RefusesAMetricThatIsNotInTheList) {
+TEST(Evaluate, RefusesAMetricThatIsNotInTheListOrNeedsMoreClasses) {
   const auto refusal_of = [](const Values& values) {
     return refusal([&] { Session session(load(small_plan(), values)); });
   };
@@ -122,6 +112,13 @@ TEST(Evaluate, RefusesAMetricThatIsNotInTheList) {
             "accuracy_top5");
   EXPECT_EQ(refusal_of({{"eval.metrics.0", {"accuracy"}}, {"eval.metrics.1", {"accuracy"}}}),
             "eval.metrics: accuracy is named twice");
+  for (const char* option : {"target.metric", "ckpt.best"})
+    EXPECT_EQ(refusal([&] {
+                metrics_of_images(true, {{option, {"accuracy_top5"}}});
+              }),
+              cat(option,
+                  ": accuracy_top5 needs 5 classes or more, and image_folder has 2; "
+                  "use accuracy"));
 }
 
 TEST(Evaluate, LeavesOutDamagedSamplesWithoutReplacement) {

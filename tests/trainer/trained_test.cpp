@@ -111,7 +111,7 @@ TEST_F(Trained, ExportDescribesItsInputAndOutput) {
                 "data.transforms=" + metadata.at("transforms"), "--dry-run"}));
 }
 
-TEST_F(Trained, ExportDoesNotReplaceItsCheckpoint) {
+TEST_F(Trained, ExportRefusesToReplaceACheckpointAndTheNamesOfOtherFormats) {
   succeed(tiny({}));
   const std::string file = "runs/run/checkpoints/step_00000008.safetensors";
   for (const std::string from : {"runs/run", file.c_str()})
@@ -120,10 +120,6 @@ TEST_F(Trained, ExportDoesNotReplaceItsCheckpoint) {
     expect_refusal({"export", "runs/run", cat("runs/run/checkpoints/", name, ".safetensors")}, 2,
                    "would be a checkpoint of that run");
   succeed({"export", "runs/run", "runs/run/checkpoints/weights.safetensors"});
-}
-
-TEST_F(Trained, ExportRefusesTheNamesOfOtherFormats) {
-  run(tiny({}));
   for (const char* suffix : {"pt", "pth", "PT", "bin", "onnx", "ckpt"}) {
     expect_refusal({"export", "runs/run", cat("a.b/x.", suffix)}, 2, "name it  a.b/x.safetensors");
     EXPECT_FALSE(fs::exists(folder_ / cat("a.b/x.", suffix)));
