@@ -1,5 +1,6 @@
 #include "tests/place.h"
 #include <cstdlib>
+#include <filesystem>
 
 namespace bellows {
 
@@ -12,5 +13,6 @@ std::string source_dir() { return place(BELLOWS_SOURCE_DIR, ""); }
 std::string build_dir() { return BELLOWS_BINARY_DIR; }
 std::string program_dir() { return place(BELLOWS_BINARY_DIR, "/bin"); }
 std::string fakes_dir() { return place(BELLOWS_BINARY_DIR "/tests/trainer", "/tests/trainer"); }
+bool has_labs() { return std::filesystem::exists(source_dir() + "/labs"); }
 
 }  // namespace bellows

@@ -9,5 +9,6 @@ std::string source_dir();
 std::string build_dir();  // without a bundle only
 std::string program_dir();
 std::string fakes_dir();  // libraries that stand in for a driver's
+bool has_labs();          // false in a tree whose folder labs/ is deleted
 
 }  // namespace bellows

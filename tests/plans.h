@@ -5,6 +5,12 @@
 
 namespace bellows {
 
+inline Names toggle_names() {
+  Names names;
+  for (const Toggle& toggle : toggles()) names.push_back(toggle.name);
+  return names;
+}
+
 // Returns the plan with the toggles that this one needs, and with the options of its proof.
 inline Plan with_proof(Plan plan, const Toggle& toggle) {
   for (const std::string& need : toggle.needs)

@@ -22,22 +22,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-// ---- figures of the seed (docs/seeds.md)
-
-TEST(SeedTable, HasItsFourRowsAndSpeedUps) {
-  std::vector<std::string> rows;
-  for (const SeedRow& row : kSeedTable) {
-    char text[80];
-    std::snprintf(text, sizeof text, "[16, %ld, %ld] [%ld, %ld] %.3f %.3f %.2fx", long(row.m),
-                  long(row.k), long(row.k), long(row.n), row.fp32_ms, row.fp16_ms, row.speed_up());
-    rows.emplace_back(text);
-  }
-  EXPECT_THAT(rows, ElementsAre("[16, 36, 1504] [1504, 10000] 1.340 0.267 5.02x",
-                                "[16, 35, 1504] [1504, 10000] 1.330 0.264 5.04x",
-                                "[16, 36, 1500] [1500, 10000] 1.433 1.367 1.05x",
-                                "[16, 36, 1504] [1504, 9999] 1.406 1.388 1.01x"));
-}
-
 // ---- timing
 
 TEST(Timing, InterleavesCallsInAlternatingOrder) {
@@ -71,68 +55,58 @@ TEST(Timing, TextHasThreeDigitsAndAUnit) {
 // ---- the program
 
 TEST_F(Program, BenchListsItsBenchmarksAndEachHasAnExample) {
-  const Ended help = run({"bench", "--help"});
-  EXPECT_EQ(help.code, 0);
+  const std::string help = succeed({"bench", "--help"});
   for (const auto& [name, bench] : benches()) {
-    EXPECT_THAT(help.out, HasSubstr("\n  " + name + " "));
-    const Ended ended = run({"bench", name, "--help"});
-    EXPECT_EQ(ended.code, 0) << name;
-    EXPECT_THAT(ended.out, AllOf(HasSubstr("Usage: trainer bench " + name),
-                                 HasSubstr(cat("Example:\n  ", bench.example))));
+    EXPECT_THAT(help, HasSubstr("\n  " + name + " "));
+    EXPECT_THAT(succeed({"bench", name, "--help"}),
+                AllOf(HasSubstr("Usage: trainer bench " + name),
+                      HasSubstr(cat("Example:\n  ", bench.example))));
   }
   EXPECT_EQ(run({"bench"}).code, 2);
 }
 
 TEST_F(Program, BenchMatmulTimesAProductInEachPrecision) {
-  const Ended ended = run(
+  const std::string out = succeed(
       {"bench", "matmul", "--batch", "2", "--m", "8", "--k", "16", "--n", "24", "--device", "cpu"});
-  EXPECT_EQ(ended.code, 0) << ended.err;
-  EXPECT_THAT(ended.out,
+  EXPECT_THAT(out,
               AllOf(HasSubstr("[2,8,16] x [16,24] on cpu: "), HasSubstr("FP32"), HasSubstr("FP64"),
                     HasSubstr("GFLOP/s"), HasSubstr("not on this CPU, but on a GPU: TF32")));
-  const bool has_bf16 = ended.out.find("BF16  ") != std::string::npos;
-  EXPECT_EQ(ended.out.find(", BF16\n") == std::string::npos, has_bf16) << ended.out;
+  const bool has_bf16 = out.find("BF16  ") != std::string::npos;
+  EXPECT_EQ(out.find(", BF16\n") == std::string::npos, has_bf16) << out;
 }
 
 TEST_F(Program, BenchMatmulPutsTheSeedsTableBesideThisMachine) {
-  const Ended ended = run({"bench", "matmul", "--seed-table", "--rounds", "1", "--device", "cpu"});
-  EXPECT_EQ(ended.code, 0) << ended.err;
-  EXPECT_THAT(ended.out,
+  EXPECT_THAT(succeed({"bench", "matmul", "--seed-table", "--rounds", "1", "--device", "cpu"}),
               AllOf(HasSubstr("CUDA 10.1"), HasSubstr("1.340"), HasSubstr("0.267"),
                     HasSubstr("5.02x"), HasSubstr("5.04x"), HasSubstr("1.05x"), HasSubstr("1.01x"),
                     HasSubstr("N is not a multiple of 8"), HasSubstr("but on a GPU: TF32")));
 }
 
 TEST_F(Program, BenchRandpermTimesBothOrders) {
-  const Ended ended = run({"bench", "randperm", "--elements", "1000", "--device", "cpu"});
-  EXPECT_EQ(ended.code, 0) << ended.err;
-  EXPECT_THAT(ended.out, AllOf(HasSubstr("1000 elements"), HasSubstr("serial shuffle on the host "),
-                               HasSubstr("keyed, in parallel "), HasSubstr("elements/s\n")));
+  EXPECT_THAT(succeed({"bench", "randperm", "--elements", "1000", "--device", "cpu"}),
+              AllOf(HasSubstr("1000 elements"), HasSubstr("serial shuffle on the host "),
+                    HasSubstr("keyed, in parallel "), HasSubstr("elements/s\n")));
   expect_refusal({"bench", "randperm", "--elements", "0"}, 2, "--elements");
 }
 
 TEST_F(Program, BenchMatmulAlignPrintsTheTable) {
-  const Ended ended = run({"bench", "matmul", "--align", "--device", "cpu"});
-  EXPECT_EQ(ended.code, 0) << ended.err;
-  EXPECT_THAT(ended.out, AllOf(HasSubstr("TF32          not available                 always; best "
-                                         "with multiples of 4, on A100 of 32"),
-                               HasSubstr("no Tensor Cores")));
+  EXPECT_THAT(succeed({"bench", "matmul", "--align", "--device", "cpu"}),
+              AllOf(HasSubstr("TF32          not available                 always; best "
+                              "with multiples of 4, on A100 of 32"),
+                    HasSubstr("no Tensor Cores")));
 }
 
 TEST_F(Program, BenchOpComparesTheKernelsOfAnOp) {
-  const Ended fused = run({"bench", "op", "cross_entropy", "--device", "cpu"});
-  EXPECT_EQ(fused.code, 0) << fused.err;
-  EXPECT_THAT(fused.out, AllOf(HasSubstr("fused"), HasSubstr("composed"), Not(HasSubstr("plain"))));
-  const Ended plain = run({"bench", "op", "matmul", "--device", "cpu"});
-  EXPECT_THAT(plain.out,
+  EXPECT_THAT(succeed({"bench", "op", "cross_entropy", "--device", "cpu"}),
+              AllOf(HasSubstr("fused"), HasSubstr("composed"), Not(HasSubstr("plain"))));
+  EXPECT_THAT(succeed({"bench", "op", "matmul", "--device", "cpu"}),
               AllOf(HasSubstr("[130,150] [150,70]   plain"), HasSubstr("vendor"), HasSubstr("us")));
 }
 
 TEST_F(Program, BenchDispatchTimesACallThatDoesNothing) {
-  const Ended ended = run({"bench", "dispatch", "--device", "cpu"});
-  EXPECT_EQ(ended.code, 0) << ended.err;
-  EXPECT_THAT(ended.out, AllOf(HasSubstr("no-op kernel"), HasSubstr("add, grad"),
-                               HasSubstr("backward of one affine")));
+  EXPECT_THAT(succeed({"bench", "dispatch", "--device", "cpu"}),
+              AllOf(HasSubstr("no-op kernel"), HasSubstr("add, grad"),
+                    HasSubstr("backward of one affine")));
 }
 
 TEST_F(Program, BenchRefusesWhatItCannotDo) {
@@ -147,19 +121,16 @@ TEST_F(Program, BenchRefusesWhatItCannotDo) {
 }
 
 TEST_F(Program, BenchAllreduceStartsTwoRanksAndPutsGloosCallBesideOurs) {
-  const Ended ended = run({"bench", "allreduce", "--max-mb", "0.01", "--rounds", "2"});
-  EXPECT_EQ(ended.code, 0) << ended.err;
-  EXPECT_THAT(ended.out,
+  EXPECT_THAT(succeed({"bench", "allreduce", "--max-mb", "0.01", "--rounds", "2"}),
               AllOf(HasSubstr("over 2 ranks: medians of 2 rounds in turns"), HasSubstr("\n1 KiB "),
                     HasSubstr("\n8 KiB "), Not(HasSubstr("64 KiB"))));
 }
 
 // Two ranks send as much as the message has; three send 4/3 of it.
 TEST_F(Program, BenchAllreduceRunsUnderALauncherAndPrintsJson) {
-  const Ended ended = run({"launch", "--ranks", "3", "--", "bench", "allreduce", "--max-mb",
-                           "0.001", "--rounds", "3", "--json"});
-  EXPECT_EQ(ended.code, 0) << ended.err;
-  const Json object = Json::parse(ended.out);
+  const std::string out = succeed({"launch", "--ranks", "3", "--", "bench", "allreduce", "--max-mb",
+                                   "0.001", "--rounds", "3", "--json"});
+  const Json object = Json::parse(out);
   EXPECT_EQ(object["ranks"], 3);
   EXPECT_GT(object["later_s"], 0);
   ASSERT_EQ(object["sizes"].size(), 1U);
@@ -218,21 +189,18 @@ TEST(BenchLoss, NamesThePlantedSlowThirdTerm) {
 }
 
 TEST_F(Program, BenchLossTakesALossThatIsNoSum) {
-  const Ended ended = run({"bench", "loss", "device=cpu", "data.train_size=64"});
-  EXPECT_EQ(ended.code, 0) << ended.err;
-  EXPECT_THAT(ended.out, AllOf(HasSubstr("\nloss.cross_entropy "), Not(HasSubstr("slowest"))));
+  EXPECT_THAT(succeed({"bench", "loss", "device=cpu", "data.train_size=64"}),
+              AllOf(HasSubstr("\nloss.cross_entropy "), Not(HasSubstr("slowest"))));
 }
 
 TEST_F(Program, BenchOpRepeatsAModuleOfAModel) {
   const auto repeat = [&](const std::string& path, const Args& more = {}) {
-    Args args = {
-        "bench", "op", "--repeat", path, "device=cpu", "data.train_size=64", "data.batch_size=16"};
-    args.insert(args.end(), more.begin(), more.end());
-    const Ended ended = run(args);
-    EXPECT_EQ(ended.code, 0) << ended.err;
-    EXPECT_GT(std::stod(row(ended.out, "forward, ns")), 0);
-    EXPECT_EQ(std::stod(row(ended.out, "syncs")), 0);
-    return ended.out;
+    const std::string out = succeed(with(
+        {"bench", "op", "--repeat", path, "device=cpu", "data.train_size=64", "data.batch_size=16"},
+        more));
+    EXPECT_GT(std::stod(row(out, "forward, ns")), 0);
+    EXPECT_EQ(std::stod(row(out, "syncs")), 0);
+    return out;
   };
   EXPECT_THAT(repeat("conv2"), HasSubstr(" of [16,6,14,14] on cpu: "));  // fused, with relu2
   const std::string conv = repeat("conv2", {"toggles=none"});
@@ -255,27 +223,26 @@ TEST_F(Program, BenchOpRepeatsAModuleOfAModel) {
 TEST_F(Program, BenchLoaderPartsAddUpToTheWhole) {
   double closest = INFINITY;
   for (int turn = 0; turn < 5 && closest > 0.2; ++turn) {
-    const Ended ended =
-        run({"bench", "loader",
-             "data={name: shapes_jpeg, train_size: 128, batch_size: 64, "
-             "transforms: [{name: resize, size: 72}, {name: center_crop, size: 64}, "
-             "random_flip, normalize]}"});
-    EXPECT_EQ(ended.code, 0) << ended.err;
+    const std::string out =
+        succeed({"bench", "loader",
+                 "data={name: shapes_jpeg, train_size: 128, batch_size: 64, "
+                 "transforms: [{name: resize, size: 72}, {name: center_crop, size: 64}, "
+                 "random_flip, normalize]}"});
     size_t before = 0;
     double sum = 0;
     for (const char* part :
          {"reading", "decoding", "resize", "center_crop", "random_flip", "normalize"}) {
-      const size_t at = ended.out.find(cat("\n", part, " "));
+      const size_t at = out.find(cat("\n", part, " "));
       ASSERT_NE(at, std::string::npos) << part;
       EXPECT_GT(at, before) << part;
       before = at;
-      sum += std::stod(row(ended.out, part));
+      sum += std::stod(row(out, part));
     }
-    const double whole = std::stod(row(ended.out, "loader"));
-    EXPECT_NEAR(std::stod(row(ended.out, "sum")), sum, 10);  // each is rounded
-    EXPECT_GT(std::stod(row(ended.out, "decoding")), std::stod(row(ended.out, "reading")));
-    const size_t per_second = ended.out.rfind("%\n") + 2;
-    EXPECT_NEAR(std::stod(ended.out.substr(per_second)), 1e9 / whole, 0.01e9 / whole);
+    const double whole = std::stod(row(out, "loader"));
+    EXPECT_NEAR(std::stod(row(out, "sum")), sum, 10);  // each is rounded
+    EXPECT_GT(std::stod(row(out, "decoding")), std::stod(row(out, "reading")));
+    const size_t per_second = out.rfind("%\n") + 2;
+    EXPECT_NEAR(std::stod(out.substr(per_second)), 1e9 / whole, 0.01e9 / whole);
     closest = std::min(closest, std::abs(sum / whole - 1));
   }
   EXPECT_LT(closest, 0.3);
@@ -284,12 +251,11 @@ TEST_F(Program, BenchLoaderPartsAddUpToTheWhole) {
 // The fastest of three runs in turns: other tests run beside this one.
 TEST_F(Program, BenchLoaderReadsOnlyWhatScaledDecodeNeeds) {
   const auto decoding = [&](const char* scaled) {
-    const Ended ended =
-        run({"bench", "loader", cat("toggles.scaled_decode=", scaled),
-             "data={name: shapes_jpeg, train_size: 64, min_side: 300, max_side: 400, transforms: "
-             "[{name: resize, size: 40}, {name: center_crop, size: 32}]}"});
-    EXPECT_EQ(ended.code, 0) << ended.err;
-    return std::stod(row(ended.out, "sum"));
+    const std::string out = succeed(
+        {"bench", "loader", cat("toggles.scaled_decode=", scaled),
+         "data={name: shapes_jpeg, train_size: 64, min_side: 300, max_side: 400, transforms: "
+         "[{name: resize, size: 40}, {name: center_crop, size: 32}]}"});
+    return std::stod(row(out, "sum"));
   };
   double on = INFINITY, off = INFINITY;
   for (int turn = 0; turn < 3; ++turn) {
@@ -302,10 +268,9 @@ TEST_F(Program, BenchLoaderReadsOnlyWhatScaledDecodeNeeds) {
 // ---- cores
 
 TEST_F(Program, BenchOversubCountsTheThreadsOfRealProcesses) {
-  const Ended ended =
-      run({"bench", "oversub", "--most", "3", "--seconds", "0.05", "--rounds", "1"});
-  EXPECT_EQ(ended.code, 0) << ended.err;
-  std::istringstream lines(ended.out);
+  const std::string out =
+      succeed({"bench", "oversub", "--most", "3", "--seconds", "0.05", "--rounds", "1"});
+  std::istringstream lines(out);
   std::string line;
   std::getline(lines, line), std::getline(lines, line);
   std::vector<std::string> counted;
@@ -338,17 +303,16 @@ TEST_F(Program, BenchOversubEndsWithAProcessThatIsKilled) {
 
 // Other work may take the core from either row, but neither thread sleeps.
 TEST_F(Program, BenchBusyShowsABusyCoreThatComputesLittle) {
-  const Ended ended = run({"bench", "busy", "--seconds", "0.3"});
-  EXPECT_EQ(ended.code, 0) << ended.err;
+  const std::string out = succeed({"bench", "busy", "--seconds", "0.3"});
   double busy[2], rate[2];
   int i = 0;
   for (const char* name : {"chain of additions, f32", "products of 384 x 384, f32"}) {
-    std::istringstream cells(row(ended.out, name));
+    std::istringstream cells(row(out, name));
     std::string percent;
     cells >> busy[i] >> percent >> rate[i];
-    EXPECT_GT(busy[i], 5) << ended.out;  // other tests run beside this one
-    EXPECT_LE(busy[i], 105) << ended.out;
+    EXPECT_GT(busy[i], 5) << out;  // other tests run beside this one
+    EXPECT_LE(busy[i], 105) << out;
     ++i;
   }
-  EXPECT_LT(rate[0] / busy[0], 0.2 * rate[1] / busy[1]) << ended.out;
+  EXPECT_LT(rate[0] / busy[0], 0.2 * rate[1] / busy[1]) << out;
 }

@@ -41,27 +41,11 @@ TEST(TraceRules, FindWhatIsPlanted) {
 
 // ---- a real trace
 
-class TraceFile : public Program {
- protected:
-  Json recorded(const std::vector<std::string>& more) {
-    std::vector<std::string> args = {"profile",
-                                     "--steps",
-                                     "3:13",
-                                     "--trace",
-                                     "t.json",
-                                     "model=lenet",
-                                     "device=cpu",
-                                     "threads.threads=1",
-                                     "data={name: digits, train_size: 400, batch_size: 16}"};
-    args.insert(args.end(), more.begin(), more.end());
-    const Ended ended = run(args);
-    EXPECT_EQ(ended.code, 0) << ended.err;
-    return Json::parse(read(folder_ / "t.json"));
-  }
-};
-
-TEST_F(TraceFile, KeepsTheRulesAndHoldsStepsPhasesOpsThreadsAndCores) {
-  const Json trace = recorded({"toggles.num_workers=2", "data.sim_latency_us=60000"});
+TEST_F(Program, TraceKeepsTheRulesAndHoldsStepsPhasesOpsThreadsAndCores) {
+  succeed({"profile", "--steps", "3:13", "--trace", "t.json", "model=lenet", "device=cpu",
+           "threads.threads=1", "data={name: digits, train_size: 400, batch_size: 16}",
+           "toggles.num_workers=2", "data.sim_latency_us=60000"});
+  const Json trace = Json::parse(read("t.json"));
   EXPECT_THAT(trace_complaints(trace), IsEmpty());
   std::vector<std::string> steps, threads;
   std::map<std::string, int> phases, cores;

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <numeric>
-#include <sstream>
 #include "autograd/backward.h"
 #include "core/base/trace.h"
 #include "core/config/config.h"
@@ -276,10 +275,7 @@ class DiagnoseProgram : public Program {
   const std::string lenet_ = source_dir() + "/configs/lenet.yaml";
   const Args slow_disk_ = {"data.sim_latency_us=100000", "toggles.num_workers=2"};
 
-  static Json json_in(const Ended& ended) {
-    EXPECT_EQ(ended.code, 0) << ended.err;
-    return Json::parse(ended.out, nullptr, false);
-  }
+  Json json_of(const Args& args) { return Json::parse(succeed(args), nullptr, false); }
   // Returns the remedies. On a busy machine another finding, such as host_contended, may come
   // first.
   static Names remedies_of(const char* rule, const Json& found) {
@@ -291,9 +287,8 @@ class DiagnoseProgram : public Program {
 };
 
 TEST_F(DiagnoseProgram, FindsASlowDiskByTraining) {
-  Args args = {"diagnose", "--config", lenet_, "--seconds", "1", "--json"};
-  args.insert(args.end(), slow_disk_.begin(), slow_disk_.end());
-  const Json found = json_in(run(args));
+  const Json found =
+      json_of(with({"diagnose", "--config", lenet_, "--seconds", "1", "--json"}, slow_disk_));
   EXPECT_EQ(found["kind"], "diagnose");
   EXPECT_THAT(found["limit"].get<std::string>(), testing::StartsWith("input"));
   const std::string remedy = remedies_of("workers_too_few", found)[0];
@@ -304,11 +299,10 @@ TEST_F(DiagnoseProgram, FindsASlowDiskByTraining) {
 }
 
 TEST_F(DiagnoseProgram, ReadsTheFolderOfARun) {
-  Args args = {"--config",           lenet_,        "--run-dir",   "slow",
-               "train.max_iters=12", "log.every=4", "eval.every=0"};
-  args.insert(args.end(), slow_disk_.begin(), slow_disk_.end());
-  ASSERT_EQ(run(args).code, 0);
-  const Json found = json_in(run({"diagnose", "slow", "--json"}));
+  succeed(with({"--config", lenet_, "--run-dir", "slow", "train.max_iters=12", "log.every=4",
+                "eval.every=0"},
+               slow_disk_));
+  const Json found = json_of({"diagnose", "slow", "--json"});
   EXPECT_EQ(found["measured_here"], false);
   EXPECT_GE(found["cores_used"].get<double>(), 0);
   const bool watched = read("slow/metrics.jsonl").find("cpu_utilization") != std::string::npos;
@@ -318,14 +312,10 @@ TEST_F(DiagnoseProgram, ReadsTheFolderOfARun) {
 
 // After a second, a run records the load of the machine, and --watch shows it beside the costs.
 TEST_F(DiagnoseProgram, WatchesTheMachineAndARun) {
-  ASSERT_EQ(run({"--config", lenet_, "--run-dir", "slow", "train.max_iters=60", "log.every=4",
-                 "eval.every=0", "data.sim_latency_us=30000"})
-                .code,
-            0);
-  std::istringstream rows(read("slow/metrics.jsonl"));
+  succeed({"--config", lenet_, "--run-dir", "slow", "train.max_iters=60", "log.every=4",
+           "eval.every=0", "data.sim_latency_us=30000"});
   int64_t loads = 0;
-  for (std::string line; std::getline(rows, line);) {
-    const Json row = Json::parse(line);
+  for (const Json& row : rows("slow")) {
     if (!row.contains("cpu_utilization")) continue;
     ++loads;
     double sum = 0;
@@ -337,10 +327,9 @@ TEST_F(DiagnoseProgram, WatchesTheMachineAndARun) {
   }
   EXPECT_GE(loads, 1);
   EXPECT_LE(loads, 3);
-  const Ended watched = run({"doctor", "--watch", "1", "--run", "slow"});
-  EXPECT_EQ(watched.code, 0) << watched.err;
-  EXPECT_THAT(watched.out, testing::ContainsRegex(
-                               "cpu %.*batch ms  reader ms\n[^\n]* 60 +[1-9][0-9.]* +[0-9.]+\n"));
+  EXPECT_THAT(
+      succeed({"doctor", "--watch", "1", "--run", "slow"}),
+      testing::ContainsRegex("cpu %.*batch ms  reader ms\n[^\n]* 60 +[1-9][0-9.]* +[0-9.]+\n"));
   write("odd/metrics.jsonl", "{\"split\": 5}\n{\"split\": \"train\", \"step\": \"x\"}\n");
   EXPECT_EQ(run({"doctor", "--watch", "1", "--run", "odd"}).code, 0) << "rows that no run writes";
   expect_refusal({"doctor", "--run", "slow"}, 2, "only --watch takes a --run");
@@ -355,12 +344,11 @@ TEST_F(DiagnoseProgram, AppliesTheRemedy) {
   bool faster = false;  // shown by one of three attempts, where other programs delay a block
   for (int attempt = 0; attempt < 3 && !faster; ++attempt) {
     const std::string better = cat("better", attempt, ".yaml");
-    const Ended ended = run({"diagnose", "--config", "slow #1.yaml", "--seconds", "0.3", "--apply",
-                             better, "--budget", "4s"});
-    EXPECT_EQ(ended.code, 0) << ended.err;
+    const std::string out = succeed({"diagnose", "--config", "slow #1.yaml", "--seconds", "0.3",
+                                     "--apply", better, "--budget", "4s"});
     EXPECT_THAT(read(better), HasSubstr("base: \"slow #1.yaml\"\ntoggles: {num_workers: "));
-    EXPECT_THAT(ended.out, HasSubstr("predicted at most"));
-    faster = ended.out.find("measured: faster") != ended.out.npos;
+    EXPECT_THAT(out, HasSubstr("predicted at most"));
+    faster = out.find("measured: faster") != out.npos;
   }
   EXPECT_TRUE(faster);
 }
@@ -386,8 +374,8 @@ TEST_F(DiagnoseProgram, RefusesWhatItCannotJudge) {
 
 TEST_F(Program, DiagnoseAdvisesARunThatSavedMoreThanOnceToSaveLessOften) {
   const std::string limit = "ckpt.max_overhead=0";
-  EXPECT_EQ(run(tiny({"ckpt.every=0", limit, "name=once"})).code, 0);
+  succeed(tiny({"ckpt.every=0", limit, "name=once"}));
   EXPECT_THAT(run({"diagnose", "runs/once"}).out, Not(HasSubstr("Saving took")));
-  EXPECT_EQ(run(tiny({"ckpt.every=1", limit, "name=often"})).code, 0);
+  succeed(tiny({"ckpt.every=1", limit, "name=often"}));
   EXPECT_THAT(run({"diagnose", "runs/often"}).out, HasSubstr("save less often (ckpt.every)"));
 }

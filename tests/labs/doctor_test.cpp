@@ -10,6 +10,7 @@
 #include "trainer/log/system.h"
 
 using namespace bellows;
+namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -169,20 +170,6 @@ TEST(Stress, WorksOnRandomNumbersNotZeros) {
   EXPECT_NEAR(squares / 8000, 1, 0.1);
 }
 
-// ---- shapes
-
-TEST(Shapes, NamesTheSizesThatAreNoMultipleOfEight) {
-  const NamedTensors stem = {{"conv1.weight", zeros({64, 3, 7, 7})},
-                             {"conv1.bias", zeros({63})},
-                             {"layer1.conv1.weight", zeros({64, 64, 3, 3})},
-                             {"fc.weight", zeros({1001, 512})}};
-  EXPECT_EQ(unaligned_shapes(stem),
-            "weight         out   in     pad to\n"
-            "conv1.weight    64    3      64, 8\n"
-            "fc.weight     1001  512  1008, 512\n");
-  EXPECT_EQ(unaligned_shapes({}), "all sizes are multiples of 8\n");
-}
-
 // ---- the program
 
 TEST_F(Program, DoctorDescribesThisMachine) {
@@ -234,20 +221,17 @@ TEST_F(Program, DoctorAndBenchSayWhyAGpuCannotBeUsed) {
       {"13000", "0", with_cuda ? "no GPU: no CUDA-capable device is detected" : none}};
   for (const auto& [cuda, arch, reason] : machines) {
     const bool quiet = !with_cuda && *arch == '0';  // no GPU, and none requested
-    const Ended ended = run({"doctor"}, on_machine(cuda, arch));
-    EXPECT_EQ(ended.code, 0) << ended.err;
-    EXPECT_EQ(ended.out.find("the GPU stays at 0 %: ") == std::string::npos, quiet) << ended.out;
-    EXPECT_THAT(ended.out, HasSubstr(quiet ? "" : reason));
-    EXPECT_THAT(ended.out, HasSubstr(*arch == '0' ? "" : cat("Fake GPU, sm_", arch, ", 24.0 GiB")));
+    const std::string out = succeed({"doctor"}, on_machine(cuda, arch));
+    EXPECT_EQ(out.find("the GPU stays at 0 %: ") == std::string::npos, quiet) << out;
+    EXPECT_THAT(out, HasSubstr(quiet ? "" : reason));
+    EXPECT_THAT(out, HasSubstr(*arch == '0' ? "" : cat("Fake GPU, sm_", arch, ", 24.0 GiB")));
     expect_refusal({"bench", "h2d"}, 2, reason, on_machine(cuda, arch));
     expect_refusal({"bench", "dispatch", "--device", "cuda"}, 2, reason, on_machine(cuda, arch));
   }
 }
 
 TEST_F(Program, DoctorStressesAndVerifiesAtASizeOfItsOwnOrOurs) {
-  const Ended ended = run({"doctor", "--stress", "64"});
-  EXPECT_EQ(ended.code, 0) << ended.err;
-  EXPECT_THAT(ended.out,
+  EXPECT_THAT(succeed({"doctor", "--stress", "64"}),
               AllOf(HasSubstr("100 products 64 x 64 x 64"), HasSubstr("FP32"), HasSubstr("FP64"),
                     HasSubstr("FLOP/s"), HasSubstr("verified"), Not(HasSubstr("WRONG"))));
 }
@@ -294,4 +278,38 @@ TEST(FmaRate, OfBf16IsThatOfTheFastestUnit) {
   const bool tiles = units.find("amx_bf16") != std::string::npos;
   if (bf16 == 0) GTEST_SKIP() << "this CPU has no products in bf16";
   EXPECT_GT(bf16, (tiles ? 4 : 0.4) * f32);
+}
+
+// ---- libraries in the working folder are never loaded
+
+class Planted : public Program {
+ protected:
+  void plant(const std::vector<std::string>& names) {
+    for (const std::string& name : names)
+      fs::copy_file(fakes_dir() + "/libplanted.so", folder_ / name);
+  }
+  // Returns whether code in the working folder ran.
+  bool runs_code(const std::function<void()>& in_child = {}) {
+    const Ended ended = run({"doctor"}, in_child);
+    EXPECT_NE(ended.out, "") << ended.err;
+    return fs::remove(folder_ / "code_ran");
+  }
+};
+
+static const std::vector<std::string> kOpenedLater = {
+    "libcuda.so.1", "libcudnn.so.9", "libcublasLt.so.13", "libnvrtc.so.13", "libnccl.so.2"};
+
+TEST_F(Planted, InTheWorkingFolderIsNotLoaded) {
+  plant(kOpenedLater);
+  plant({"libgomp.so.1", "libdnnl.so.3", "libfmt.so.9"});
+  EXPECT_FALSE(runs_code());
+}
+
+TEST_F(Planted, WhereLdLibraryPathIsRelativeIsNotLoadedLater) {
+  plant(kOpenedLater);
+  fs::create_directory(folder_ / "lib");
+  for (const char* path : {":/nonexistent", "/nonexistent:", "/nonexistent::/none", ".", "lib/.."})
+    EXPECT_FALSE(runs_code([=] { setenv("LD_LIBRARY_PATH", path, 1); })) << path;
+  // An absolute folder that the user named is trusted. This also shows that the test notices code.
+  EXPECT_TRUE(runs_code([this] { setenv("LD_LIBRARY_PATH", folder_.c_str(), 1); }));
 }

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include "core/base/json.h"
 #include "core/tensor/safetensors.h"
 #include "labs/page/page.h"
@@ -13,8 +12,6 @@
 #include "trainer/log/system.h"
 
 using namespace bellows;
-namespace fs = std::filesystem;
-using testing::HasSubstr;
 
 static std::string deep() { return std::string(200'000, '[') + std::string(200'000, ']'); }
 
@@ -22,9 +19,8 @@ class HostileJson : public Program {
  protected:
   // Makes a run, and keeps its rows of metrics.jsonl.
   void SetUp() override {
-    ASSERT_EQ(run(tiny({"log={every: 1, tensorboard: false}"})).code, 0);
-    std::istringstream lines(read("runs/run/metrics.jsonl"));
-    for (std::string line; std::getline(lines, line);) rows_.push_back(Json::parse(line));
+    succeed(tiny({"log={every: 1, tensorboard: false}"}));
+    rows_ = rows("runs/run");
   }
   // Writes the rows, each changed by `change`.
   void write_rows(const std::function<void(Json&)>& change) const {
@@ -175,38 +171,9 @@ static void with_each_value(const Json& report, const std::function<void(const J
     }
 }
 
-static Json report_of_ab() {
-  const Json speedup = {
-      {"ratio", 1.5}, {"interval", {1.25, 1.75}}, {"confidence", 0.95}, {"differs", true}};
-  const Json process = {{"wall_s_per_step", {0.001, 0.002, 0.003}},
-                        {"peak_tensor_bytes", 1e6},
-                        {"peak_resident_bytes", 2e6}};
-  Json arm = {{"name", "a"},
-              {"loss_by_step", {2.5, 1.5}},
-              {"processes", {process, process}},
-              {"speedup", speedup}};
-  Json on = arm;
-  on.update({{"answer", "faster"},
-             {"losses_hold", true},
-             {"losses", "equal"},
-             {"losses_apart", {{"arms", {1e-6, 2e-6}}, {"placebo", {2e-6, nullptr}}}},
-             {"counters_per_step", {{"x", {1, 2}}}}});
-  return {{"kind", "ab"},
-          {"claim", "c"},
-          {"held", {"h"}},
-          {"differences", {"d"}},
-          {"command", "c"},
-          {"clock", "wall"},
-          {"off", arm},
-          {"placebo", arm},
-          {"on", {on}},
-          {"busy", {"b"}},
-          {"machine", {{"cpu", "x"}}}};
-}
-
 TEST(HostileReport, IsAPageOrRefusedWhateverItsValuesAre) {
   int pages = 0, refusals = 0;
-  with_each_value(report_of_ab(), [&](const Json& changed) {
+  with_each_value(ab_report("a"), [&](const Json& changed) {
     const Refusal refusal = refused([&] { html_of(changed, "x"); });
     ++(refusal.exit == Exit::done ? pages : refusals);
     const bool is_ab = changed.is_object() && changed.value("kind", Json()) == "ab";

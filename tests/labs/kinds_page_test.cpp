@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
-#include "core/base/file.h"
 #include "labs/page/charts.h"
 #include "labs/page/html.h"
 #include "labs/page/page.h"
@@ -22,15 +21,13 @@ class KindsPage : public Program {
           "model: lenet\ndata: {name: digits, train_size: 64, test_size: 16, batch_size: 8}\n");
   }
   Json report_of(const Args& args, const std::string& json) {
-    const Ended ended = run(args);
-    EXPECT_EQ(ended.code, 0) << ended.err;
-    return Json::parse(json.empty() ? ended.out : read(json));
+    const std::string out = succeed(args);
+    return Json::parse(json.empty() ? out : read(json));
   }
   // The page of `trainer report`.
   std::string page_of(const Json& report) {
     write("x.json", to_line(report));
-    const Ended ended = run({"report", "x.json"});
-    EXPECT_EQ(ended.code, 0) << ended.err;
+    succeed({"report", "x.json"});
     const std::string html = read("x.html");
     expect_page(html);
     return html;
@@ -70,7 +67,7 @@ class KindsPage : public Program {
   }
 };
 
-TEST_F(KindsPage, OfAProfileHasItsUpdateOpsAndMemory) {
+TEST_F(KindsPage, OfAProfileHasItsUpdateOpsAndMemoryAndAWholeTypicalUpdate) {
   const Json report =
       report_of({"profile", "--config", "c.yaml", "--steps", "2:6", "--json", "p.json"}, "p.json");
   const std::string html = page_of(report);
@@ -87,11 +84,6 @@ TEST_F(KindsPage, OfAProfileHasItsUpdateOpsAndMemory) {
                                     1e-9 * report["ceilings"]["f32_flop_per_s"].get<double>())));
   EXPECT_THAT(html, HasSubstr(" in conv1: "));  // a slice, for the pointer
   expect_safe(report);
-}
-
-TEST_F(KindsPage, TheTypicalUpdateOfAProfileIsWhole) {
-  const Json report =
-      report_of({"profile", "--config", "c.yaml", "--steps", "2:6", "--json", "p.json"}, "p.json");
   const Json& update = report["typical_update"];
   const double length = 1e9 * update["s"].get<double>();
   double ops = 0, gaps = 0;
@@ -173,7 +165,7 @@ TEST_F(KindsPage, OfADiagnosisHasItsFindingsAndRemedies) {
 
 // A folder says less than a measurement.
 TEST_F(KindsPage, OfADiagnosisOfAFolderIsAPage) {
-  ASSERT_EQ(run(tiny({})).code, 0);
+  succeed(tiny({}));
   const std::string html = page_of(report_of({"diagnose", "runs/run", "--json"}, ""));
   EXPECT_THAT(html, AllOf(HasSubstr("from the log of the run"), Not(HasSubstr(" of 4<"))));
 }

@@ -1,7 +1,9 @@
 // Checks of any page of `trainer report`.
 #pragma once
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 #include "core/base/check.h"
+#include "core/base/json.h"
 #include "core/base/words.h"
 
 namespace bellows {
@@ -34,6 +36,36 @@ inline void expect_page(const std::string& html) {
   EXPECT_LT(html.size(), 500'000u);
   for (const char* outside : {"http", "src=", "url(", "@import", "fetch(", "XMLHttp"})
     EXPECT_EQ(html.find(outside), html.npos) << outside;
+}
+
+// A report as `trainer ab` writes it, whose names and texts are all `text`.
+inline Json ab_report(const std::string& text) {
+  const Json speedup = {
+      {"ratio", 1.5}, {"interval", {1.25, 1.75}}, {"confidence", 0.95}, {"differs", true}};
+  const Json process = {{"wall_s_per_step", {0.001, 0.002}},
+                        {"peak_tensor_bytes", 1e6},
+                        {"peak_resident_bytes", 2e6}};
+  const Json arm = {{"name", text},
+                    {"loss_by_step", {2.5, 1.5}},
+                    {"processes", {process, process}},
+                    {"speedup", speedup}};
+  Json on = arm;
+  on.update({{"answer", text},
+             {"losses_hold", false},
+             {"losses", text},
+             {"losses_apart", {{"arms", {1e-6, 2e-6}}, {"placebo", {2e-6, nullptr}}}},
+             {"counters_per_step", {{text, {1, 2}}}}});
+  return {{"kind", "ab"},
+          {"claim", text},
+          {"held", {text}},
+          {"differences", {text}},
+          {"command", text},
+          {"clock", "wall"},
+          {"off", arm},
+          {"placebo", arm},
+          {"on", {on}},
+          {"busy", {text}},
+          {"machine", {{text, text}}}};
 }
 
 }  // namespace bellows

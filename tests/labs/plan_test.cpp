@@ -1,7 +1,6 @@
 // trainer plan: what it measures of one rank, and what it prints and writes.
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include "core/base/json.h"
 #include "core/config/config.h"
 #include "labs/plan/compute_profile.h"
@@ -34,26 +33,20 @@ TEST(ComputeProfile, GradientsOfLaterLayersAreReadyEarlier) {
 }
 
 TEST_F(Program, PlanPrintsATableOf80ColumnsAndWritesAChart) {
-  std::vector<std::string> args = {"plan", "--ranks", "8..4096", "--updates",
-                                   "2",    "--svg",   "a.svg"};
-  args.insert(args.end(), kTiny.begin(), kTiny.end());
-  const Ended ended = run(args);
-  EXPECT_EQ(ended.code, 0) << ended.err;
-  std::istringstream lines(ended.out);
-  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80U) << line;
-  EXPECT_THAT(ended.out, AllOf(HasSubstr("\n    8  "), HasSubstr("\n 4096  "),
-                               HasSubstr("the first holds all gradients")));
+  const Args args = with({"plan", "--ranks", "8..4096", "--updates", "2", "--svg", "a.svg"}, kTiny);
+  const std::string out = succeed(args);
+  expect_80_columns(out);
+  EXPECT_THAT(out, AllOf(HasSubstr("\n    8  "), HasSubstr("\n 4096  "),
+                         HasSubstr("the first holds all gradients")));
   EXPECT_THAT(read(folder_ / "a.svg"), AllOf(HasSubstr("<svg "), HasSubstr("</svg>\n")));
 }
 
 TEST_F(Program, PlanPredictsFromTheNetworkOfItsCommandLine) {
-  std::vector<std::string> args = {"plan",      "--ranks",      "1..4",        "--updates", "2",
-                                   "--json",    "--latency-us", "1000",        "--gbps",    "1e9",
-                                   "--step-ms", "50",           "--algorithm", "ring"};
-  args.insert(args.end(), kTiny.begin(), kTiny.end());
-  const Ended ended = run(args);
-  EXPECT_EQ(ended.code, 0) << ended.err;
-  const Json object = Json::parse(ended.out), rows = object["rows"];
+  const Args args = with({"plan", "--ranks", "1..4", "--updates", "2", "--json", "--latency-us",
+                          "1000", "--gbps", "1e9", "--step-ms", "50", "--algorithm", "ring"},
+                         kTiny);
+  const std::string out = succeed(args);
+  const Json object = Json::parse(out), rows = object["rows"];
   EXPECT_DOUBLE_EQ(object["step_s"], 0.05);
   ASSERT_EQ(rows.size(), 3U);
   EXPECT_EQ(rows[0]["efficiency"], 1) << "one rank";

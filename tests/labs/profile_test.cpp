@@ -1,7 +1,6 @@
 // trainer profile: what it records of real updates, and what it makes of it.
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <thread>
 #include "autograd/backward.h"
 #include "core/base/trace.h"
@@ -14,7 +13,6 @@
 
 using namespace bellows;
 using testing::AllOf;
-using testing::Contains;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 
@@ -65,11 +63,8 @@ TEST_F(ProfileFiles, PhasesAddUpToTheBatchCostOfTheLog) {
       analyze(record(lenet({"toggles.num_workers=0", "data.sim_latency_us=5000"}, 256), folder_),
               kCeilings);
   double logged = 0, sum = 0;
-  std::istringstream rows(read(folder_ / "metrics.jsonl"));
-  for (std::string row; std::getline(rows, row);)
-    if (const Json json = Json::parse(row);
-        json.value("step", 0) == 20 && json.contains("batch_cost"))
-      logged = json["batch_cost"];
+  for (const Json& row : rows(folder_))
+    if (row.value("step", 0) == 20 && row.contains("batch_cost")) logged = row["batch_cost"];
   for (const PhaseRow& phase : profile.phases) {
     EXPECT_GE(phase.s, 0) << phase.name;
     sum += phase.s;
@@ -81,7 +76,7 @@ TEST_F(ProfileFiles, PhasesAddUpToTheBatchCostOfTheLog) {
   EXPECT_GT(profile.phases[2].s, profile.phases[3].s) << "backward takes longer than the optimizer";
 }
 
-TEST(Profile, ListsEachOpWithItsOperandsInBothDirections) {
+TEST(Profile, ListsEachOpWithItsOperandsInBothDirectionsAndEachModule) {
   const Profile profile = analyze(record(lenet()), kCeilings);
   const double conv = 2. * 16 * 16 * 10 * 10 * 6 * 5 * 5;
   for (const bool backward : {false, true}) {
@@ -103,10 +98,6 @@ TEST(Profile, ListsEachOpWithItsOperandsInBothDirections) {
   for (const OpRow& row : profile.ops) share += row.share;
   for (const GapRow& gap : profile.gaps) share += gap.share;
   EXPECT_NEAR(share, 1, 1e-9) << "ops and gaps are all the time there is";
-}
-
-TEST(Profile, ListsModulesByTheirPath) {
-  const Profile profile = analyze(record(lenet()), kCeilings);
   std::map<std::string, ModuleRow> rows;
   for (const ModuleRow& row : profile.modules) rows[row.path] = row;
   for (const char* path : {"conv1", "conv2", "fc1", "fc2", "fc3"}) {
@@ -232,17 +223,16 @@ TEST(Profile, MemoryOfARealRunIsWhatItsTensorsTake) {
 // ---- the program
 
 TEST_F(Program, ProfilePrints80ColumnsAndWritesItsTables) {
-  const Ended ended = run({"profile", "--steps", "3:9", "--json", "p.json", "model=resnet18",
-                           "data={name: digits, train_size: 80, batch_size: 4}", "device=cpu"});
-  EXPECT_EQ(ended.code, 0) << ended.err;
-  std::istringstream lines(ended.out);
-  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80U) << line;
-  EXPECT_THAT(ended.out, AllOf(HasSubstr("\ninput wait "), HasSubstr("\nclear_grad "),
-                               HasSubstr("layer4.1"), HasSubstr("\nmemory at the peak")));
+  const std::string out =
+      succeed({"profile", "--steps", "3:9", "--json", "p.json", "model=resnet18",
+               "data={name: digits, train_size: 80, batch_size: 4}", "device=cpu"});
+  expect_80_columns(out);
+  EXPECT_THAT(out, AllOf(HasSubstr("\ninput wait "), HasSubstr("\nclear_grad "),
+                         HasSubstr("layer4.1"), HasSubstr("\nmemory at the peak")));
   const Json json = Json::parse(read(folder_ / "p.json"));
   EXPECT_EQ(json["kind"], "profile");
   EXPECT_EQ(json["updates"], 6);
-  EXPECT_THAT(ended.out, ContainsRegex("\na step: .* GFLOP and .* FLOP per byte, MFU .* %\n"));
+  EXPECT_THAT(out, ContainsRegex("\na step: .* GFLOP and .* FLOP per byte, MFU .* %\n"));
   EXPECT_GT(json["mfu"], 0);
   for (const char* table : {"phases", "ops", "ops_by_operands", "modules", "gaps"})
     EXPECT_FALSE(json[table].empty()) << table;

@@ -1,8 +1,6 @@
 // Ranges that a profiler receives: the updates of the window, their phases, ops and modules.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include "core/config/config.h"
-#include "tests/refusal.h"
 #include "tests/trainer/runs.h"
 #include "trainer/session/windows.h"
 
@@ -74,12 +72,4 @@ TEST(ProfilerCommand, RecordsTheWindowOnly) {
               testing::AllOf(HasSubstr("20 to 30"), HasSubstr("-c cudaProfilerApi"),
                              HasSubstr("-o lenet ")));
   EXPECT_EQ(profiler_command({}, "lenet"), "");
-}
-
-TEST(ProfileWindow, RefusesListsThatAreNoWindow) {
-  for (const char* window : {"[3]", "[4, 4]", "[1, 2, 3]"})
-    EXPECT_EQ(
-        refusal([&] { load(Plan{}, parse_overrides({cat("profile.window=", window)})); }),
-        "command line: profile.window must be the first update and the one after the last, as in "
-        "[20, 30]");
 }

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/base/statistics.h"
 #include "labs/page/charts.h"
@@ -34,26 +33,18 @@ TEST(PageChecks, FindWhatIsPlanted) {
 class Report : public Program {
  protected:
   std::string page_of(const std::string& path, const std::string& file) {
-    const Ended ended = run({"report", path});
-    EXPECT_EQ(ended.code, 0) << ended.err;
-    EXPECT_EQ(ended.out, cat("page: ", file, "\n"));
+    const std::string out = succeed({"report", path});
+    EXPECT_EQ(out, cat("page: ", file, "\n"));
     const std::string html = read(file);
     expect_page(html);
     return html;
   }
-  std::vector<Json> rows(const std::string& split) const {
-    std::vector<Json> all;
-    std::istringstream lines(read("runs/run/metrics.jsonl"));
-    for (std::string line; std::getline(lines, line);)
-      if (Json row = Json::parse(line); row["split"] == split) all.push_back(row);
-    return all;
-  }
 };
 
 TEST_F(Report, OfARunHasItsNumbersAsText) {
-  ASSERT_EQ(run(tiny({"toggles={fused_bn_act: on}"})).code, 0);
+  succeed(tiny({"toggles={fused_bn_act: on}"}));
   const std::string html = page_of("runs/run", "runs/run/report.html");
-  const std::vector<Json> train = rows("train"), test = rows("test");
+  const std::vector<Json> train = rows("runs/run", "train"), test = rows("runs/run", "test");
   ASSERT_EQ(train.size(), 4u);
   std::vector<double> ips;
   for (const Json& row : train) ips.push_back(row["ips"]);
@@ -76,7 +67,7 @@ TEST_F(Report, OfARunHasItsNumbersAsText) {
 }
 
 TEST_F(Report, OfARunWithoutAnEndSaysSo) {
-  ASSERT_EQ(run(tiny({})).code, 0);
+  succeed(tiny({}));
   std::string rest = read("runs/run/metrics.jsonl");
   rest = rest.substr(0, rest.find("{", rest.find("\"test\"")));
   write("runs/run/metrics.jsonl", rest + "{\"ts\":17");  // killed while it wrote a row
@@ -90,11 +81,11 @@ TEST_F(Report, OfARunWithoutAnEndSaysSo) {
 
 // A metric that the last rows lack: a list of one value per core, and a number.
 TEST_F(Report, OfARunWhoseColumnsEndEarlyIsAPage) {
-  ASSERT_EQ(run(tiny({})).code, 0);
+  succeed(tiny({}));
   std::string text;
   for (const std::string& split : {std::string("train"), std::string("test")})
-    for (Json row : rows(split)) {
-      if (row["step"] == rows(split).front()["step"])
+    for (Json row : rows("runs/run", split)) {
+      if (row["step"] == rows("runs/run", split).front()["step"])
         row["cpu_utilization_by_core"] = {0.5, 0.25}, row["gauge"] = 0.375;
       text += row.dump() + "\n";
     }
@@ -104,14 +95,14 @@ TEST_F(Report, OfARunWhoseColumnsEndEarlyIsAPage) {
 }
 
 TEST_F(Report, OfARunWithoutAnUpdateIsAPage) {
-  ASSERT_EQ(run(tiny({"train.epochs=0"})).code, 0);
+  succeed(tiny({"train.epochs=0"}));
   EXPECT_THAT(page_of("runs/run", "runs/run/report.html"), HasSubstr("<h1>run</h1>"));
 }
 
 TEST_F(Report, ShowsHostileNamesAsText) {
   const std::string name = "<script>alert(1)<b>\"'&amp;";
   write("c.yaml", "name: '<script>alert(1)<b>\"''&amp;'\n");
-  ASSERT_EQ(run(tiny({"--config", "c.yaml"})).code, 0);
+  succeed(tiny({"--config", "c.yaml"}));
   const std::string html = page_of("runs/" + name, "runs/" + name + "/report.html");
   EXPECT_THAT(html, HasSubstr("<h1>&lt;script&gt;alert(1)&lt;b&gt;&quot;&#39;&amp;amp;</h1>"));
   EXPECT_THAT(html, Not(HasSubstr("<script>alert")));
@@ -131,7 +122,7 @@ TEST_F(Report, RefusesWhatIsNoReport) {
   expect_refusal({"report", "a.json"}, 2, "no page shows a report of the kind \"x\"");
   write("a.json", "{\"kind\": \"ab\", \"off\": 3}");
   expect_refusal({"report", "a.json"}, 3, "a.json: not a complete report of the kind \"ab\"");
-  ASSERT_EQ(run(tiny({})).code, 0);
+  succeed(tiny({}));
   write("runs/run/metrics.jsonl", "{\"step\": 1}\nbroken\n{\"step\": 2}\n");
   expect_refusal({"report", "runs/run"}, 3,
                  "metrics.jsonl:2: not a row: no JSON at byte 1; the file is damaged");
@@ -145,10 +136,8 @@ TEST_F(Report, OfAbIsWrittenBesideItsMarkdownAndHasItsNumbers) {
   write("c.yaml",
         "name: c\nmodel: {name: layers, layers: [flatten, {name: linear, out: 10}]}\n"
         "data: {name: digits, train_size: 64, test_size: 20, batch_size: 16}\n");
-  const Ended ended =
-      run({"ab", "--config", "c.yaml", "--toggle", "fused_optimizer", "--processes", "2",
+  succeed({"ab", "--config", "c.yaml", "--toggle", "fused_optimizer", "--processes", "2",
            "--blocks", "2", "--steps", "3", "--warmup", "2", "--report", "x.md"});
-  ASSERT_EQ(ended.code, 0) << ended.err;
   const std::string beside = read("x.html"), html = page_of("x.json", "x.html");
   expect_page(beside);
   const Json report = Json::parse(read("x.json")), &on = report["on"][0];
@@ -164,38 +153,8 @@ TEST_F(Report, OfAbIsWrittenBesideItsMarkdownAndHasItsNumbers) {
   }
 }
 
-// A report as `trainer ab` writes it, whose names are HTML.
-static Json hostile_ab() {
-  const Json speedup = {
-      {"ratio", 1.5}, {"interval", {1.25, 1.75}}, {"confidence", 0.95}, {"differs", true}};
-  const Json process = {{"wall_s_per_step", {0.001, 0.002}},
-                        {"peak_tensor_bytes", 1e6},
-                        {"peak_resident_bytes", 2e6}};
-  const Json arm = {{"name", "<img>"},
-                    {"loss_by_step", {2.5, 1.5}},
-                    {"processes", {process, process}},
-                    {"speedup", speedup}};
-  Json on = arm;
-  on.update({{"answer", "<img>"},
-             {"losses_hold", false},
-             {"losses", "<img>"},
-             {"losses_apart", {{"arms", {1e-6, 2e-6}}, {"placebo", {2e-6, nullptr}}}},
-             {"counters_per_step", {{"<img>", {1, 2}}}}});
-  return {{"kind", "ab"},
-          {"claim", "<img>"},
-          {"held", {"<img>"}},
-          {"differences", {"<img>"}},
-          {"command", "<img>"},
-          {"clock", "wall"},
-          {"off", arm},
-          {"placebo", arm},
-          {"on", {on}},
-          {"busy", {"<img>"}},
-          {"machine", {{"<img>", "<img>"}}}};
-}
-
 TEST(Page, OfAbShowsHostileNamesAsTextAndAFailureAsFailed) {
-  const std::string html = html_of(hostile_ab(), "x");
+  const std::string html = html_of(ab_report("<img>"), "x");
   expect_page(html);
   EXPECT_THAT(html, Not(HasSubstr("<img")));
   EXPECT_THAT(html, AllOf(HasSubstr("1.500 ×"), HasSubstr("95 % interval 1.250 to 1.750"),

@@ -13,11 +13,6 @@ static Values given(const std::map<std::string, std::string>& texts) {
   for (const auto& [key, text] : texts) values[key] = {text, "test"};
   return values;
 }
-static std::map<std::string, std::string> texts(const Plan& plan) {
-  std::map<std::string, std::string> all;
-  for (const auto& [key, value] : dump(plan)) all[key] = value.text;
-  return all;
-}
 
 TEST(DeviceChoiceTest, ReadsWhatItPrints) {
   DeviceChoice choice = DeviceChoice::automatic;
@@ -40,49 +35,24 @@ TEST(DeviceChoiceTest, RefusesOtherTexts) {
   EXPECT_EQ(choice.text(), "cpu");
 }
 
-TEST(Plan, SurvivesTheWayToTextAndBack) {
-  const Plan plan = load(Plan{}, given({{"name", "a run: #1"},
-                                        {"seed", "18446744073709551615"},
-                                        {"device", "cuda:1"},
-                                        {"deterministic", "on"},
-                                        {"model.name", "layers"},
-                                        {"model.layers.0", "flatten"},
-                                        {"model.layers.1.name", "linear"},
-                                        {"model.layers.1.out", "10"},
-                                        {"data.name", "digits"},
-                                        {"data.train_size", "64"},
-                                        {"data.batch_size", "16"},
-                                        {"optimizer.name", "adamw"},
-                                        {"optimizer.lr", "0.30000000000000004"},
-                                        {"log.format", "json"}}));
-  EXPECT_EQ(texts(load(Plan{}, dump(plan))), texts(plan));
-  EXPECT_EQ(plan.seed, UINT64_MAX);
-  EXPECT_TRUE(plan.kernels.deterministic);
-  EXPECT_EQ(texts(plan).at("model.layers.1.out"), "10");
-  EXPECT_EQ(texts(plan).at("optimizer.lr"), "0.30000000000000004");
-}
-
 TEST(Plan, ACopySharesNothing) {
   const Plan plan;
-  const auto before = texts(plan);
+  const Values before = dump(plan);
   Plan copy = plan;
   copy = load(copy, given({{"data.train_size", "5"}, {"optimizer.lr", "9"}}));
-  EXPECT_EQ(texts(plan), before);
+  EXPECT_EQ(dump(plan), before);
 }
 
 TEST(Plan, MistakesAreRefusedWhereTheyAre) {
   const auto refused_with = [](const std::string& key, const std::string& text) {
     return refusal([&] { load(Plan{}, given({{key, text}})); });
   };
-  EXPECT_THAT(refused_with("data.batch_sise", "8"), StartsWith("test: unknown key"));
   EXPECT_EQ(refused_with("data.batch_size", "0"),
             "test: data.batch_size: '0' is not auto or a whole number from 1 to 16777216");
   EXPECT_EQ(load(Plan{}, given({{"data.batch_size", "auto"}})).data.loader.sampler.batch_size,
             kAutoBatch);
   EXPECT_EQ(dump(load(Plan{}, given({{"data.batch_size", "auto"}}))).at("data.batch_size").text,
             "auto");
-  EXPECT_THAT(refused_with("data.batch_size", "010"), StartsWith("test: data.batch_size: '010'"));
-  EXPECT_THAT(refused_with("optimizer.lr", "nan"), StartsWith("test: optimizer.lr: 'nan' is not"));
   EXPECT_THAT(refused_with("model.name", "lenett"),
               StartsWith("test: model.name: 'lenett' is not"));
   EXPECT_THAT(refused_with("train", "5"), StartsWith("test: train: '5' is not a map"));

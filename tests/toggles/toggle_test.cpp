@@ -17,11 +17,6 @@ class EachToggle : public testing::TestWithParam<std::string> {
   const Toggle& toggle = *find_toggle(GetParam());
 };
 
-static Names toggle_names() {
-  Names names;
-  for (const Toggle& toggle : toggles()) names.push_back(toggle.name);
-  return names;
-}
 INSTANTIATE_TEST_SUITE_P(Toggles, EachToggle, testing::ValuesIn(toggle_names()),
                          [](const auto& info) { return info.param; });
 

@@ -3,6 +3,7 @@
 // GPU where there is one; there only toggles that need it are paired with all others.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include "tests/plans.h"
 #include "tests/toggles/trial.h"
 
 using namespace bellows;
@@ -19,11 +20,6 @@ class TogglesInTraining : public testing::TestWithParam<std::string> {
   const Toggle& toggle = *find_toggle(GetParam());
 };
 
-static Names toggle_names() {
-  Names names;
-  for (const Toggle& toggle : toggles()) names.push_back(toggle.name);
-  return names;
-}
 INSTANTIATE_TEST_SUITE_P(Of, TogglesInTraining, testing::ValuesIn(toggle_names()),
                          [](const auto& info) { return info.param; });
 

@@ -74,12 +74,6 @@ TEST(ArmProcess, MayReportMoreThanAPipeOrALineOfARankHolds) {
   EXPECT_EQ(arm.run_slice(), std::string(3'000'000, 'x'));
 }
 
-TEST(ArmProcess, EndsWhenItIsAskedTo) {
-  ArmProcess arm("arm", shell("echo 1 >&3; kill -STOP $$; echo end >&3"), kPatience);
-  arm.run_slice();
-  EXPECT_EQ(arm.finish(), "end");
-}
-
 TEST(ArmProcess, PassesOnTheExitCodeOfAnArmThatFails) {
   ArmProcess at_start("num_workers=4", shell("exit 3"), kPatience);
   const Refusal error = refused([&] { at_start.run_slice(); });
@@ -180,23 +174,6 @@ TEST(ArmProcess, NoticesTheEndOfAnArmWhoseChildGoesOn) {
   kill(child, SIGKILL);
   EXPECT_EQ(error.exit, Exit::memory);
   EXPECT_THAT(error.message, HasSubstr("exit code 6 after 1 time slice"));
-}
-
-TEST(ArmProcess, CanBeInterruptedWhileItRuns) {
-  ArmProcess arm("arm", shell("exec sleep 1000"), kPatience,
-                 [] { fail(Exit::terminated, "interrupted"); });
-  EXPECT_EQ(refused([&] { arm.run_slice(); }).exit, Exit::terminated);
-}
-
-// Returns the signal that ended the process, or 0 if it is still alive after ten seconds and is
-// killed.
-static int signal_that_ended(pid_t pid) {
-  int status = 0;
-  for (int i = 0; i < 2000 && waitpid(pid, &status, WNOHANG) == 0; ++i) usleep(5000);
-  if (WIFSIGNALED(status)) return WTERMSIG(status);
-  kill(pid, SIGKILL);
-  waitpid(pid, nullptr, 0);
-  return 0;
 }
 
 // This process adopts orphans, so that it can see that they have ended.

@@ -15,17 +15,10 @@ namespace {
 class AbOnRanks : public RankPrograms, public testing::WithParamInterface<const char*> {
  protected:
   static Args ab(const std::string& toggle, const Args& more) {
-    Args args = {"ab",
-                 "--toggle",
-                 toggle,
-                 "--config",
-                 cat(source_dir(), "/configs/ddp/lenet.yaml"),
-                 "data.train_size=64",
-                 "data.test_size=8",
-                 "data.batch_size=8",
-                 "toggles.gradient_accumulation=2"};
-    args.insert(args.end(), more.begin(), more.end());
-    return args;
+    return with({"ab", "--toggle", toggle, "--config", cat(source_dir(), "/configs/ddp/lenet.yaml"),
+                 "data.train_size=64", "data.test_size=8", "data.batch_size=8",
+                 "toggles.gradient_accumulation=2"},
+                more);
   }
 };
 

@@ -2,22 +2,19 @@
 #include "trainer/ab/ab.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <pty.h>
-#include <sys/wait.h>
-#include <unistd.h>
 #include <csignal>
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include "core/base/philox.h"
-#include "tests/place.h"
 #include "tests/refusal.h"
 #include "tests/trainer/runs.h"
+#include "tests/trainer/terminal.h"
 #include "trainer/ab/arm_report.h"
 #include "trainer/ab/rounds.h"
 #include "trainer/verbs/verbs.h"
 
 using namespace bellows;
+namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::EndsWith;
@@ -119,29 +116,27 @@ Toggle with_class(Same same) {
 // ---- time slices
 
 // The arms are shells. Each time slice adds the arm's letter to a file.
-class AbInterleaving : public testing::Test {
+class AbInterleaving : public Program {
  protected:
-  void SetUp() override { std::filesystem::remove(trail_), std::filesystem::remove(pid_); }
-  void TearDown() override { SetUp(); }
-
+  static ArmCommand shell(const std::string& name, const std::string& script) {
+    return {name, {"sh", "-c", script}};
+  }
   ArmCommand arm(const std::string& letter, int blocks) const {
-    std::string script = "echo $$ > " + pid_ + "." + letter + "; ";
+    std::string script;
     for (int block = 0; block <= blocks; ++block)
-      script += "printf " + letter + " >> " + trail_ + "; " + report() + "kill -STOP $$; ";
-    script += "echo '" + to_line(AbEnd{{0.25}, {}, 1, 0, 0}) + "' >&3";
-    return {letter, {"sh", "-c", script}};
+      script += cat("printf ", letter, " >> ", file("trail"), "; ", report(), kStop);
+    return shell(letter, cat(script, "echo '", to_line(AbEnd{{0.25}, {}, 1, 0, 0}), "' >&3"));
+  }
+  // What ends the arms after that number of blocks.
+  Refusal refused_with(int64_t blocks, const ArmCommand& a, const ArmCommand& b) const {
+    return refused([&] { interleave({a, b}, rounds_of(blocks), signals_); });
   }
   static ArmOptions rounds_of(int64_t blocks) { return {.blocks = blocks, .timeout_s = 60}; }
-  std::string report() const { return "echo '" + to_line(AbBlock{1, 1, 1, 0, {}}) + "' >&3; "; }
-  std::string trail() const {
-    std::string text;
-    std::getline(std::ifstream(trail_), text);
-    return text;
-  }
+  static std::string report() { return cat("echo '", to_line(AbBlock{1, 1, 1, 0, {}}), "' >&3; "); }
+  std::string file(const char* name) const { return folder_ / name; }
 
+  static constexpr const char* kStop = "kill -STOP $$; ";
   const Signals signals_;
-  const std::string trail_ = testing::TempDir() + "ab_trail." + std::to_string(getpid());
-  const std::string pid_ = testing::TempDir() + "ab_pid." + std::to_string(getpid());
 };
 
 TEST(SliceOrder, ReversesInEverySecondRow) {
@@ -152,7 +147,7 @@ TEST(SliceOrder, ReversesInEverySecondRow) {
 
 TEST_F(AbInterleaving, RunsTheArmsInOrderAfterAllHaveWarmedUp) {
   const auto arms = interleave({arm("A", 2), arm("B", 2), arm("C", 2)}, rounds_of(2), signals_);
-  EXPECT_EQ(trail(), "ABCABCCBA");
+  EXPECT_EQ(read("trail"), "ABCABCCBA");
   EXPECT_EQ(arms.size(), 3);
   for (const AbProcess& process : arms) {
     EXPECT_EQ(process.blocks.size(), 2);
@@ -161,38 +156,25 @@ TEST_F(AbInterleaving, RunsTheArmsInOrderAfterAllHaveWarmedUp) {
 }
 
 TEST_F(AbInterleaving, EndsWhenAnArmRunsOutsideItsTimeSlice) {
-  const std::string line = report();
-  const ArmCommand woken = {"A",
-                            {"sh", "-c",
-                             "echo $$ > " + pid_ + "; " + line + "kill -STOP $$; " + line +
-                                 "kill -STOP $$; while :; do :; done"}};
-  const ArmCommand waking = {
-      "B",
-      {"sh", "-c",
-       line + "kill -STOP $$; kill -CONT $(cat " + pid_ + "); " + line + "kill -STOP $$"}};
-  const Refusal error = refused([&] { interleave({woken, waking}, rounds_of(2), signals_); });
+  const std::string slice = report() + kStop;
+  const Refusal error = refused_with(
+      2, shell("A", cat("echo $$ > ", file("pid"), "; ", slice, slice, "while :; do :; done")),
+      shell("B", cat(slice, "kill -CONT $(cat ", file("pid"), "); ", slice)));
   EXPECT_EQ(error.exit, Exit::internal);
   EXPECT_THAT(error.message, HasSubstr("A ran during another arm's time slice"));
 }
 
 TEST_F(AbInterleaving, EndsAfterASignal) {
   // Sleeps so that the thread for signals is first: the block comes through a pipe.
-  const ArmCommand signalling = {
-      "B",
-      {"sh", "-c",
-       report() + "kill -STOP $$; kill -TERM $PPID; sleep 2; " + report() + "kill -STOP $$"}};
-  const Refusal error = refused([&] {
-    interleave({arm("A", 9), signalling}, rounds_of(9), signals_);
-  });
+  const Refusal error = refused_with(
+      9, arm("A", 9),
+      shell("B", cat(report(), kStop, "kill -TERM $PPID; sleep 2; ", report(), kStop)));
   EXPECT_EQ(error.exit, Exit::terminated);
   EXPECT_EQ(error.message, "ab: interrupted by SIGTERM before the first result");
 }
 
 TEST_F(AbInterleaving, RefusesALineThatIsNoBlock) {
-  const ArmCommand babbling = {"B", {"sh", "-c", "echo hello >&3; kill -STOP $$"}};
-  const Refusal error = refused([&] {
-    interleave({arm("A", 2), babbling}, rounds_of(2), signals_);
-  });
+  const Refusal error = refused_with(2, arm("A", 2), shell("B", cat("echo hello >&3; ", kStop)));
   EXPECT_EQ(error.exit, Exit::internal);
   EXPECT_THAT(error.message, HasSubstr("'hello'"));
   EXPECT_EQ(refused([] { parse_block("{\"steps\": 1}"); }).exit, Exit::internal);
@@ -270,20 +252,6 @@ TEST(AbArms, OfEveryToggleAndValueAreFitToBeCompared) {
       ++compared;
     }
   EXPECT_GT(compared, 30);
-}
-
-TEST(AbArms, HoldWhatNeedsTheToggleEqual) {
-  AbOptions options;
-  options.toggle = "num_workers";
-  options.values = {"2"};
-  const Toggle& workers = *find_toggle("num_workers");
-  EXPECT_THAT(forced_off(options, workers),
-              ElementsAre("persistent_workers=off", "prefetch_factor=0", "ring_queues=off"));
-  options.overrides = {"toggles=none"};
-  EXPECT_THAT(forced_off(options, workers), IsEmpty());
-  options.toggle = "fused_optimizer";
-  options.values = {"on"};
-  EXPECT_THAT(forced_off(options, *find_toggle("fused_optimizer")), IsEmpty());
 }
 
 TEST(AbProgress, ShowsTheTimeSliceAndTheTimeThatIsLeft) {
@@ -368,15 +336,11 @@ TEST(RoundPlan, ResolvesNothingBelowTheNoiseOfThePlacebo) {
 
 // ---- findings
 
-TEST(AbFinding, StatesASpeedupWithItsIntervalAndThePlacebo) {
+TEST(AbFinding, StatesASpeedupWithItsIntervalAndThePlaceboOrThatNoneWasShown) {
   EXPECT_THAT(headline(result_of(80)),
               AllOf(StartsWith("faster: 1.2"), HasSubstr("95 % interval"), HasSubstr("placebo 1.0"),
                     EndsWith(" x, 5 processes a side")));
   EXPECT_THAT(headline(result_of(120)), StartsWith("slower: 0.8"));
-}
-
-TEST(AbFinding, OfTwoEqualArmsIsThatNoDifferenceWasShown) {
-  EXPECT_THAT(headline(result_of(100)), StartsWith("no difference shown: "));
   EXPECT_THAT(to_markdown(result_of(100)),
               StartsWith("# bellows_test=off against bellows_test=on\n\n**no difference shown: "));
 }
@@ -499,9 +463,10 @@ TEST(AbLosses, ThatAreDeclaredCloseMayDivergeAsFarAsTheLastBitOfTheWeightsDrives
   EXPECT_TRUE(judged(close, off, placebo, on(0.509, 0.491)).good);
   const Finding error = judged(close, off, placebo, on(0.5, 0.511));
   EXPECT_FALSE(error.good);
-  EXPECT_THAT(error.text,
-              AllOf(HasSubstr("declared close: losses of a step differ by at most 1.1e-02;"),
-                    HasSubstr("is 11 (step 19)"), HasSubstr("last of 24")));
+  EXPECT_THAT(
+      error.text,
+      AllOf(HasSubstr("declared close: the losses of off and on differ by at most 1.1e-02;"),
+            HasSubstr("is 11 (step 19)"), HasSubstr("last of 24")));
   EXPECT_FALSE(judged(close, off, placebo, on(0.5, NAN)).good);
 }
 
@@ -545,16 +510,15 @@ namespace {
 constexpr int64_t kTrainedRounds = 3;
 
 Plan small_lenet(Values more) {
-  more.merge(Values{{"data.train_size", {"320"}},
-                    {"data.test_size", {"16"}},
-                    {"data.batch_size", {"16"}},
-                    {"optimizer.lr", {"0.05"}},
-                    {"optimizer.momentum", {"0.9"}},
-                    {"eval.every", {"0"}},
-                    {"ckpt.every", {"0"}},
-                    {"log.tensorboard", {"false"}},
-                    {"train.epochs", {"1"}},
-                    {"toggles", {"none"}}});
+  more.merge(from_yaml(R"(
+data: {train_size: 320, test_size: 16, batch_size: 16}
+optimizer: {lr: 0.05, momentum: 0.9}
+eval.every: 0
+ckpt.every: 0
+log.tensorboard: false
+train.epochs: 1
+toggles: none
+)"));
   return make_config({more}).plan;
 }
 
@@ -584,15 +548,12 @@ Finding close_finding(const Values& off, const Values& on) {
 }  // namespace
 
 TEST(AbChaos, TakesOtherKernelsLayoutsAndPrecisionsForRounding) {
-  const Values vendor = {{"toggles.vendor_kernels", {"on"}}};
-  const auto with = [](Values values, const char* key, const char* value) {
-    values[key] = {value};
-    return values;
-  };
-  for (const auto& [off, on] : {std::pair{Values{}, vendor},
-                                {vendor, with(vendor, "toggles.channels_last", "on")},
-                                {Values{}, Values{{"toggles.batch_lanes", {"on"}}}},
-                                {Values{}, Values{{"toggles.amp", {"fp16"}}}}}) {
+  const Values vendor = from_yaml("toggles.vendor_kernels: on");
+  for (const auto& [off, on] :
+       {std::pair{Values{}, vendor},
+        {vendor, from_yaml("{toggles.vendor_kernels: on, toggles.channels_last: on}")},
+        {Values{}, from_yaml("toggles.batch_lanes: on")},
+        {Values{}, from_yaml("toggles.amp: fp16")}}) {
     const Finding finding = close_finding(off, on);
     EXPECT_TRUE(finding.good) << finding.text;
     EXPECT_THAT(finding.text, Not(HasSubstr("equal bit for bit")));
@@ -601,9 +562,7 @@ TEST(AbChaos, TakesOtherKernelsLayoutsAndPrecisionsForRounding) {
 
 TEST(AbChaos, TakesGradientsOrInputsThatAreWrongByOnePercentForAnError) {
   const auto scaled = [](const char* std) {
-    return Values{{"data.transforms.0.name", {"normalize"}},
-                  {"data.transforms.0.mean.0", {"0.13"}},
-                  {"data.transforms.0.std.0", {std}}};
+    return from_yaml(cat("data.transforms: [{name: normalize, mean: [0.13], std: [", std, "]}]"));
   };
   for (const auto& [off, on] :
        {std::pair{Values{}, Values{{"optimizer.lr", {"0.0505"}}}},  // SGD: scales gradients
@@ -692,39 +651,31 @@ TEST(AbReport, PutsTheClaimBesideTheMeasurementAndNamesTheCommand) {
   EXPECT_EQ(on.at("losses_apart").at("placebo").size(), 90);
 }
 
+// An arm on the CPU has no energy, whichever of the two it is.
 TEST(AbReport, ShowsTheEnergyOfAStepWhereTheGpuMeasuresIt) {
-  AbResult result = result_of(80);
-  EXPECT_THAT(to_markdown(result), Not(HasSubstr("energy")));
-  if (page_writer()) {
-    EXPECT_THAT(page_writer()(to_json(result), "ab"), Not(HasSubstr("energy")));
-  }
-  for (AbArm* arm : {&result.off, &result.on[0]})
-    for (AbProcess& process : arm->processes)
-      for (AbBlock& block : process.blocks)
-        block.energy_j = (arm == &result.off ? 3.0 : 2.0) * double(block.steps);
-  EXPECT_THAT(to_markdown(result), HasSubstr("| energy of the GPU per step, J: median (quartiles) "
-                                             "| 3 (3 to 3) | 2 (2 to 2) |"));
-  const Json json = to_json(result);
-  EXPECT_EQ(json["off"]["processes"][0]["gpu_j_per_step"], std::vector<double>(8, 3.0));
-  EXPECT_FALSE(json["placebo"]["processes"][0].contains("gpu_j_per_step"));
-  if (!page_writer()) return;
-  const std::string html = page_writer()(json, "ab");
-  EXPECT_THAT(html, HasSubstr("energy of the GPU"));
-  EXPECT_THAT(html, HasSubstr("<td class=r>2 J (2 to 2)</td>"));
-}
-
-// One arm on the GPU and the other on the CPU, whichever is first.
-TEST(AbReport, ShowsTheEnergyOfTheArmThatHasAGpu) {
-  for (const bool first : {true, false}) {
+  const auto page = [](const AbResult& result) {
+    return page_writer() ? page_writer()(to_json(result), "ab") : "no labs";
+  };
+  EXPECT_THAT(to_markdown(result_of(80)) + page(result_of(80)), Not(HasSubstr("energy")));
+  const struct {
+    double off_j, on_j;
+    const char *row, *cell;
+  } cases[] = {{3, 2, " 3 (3 to 3) | 2 (2 to 2) |", "<td class=r>2 J (2 to 2)</td>"},
+               {3, 0, " 3 (3 to 3) | - |", "<td class=r>3 J (3 to 3)</td>"},
+               {0, 3, " - | 3 (3 to 3) |", "<td class=r>3 J (3 to 3)</td>"}};
+  for (const auto& [off_j, on_j, row, cell] : cases) {
     AbResult result = result_of(80);
-    for (AbProcess& process : (first ? result.off : result.on[0]).processes)
-      for (AbBlock& block : process.blocks) block.energy_j = 3.0 * double(block.steps);
+    for (const auto& [arm, joules] : {std::pair(&result.off, off_j), {&result.on[0], on_j}})
+      for (AbProcess& process : arm->processes)
+        for (AbBlock& block : process.blocks)
+          if (joules > 0) block.energy_j = joules * double(block.steps);
     EXPECT_THAT(to_markdown(result),
-                HasSubstr(cat("| energy of the GPU per step, J: median (quartiles) |",
-                              first ? " 3 (3 to 3) | - |" : " - | 3 (3 to 3) |")));
-    if (page_writer()) {
-      EXPECT_THAT(page_writer()(to_json(result), "ab"), HasSubstr("<td class=r>3 J (3 to 3)</td>"));
-    }
+                HasSubstr(cat("| energy of the GPU per step, J: median (quartiles) |", row)));
+    EXPECT_THAT(page(result), testing::AnyOf("no labs", HasSubstr(cell)));
+    const Json json = to_json(result);
+    EXPECT_EQ(json["on"][0]["processes"][0].value("gpu_j_per_step", std::vector<double>()),
+              std::vector<double>(on_j > 0 ? 8 : 0, on_j));
+    EXPECT_FALSE(json["placebo"]["processes"][0].contains("gpu_j_per_step"));
   }
 }
 
@@ -742,277 +693,185 @@ TEST(AbReport, HasAVerdictAndFindingsForEachOfSeveralArms) {
 
 // ---- the program
 
-namespace {
-
-struct Said {
-  int code;
-  std::string text;  // stdout and stderr
-};
-Said shell(const std::string& command) {
-  FILE* const pipe = popen((command + " 2>&1").c_str(), "r");
-  Said said;
-  for (int c; (c = fgetc(pipe)) != EOF;) said.text += static_cast<char>(c);
-  said.code = WEXITSTATUS(pclose(pipe));
-  return said;
-}
-
-// Like shell(), on a terminal of its own.
-Said on_terminal(const std::string& command) {
-  const winsize size = {.ws_row = 24, .ws_col = 200, .ws_xpixel = 0, .ws_ypixel = 0};
-  int terminal = -1;
-  const pid_t pid = forkpty(&terminal, nullptr, nullptr, &size);
-  if (pid == 0) {
-    setenv("TERM", "xterm", 1);
-    unsetenv("NO_COLOR");
-    execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
-    _exit(127);
-  }
-  Said said;
-  char buffer[4096];
-  for (ssize_t n; (n = read(terminal, buffer, sizeof(buffer))) > 0;) said.text.append(buffer, n);
-  int status = 0;
-  waitpid(pid, &status, 0);
-  close(terminal);
-  said.code = WEXITSTATUS(status);
-  return said;
-}
-
-}  // namespace
-
-class AbVerb : public testing::Test {
+class AbVerb : public Program {
  protected:
-  void SetUp() override {
-    std::filesystem::create_directories(folder_);
-    std::ofstream(folder_ / "tiny.yaml")
-        << "toggles: none\n"
-           "data: {train_size: 64, test_size: 16, batch_size: 8}\n";
+  AbVerb() {
+    write("tiny.yaml", "toggles: none\ndata: {train_size: 64, test_size: 16, batch_size: 8}\n");
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  Said ab(const std::string& words) const {
-    return shell("cd '" + folder_.string() + "' && '" + program_dir() +
-                 "/trainer' ab --config tiny.yaml " + words);
+  // Arguments of a verb that compares arms. No word of `words` has a space in it.
+  static Args verb(const std::string& words, const Args& more = {}) {
+    std::istringstream in(words + " --config tiny.yaml");
+    return with({std::istream_iterator<std::string>(in), {}}, more);
   }
-
-  const std::filesystem::path folder_ =
-      std::filesystem::path(testing::TempDir()) / ("ab." + std::to_string(getpid()));
+  static Args ab(const std::string& words, const Args& more = {}) {
+    return verb("ab " + words, more);
+  }
+  Json report() const { return Json::parse(read("r.json")); }
 };
 
-TEST_F(AbVerb, ComparesTwoRunsThatDifferInOneToggle) {
-  const Said said =
-      ab("--toggle fused_optimizer --processes 3 --steps 3 --blocks 4 --warmup 2 "
-         "--report r.md");
-  ASSERT_EQ(said.code, 0) << said.text;
-  EXPECT_THAT(said.text, HasSubstr("# fused_optimizer=off against fused_optimizer=on"));
-  EXPECT_THAT(said.text, Not(HasSubstr("no conclusion")));
-  const Json report = Json::parse(std::ifstream(folder_ / "r.json"));
+// Both arms of a round start from the same weights, and the placebo from others.
+TEST_F(AbVerb, ComparesTwoRunsThatDifferInOneToggleAndAPlacebo) {
+  const Ended ended =
+      run(ab("--toggle fused_optimizer --processes 3 --steps 20 --blocks 2 --warmup 2 "
+             "--report r.md optimizer.lr=0.5"));
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("# fused_optimizer=off against fused_optimizer=on"));
+  EXPECT_THAT(ended.out, Not(HasSubstr("no conclusion")));
+  EXPECT_THAT(ended.out + ended.err, Not(testing::ContainsRegex("ETA|\r|\033"))) << "no terminal";
+  const Json report = this->report();
   const Json& on = report.at("on").at(0);
-  EXPECT_TRUE(on.at("losses_hold").get<bool>()) << said.text;
-  EXPECT_TRUE(on.at("footprint_holds").get<bool>()) << said.text;
+  EXPECT_TRUE(on.at("losses_hold").get<bool>()) << ended.out;
+  EXPECT_TRUE(on.at("footprint_holds").get<bool>()) << ended.out;
   EXPECT_EQ(on.at("counters_per_step").at("optim.fused_launches"), Json({0.0, 1.0}));
   EXPECT_EQ(on.at("processes").size(), 3);
-  EXPECT_EQ(on.at("processes").at(2).at("wall_s_per_step").size(), 4);
+  EXPECT_EQ(on.at("processes").at(2).at("wall_s_per_step").size(), 2);
   EXPECT_LT(on.at("processes").at(0).at("cpu_s_waiting").get<double>(), 0.01);
-  EXPECT_TRUE(std::filesystem::exists(folder_ / "r.md"));
-  EXPECT_TRUE(std::filesystem::is_empty(folder_ / "runs"));
+  const Json& apart = on.at("losses_apart");
+  EXPECT_EQ(apart.at("arms").back(), 0);
+  EXPECT_GT(apart.at("placebo").back().get<double>(), 0);
+  EXPECT_LT(apart.at("placebo").at(0).get<double>(), 1e-5);
+  EXPECT_TRUE(fs::exists(folder_ / "r.md"));
+  EXPECT_TRUE(fs::is_empty(folder_ / "runs"));
 }
 
 TEST_F(AbVerb, ComparesAnEvaluationAtTheEnd) {
-  const Said said =
-      ab("--toggle drop_conv_bias --processes 3 --steps 8 --blocks 2 --warmup 2 --report r.md "
-         "'model={name: layers, layers: [{name: conv2d, out: 4}, batch_norm, relu, flatten, "
-         "{name: linear, out: 10}]}' optimizer.lr=0.001");
-  ASSERT_EQ(said.code, 0) << said.text;
-  EXPECT_THAT(said.text, HasSubstr("- evaluation: loss "));
-  const Json report = Json::parse(std::ifstream(folder_ / "r.json"));
-  EXPECT_TRUE(report.at("on").at(0).at("evaluations_hold").get<bool>()) << said.text;
+  const std::string out = succeed(
+      ab("--toggle drop_conv_bias --processes 3 --steps 8 --blocks 2 --warmup 2 --report r.md",
+         {"model={name: layers, layers: [{name: conv2d, out: 4}, batch_norm, relu, flatten, {name: "
+          "linear, out: 10}]}",
+          "optimizer.lr=0.001"}));
+  EXPECT_THAT(out, HasSubstr("- evaluation: loss "));
+  EXPECT_TRUE(report().at("on").at(0).at("evaluations_hold").get<bool>()) << out;
 }
 
 // 2 blocks of 400 steps of 20 ms would take 16 s each time.
-TEST_F(AbVerb, ABudgetShortensTheBlocks) {
-  const Said said =
-      ab("--toggle fused_optimizer --budget 4s --blocks 2 --warmup 2 --steps 400 "
-         "data.sim_latency_us=20000");
-  ASSERT_EQ(said.code, 0) << said.text;
-  EXPECT_THAT(said.text, AllOf(testing::ContainsRegex(" --blocks [12] --steps [0-9]+ --warmup 2"),
-                               Not(HasSubstr("--steps 400"))));
-  EXPECT_THAT(ab("--toggle fused_optimizer --budget 1s --measure epoch").text,
+TEST_F(AbVerb, SpendsABudgetSaysWhatItCanShowAndShortensTheBlocks) {
+  EXPECT_THAT(succeed(ab("--toggle fused_optimizer --budget 4s --blocks 2 --warmup 2 --steps 400 "
+                         "data.sim_latency_us=20000")),
+              AllOf(testing::ContainsRegex("ab: 4 s (allow|are too short for) [0-9]+ processes"),
+                    testing::ContainsRegex(" --blocks [12] --steps [0-9]+ --warmup 2"),
+                    Not(HasSubstr("--steps 400"))));
+  EXPECT_THAT(succeed(ab("--toggle fused_optimizer --budget 1s --measure epoch")),
               HasSubstr(" --budget 1s --blocks 2 --measure epoch"));
 }
 
 TEST_F(AbVerb, MeasuresWholeEpochsWithTheirEvaluation) {
-  const Said said = ab("--toggle eval_no_grad --measure epoch --blocks 1 --processes 1");
-  EXPECT_EQ(said.code, 0);
-  EXPECT_THAT(said.text, HasSubstr("**no conclusion from fewer than 3 processes a side"));
-  EXPECT_THAT(said.text, HasSubstr("`eval.untracked_ops` counted 0 with it off and "));
+  EXPECT_THAT(succeed(ab("--toggle eval_no_grad --measure epoch --blocks 1 --processes 1")),
+              AllOf(HasSubstr("**no conclusion from fewer than 3 processes a side"),
+                    HasSubstr("`eval.untracked_ops` counted 0 with it off and ")));
 }
 
-TEST_F(AbVerb, ComparesSeveralValuesAtOnce) {
-  const Said said =
-      ab("--toggle num_workers --value 1,2 --processes 1 --steps 1 --blocks 1 "
-         "--warmup 1");
-  EXPECT_EQ(said.code, 0) << said.text;
-  EXPECT_THAT(said.text, AllOf(HasSubstr("# num_workers=0 against num_workers=1, num_workers=2\n"),
-                               HasSubstr("\n## num_workers=2\n"), HasSubstr(" --value 1,2 ")));
-}
-
-// Both arms of a round start from the same weights, and the placebo from others.
-TEST_F(AbVerb, NudgesTheFirstWeightsInEachRoundAndOfThePlaceboOnceMore) {
-  const Said said =
-      ab("--toggle fused_optimizer --processes 3 --steps 20 --blocks 2 --warmup 2 "
-         "optimizer.lr=0.5 --report r.md");
-  EXPECT_EQ(said.code, 0) << said.text;
-  const Json report = Json::parse(std::ifstream(folder_ / "r.json"));
-  const Json& apart = report.at("on").at(0).at("losses_apart");
-  EXPECT_EQ(apart.at("arms").back(), 0);
-  EXPECT_GT(apart.at("placebo").back().get<double>(), 0);
-  EXPECT_LT(apart.at("placebo").at(0).get<double>(), 1e-5);
+TEST_F(AbVerb, ComparesSeveralValuesAtOnceWithoutTheTogglesThatNeedThisOne) {
+  const std::string held =
+      "off in all arms, because they need num_workers: "
+      "persistent_workers=off, prefetch_factor=0, ring_queues=off\n";
+  EXPECT_THAT(succeed(ab("--toggle num_workers --value 1,2 --processes 1 --steps 1 --blocks 1 "
+                         "--warmup 1 --report r.md toggles=default toggles.prefetch_factor=4")),
+              AllOf(StartsWith("ab: " + held), HasSubstr("\n- " + held),
+                    HasSubstr("# num_workers=0 against num_workers=1, num_workers=2\n"),
+                    HasSubstr("\n## num_workers=2\n"), HasSubstr(" --value 1,2 ")));
+  EXPECT_EQ(report().at("held").size(), 3);
 }
 
 TEST_F(AbVerb, TimesRunsUntilTheyReachATarget) {
   const std::string command = "--toggle fused_optimizer --processes 2 --report r.md --time-to ";
-  const Said said = ab(command + "accuracy=0");
-  EXPECT_EQ(said.code, 0) << said.text;
   EXPECT_THAT(
-      said.text,
+      succeed(ab(command + "accuracy=0")),
       AllOf(HasSubstr("| samples per run: median (smallest, largest) | 64 (64, 64)"),
-            HasSubstr("--processes 2 --time-to accuracy=0\n"), HasSubstr("and equal bit for bit")));
-  const Json report = Json::parse(std::ifstream(folder_ / "r.json"));
-  EXPECT_EQ(report.at("off").at("processes").at(0).at("wall_s_per_run").size(), 1);
-  const auto runs = [&](int i) -> double {
-    return report.at("off").at("processes").at(i).at("wall_s_per_run").at(0);
-  };
-  EXPECT_NEAR(report.at("off").at("mean_s_per_run"), std::sqrt(runs(0) * runs(1)), 1e-9);
-  const Json& interval = report.at("off").at("mean_s_per_run_interval");
-  EXPECT_LE(interval.at(0), std::min(runs(0), runs(1)));
-  EXPECT_GE(interval.at(1), std::max(runs(0), runs(1)));
-  EXPECT_THAT(said.text, HasSubstr("| wall time per run, ms: geometric mean of all seeds (95 % "));
-  EXPECT_THAT(ab(command + "accuracy=1").text,
+            HasSubstr("--processes 2 --time-to accuracy=0\n"), HasSubstr("and equal bit for bit"),
+            HasSubstr("| wall time per run, ms: geometric mean of all seeds (95 % ")));
+  const Json off = report().at("off");
+  EXPECT_EQ(off.at("processes").at(0).at("wall_s_per_run").size(), 1);
+  const double a = off["processes"][0]["wall_s_per_run"][0],
+               b = off["processes"][1]["wall_s_per_run"][0];
+  EXPECT_NEAR(off.at("mean_s_per_run"), std::sqrt(a * b), 1e-9);
+  EXPECT_LE(off.at("mean_s_per_run_interval").at(0), std::min(a, b));
+  EXPECT_GE(off.at("mean_s_per_run_interval").at(1), std::max(a, b));
+  EXPECT_THAT(succeed(ab(command + "accuracy=1")),
               HasSubstr("**no conclusion: 6 runs ended before accuracy=1"));
 }
 
-TEST_F(AbVerb, SpendsABudgetAndSaysWhatItCanShow) {
-  const Said said = ab("--toggle fused_optimizer --budget 1s --steps 1 --blocks 2 --warmup 1");
-  EXPECT_EQ(said.code, 0) << said.text;
-  EXPECT_THAT(said.text,
-              testing::ContainsRegex("ab: 1 s (allow|are too short for) [0-9]+ processes a side"));
-  EXPECT_THAT(said.text, HasSubstr(" --budget 1s --blocks 2 "));
-}
-
+// Also ladder and sweep.
 TEST_F(AbVerb, KeepsWhatWasMeasuredBeforeASignal) {
-  const std::string command =
-      "cd '" + folder_.string() + "' && { '" + program_dir() +
-      "/trainer' ab --config tiny.yaml --toggle fused_optimizer --budget 9999s --steps 1 "
-      "--blocks 1 --warmup 1 > out & pid=$!; until grep -q allow out; do sleep 0.05; done; "
-      "kill -INT $pid; wait $pid; code=$?; cat out; exit $code; }";
-  const Said said = shell(command);
-  EXPECT_EQ(said.code, 130) << said.text;
-  EXPECT_THAT(said.text, testing::ContainsRegex("- ended early: interrupted by signal 2 after "
-                                                "[0-9]+ of [0-9]+ processes a side\n"));
-}
-
-TEST_F(AbVerb, SaysThatAToggleDidNotRun) {
-  const Said said = ab("--toggle eval_no_grad --processes 1 --steps 1 --blocks 1 --warmup 1");
-  EXPECT_EQ(said.code, 0);
-  EXPECT_THAT(said.text, HasSubstr("**did not run; "));
-}
-
-TEST_F(AbVerb, HoldsTogglesThatNeedThisOneEqualInBothArmsAndSaysSo) {
-  const Said said =
-      ab("--toggle num_workers --value 2 toggles=default toggles.prefetch_factor=4 "
-         "--processes 1 --steps 1 --blocks 1 --warmup 1 --report r.md");
-  EXPECT_EQ(said.code, 0) << said.text;
-  const std::string held =
-      "off in all arms, because they need num_workers: "
-      "persistent_workers=off, prefetch_factor=0, ring_queues=off\n";
-  EXPECT_THAT(said.text, AllOf(StartsWith("ab: " + held), HasSubstr("\n- " + held)));
-  EXPECT_EQ(Json::parse(std::ifstream(folder_ / "r.json")).at("held").size(), 3);
-}
-
-TEST_F(AbVerb, DrawsNoProgressIntoAPipe) {
-  const Said said = ab("--toggle fused_optimizer --processes 1 --steps 1 --blocks 1 --warmup 1");
-  EXPECT_EQ(said.code, 0) << said.text;
-  EXPECT_THAT(said.text,
-              AllOf(Not(HasSubstr("ETA")), Not(HasSubstr("\r")), Not(HasSubstr("\033"))));
+  for (const char* words : {"ab --toggle fused_optimizer", "ladder --toggles fused_optimizer",
+                            "sweep --key num_workers=0,1"}) {
+    const auto running = start(verb(cat(words, " --budget 9999s --steps 1 --blocks 1 --warmup 1")));
+    ASSERT_TRUE(running->says(" allow ")) << words;
+    running->send(SIGINT);
+    const Ended ended = running->end();
+    EXPECT_EQ(ended.code, 130) << words << ended.err;
+    EXPECT_THAT(ended.out, testing::ContainsRegex("- ended early: interrupted by signal 2 after "
+                                                  "[0-9]+ of [0-9]+ processes a side\n"));
+  }
 }
 
 TEST_F(AbVerb, DrawsProgressOnATerminalAndClearsIt) {
-  const std::string program = program_dir() + "/trainer";
-  const std::string words =
-      " ab --config tiny.yaml --toggle fused_optimizer --steps 1 --blocks 1 --processes 2 ";
-  const Said said =
-      on_terminal("cd '" + folder_.string() + "' && '" + program + "'" + words + "--warmup 1");
-  EXPECT_EQ(said.code, 0) << said.text;
+  const Terminal terminal;
+  const auto running =
+      start(ab("--toggle fused_optimizer --steps 1 --blocks 1 --processes 2 --warmup 1"),
+            terminal.in_child());
+  const Ended ended = terminal.end(*running);
+  EXPECT_EQ(ended.code, 0) << ended.out;
   const std::string line = "\r\033[Kab: process ";
-  EXPECT_THAT(said.text, AllOf(HasSubstr(line + "1 of 2, time slice 0 of 6, "),
-                               HasSubstr(line + "2 of 2, time slice 6 of 6, ")));
-  EXPECT_THAT(said.text, HasSubstr("ETA 00:00:00\r\033[K\r\n# fused_optimizer=off against"));
+  EXPECT_THAT(ended.out, AllOf(HasSubstr(line + "1 of 2, time slice 0 of 6, "),
+                               HasSubstr(line + "2 of 2, time slice 6 of 6, "),
+                               HasSubstr("ETA 00:00:00\r\033[K\r\n# fused_optimizer=off against")));
 }
 
 TEST_F(AbVerb, RefusesWhatMakesNoComparison) {
-  const auto refused_for = [&](const std::string& words, const std::string& why) {
-    const Said said = ab(words);
-    EXPECT_EQ(said.code, 2) << said.text;
-    EXPECT_THAT(said.text, HasSubstr(why));
+  const std::pair<const char*, const char*> cases[] = {
+      {"--toggle nu_workers", "unknown toggle 'nu_workers', the nearest one is 'num_workers'"},
+      {"--toggle num_workers --value 0", "num_workers=0 is off"},
+      {"--toggle num_workers --value many", "'many' is not"},
+      {"--toggle persistent_workers", "persistent_workers needs num_workers"},
+      {"--toggle num_workers --value 1,2,1", "'1' is named twice"},
+      {"--toggle num_workers --blocks 0", "--blocks"},
+      {"--toggle num_workers --budget 5", "write seconds or minutes, such as 90s"},
+      {"--toggle num_workers --budget=infs", "is not a duration"},
+      {"--toggle num_workers --budget=1e9m", "is not a duration"},
+      {"--toggle num_workers --budget=0x9s", "is not a duration"},
+      {"--toggle num_workers --budget=-1s", "is not a duration"},
+      {"--toggle num_workers --budget 5s --processes 2", "--processes"},
+      {"--toggle pin_memory device=cpu", "pin_memory=on: no effect without a GPU"},
+      {"--toggle fused_optimizer --report here.txt", "here.md"},
+      {"--toggle fused_optimizer --report no/such/r.md", "no folder"},
+      {"--toggle fused_optimizer --value on --arm-folder x", "processes that ab starts itself"},
+      {"--toggle num_workers --measure epoch --steps 5",
+       "--steps has no effect with --measure epoch, whose blocks are epochs"},
+      {"--toggle num_workers --time-to accuracy=0.5 --blocks 2",
+       "--blocks has no effect with --time-to, whose blocks are runs"},
+      {"--toggle num_workers --time-to accuracy", "such as accuracy=0.98"},
+      {"--toggle num_workers --time-to accuracy=nan", "such as accuracy=0.98"},
+      {"", "either --toggle or --against"},
+      {"--against x.yaml --value on", "--value"},
+      {"--toggle fused_optimizer optimzer.lr=1", "optimzer.lr"},
   };
-  refused_for("--toggle nu_workers",
-              "unknown toggle 'nu_workers', the nearest one is 'num_workers'");
-  refused_for("--toggle num_workers --value 0", "num_workers=0 is off");
-  refused_for("--toggle num_workers --value many", "'many' is not");
-  refused_for("--toggle persistent_workers", "persistent_workers needs num_workers");
-  refused_for("--toggle num_workers --value 1,2,1", "'1' is named twice");
-  refused_for("--toggle num_workers --blocks 0", "--blocks");
-  refused_for("--toggle num_workers --budget 5", "write seconds or minutes, such as 90s");
-  for (const char* budget : {"infs", "1e9m", "0x9s", "-1s"})
-    refused_for(cat("--toggle num_workers --budget=", budget), "is not a duration");
-  refused_for("--toggle num_workers --budget 5s --processes 2", "--processes");
-  refused_for("--toggle pin_memory device=cpu", "pin_memory=on: no effect without a GPU");
-  refused_for("--toggle fused_optimizer --report here.txt", "here.md");
-  refused_for("--toggle fused_optimizer --report no/such/r.md", "no folder");
-  refused_for("--toggle fused_optimizer --value on --arm-folder x",
-              "processes that ab starts itself");
-  refused_for("--toggle num_workers --measure epoch --steps 5",
-              "--steps has no effect with --measure epoch, whose blocks are epochs");
-  refused_for("--toggle num_workers --time-to accuracy=0.5 --blocks 2",
-              "--blocks has no effect with --time-to, whose blocks are runs");
-  refused_for("--toggle num_workers --time-to accuracy", "such as accuracy=0.98");
-  refused_for("--toggle num_workers --time-to accuracy=nan", "such as accuracy=0.98");
-  refused_for("", "either --toggle or --against");
-  refused_for("--against x.yaml --value on", "--value");
-  refused_for("--toggle fused_optimizer optimzer.lr=1", "optimzer.lr");
+  for (const auto& [words, why] : cases) expect_refusal(ab(words), 2, why);
 }
 
 TEST_F(AbVerb, ComparesTwoConfigurationsThatDifferInOneOption) {
-  const auto other = [&](const char* more) {
-    std::ofstream(folder_ / "other.yaml") << "base: tiny.yaml\n" << more;
+  const auto other = [&](const std::string& more) {
+    write("other.yaml", "base: tiny.yaml\n" + more);
   };
-  const std::string command = "--against other.yaml --processes 1 --steps 1 --blocks 1 --warmup 1 ";
-  const auto compared = [&](const std::string& more) {
-    return shell("cd '" + folder_.string() + "' && '" + program_dir() +
-                 "/trainer' ab --config tiny.yaml " + command + more);
-  };
+  const std::string against = "--against other.yaml --processes 1 --steps 1 --blocks 1 --warmup 1 ";
   other("optimizer: {lr: 0.5}\n");
-  const Said said = compared("");
-  EXPECT_EQ(said.code, 0) << said.text;
-  const std::string difference = "optimizer.lr is 0.1 and 0.5\n";
-  EXPECT_THAT(said.text,
-              AllOf(HasSubstr("# tiny.yaml against other.yaml\n"), HasSubstr("ab: " + difference),
-                    HasSubstr("\n- difference: " + difference),
-                    HasSubstr("ab --config tiny.yaml --against other.yaml ")));
-  EXPECT_THAT(said.text, Not(HasSubstr("footprint")));
+  const std::string out = succeed(ab(against)), difference = "optimizer.lr is 0.1 and 0.5\n";
+  EXPECT_THAT(out, AllOf(HasSubstr("# tiny.yaml against other.yaml\n"),
+                         HasSubstr("ab: " + difference), HasSubstr("\n- difference: " + difference),
+                         HasSubstr("ab --config tiny.yaml --against other.yaml "),
+                         Not(HasSubstr("footprint"))));
   other("optimizer: {lr: 0.5}\nseed: 7\n");
-  EXPECT_EQ(compared("").code, 2);
-  EXPECT_THAT(compared("").text, HasSubstr("2 differences"));
-  EXPECT_EQ(compared("--allow-many").code, 0);
+  expect_refusal(ab(against), 2, "2 differences");
+  succeed(ab(against + "--allow-many"));
   other("name: same\n");
-  EXPECT_THAT(compared("").text, HasSubstr("describe the same run"));
-  EXPECT_THAT(compared("--toggle num_workers").text, HasSubstr("--toggle"));
+  expect_refusal(ab(against), 2, "describe the same run");
+  expect_refusal(ab(against + "--toggle num_workers"), 2, "--toggle");
 }
 
 TEST_F(AbVerb, PassesOnWhatAnArmDiesOf) {
-  const Said said = ab("--toggle fused_optimizer data.name=mnist data.root=/no/such");
-  EXPECT_EQ(said.code, 3);
-  EXPECT_THAT(said.text,
+  const Ended ended = run(ab("--toggle fused_optimizer data.name=mnist data.root=/no/such"));
+  EXPECT_EQ(ended.code, 3);
+  EXPECT_THAT(ended.err,
               HasSubstr("fused_optimizer=off ended with exit code 3 after 0 time slices"));
-  EXPECT_TRUE(std::filesystem::is_empty(folder_ / "runs"));
+  EXPECT_TRUE(fs::is_empty(folder_ / "runs"));
 }

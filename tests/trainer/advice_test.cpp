@@ -5,13 +5,11 @@
 #include "core/config/hint.h"
 #include "core/config/yaml.h"
 #include "plan/toggle.h"
-#include "tests/data/image_files.h"
 #include "tests/refusal.h"
 #include "tests/trainer/program.h"
 
 using namespace bellows;
 namespace fs = std::filesystem;
-using testing::ContainsRegex;
 using testing::HasSubstr;
 
 static Keys owned() {
@@ -167,47 +165,31 @@ TEST(Advice, OnATogglesOptionIsTaken) {
 
 class CommandLineWords : public Program {
  protected:
-  void write_images(const std::string& root) const {
-    for (const char* split : {"train", "val"})
-      for (const char* name : {"a", "b"})
-        for (int i = 0; i < 4; ++i)
-          write(cat(root, "/", split, "/", name, "/", i, ".png"), as_png(slopes(8, 8)));
-  }
-  static Args on_images(const std::string& root, const Args& more = {}) {
-    Args args =
-        tiny({"data={name: image_folder, batch_size: 2, transforms: [{name: resize, size: "
-              "8}, {name: center_crop, size: 8}, normalize]}",
-              "model={name: layers, layers: [flatten, {name: linear, out: 2}]}", "train.epochs=1"});
-    args.push_back("data.root=" + root);
-    args.insert(args.end(), more.begin(), more.end());
-    return args;
+  static Args on_images_in(const std::string& root, const Args& more = {}) {
+    return on_images(with({"train.epochs=1", "data.root=" + root}, more));
   }
 };
 
 TEST_F(CommandLineWords, ThatNameAFolderNameThatFolder) {
-  write_images("photos #1");
+  write_images("photos #1", 4);
   for (const std::string other : {"photos", "photos #2", "photos #1 "})
-    expect_refusal(on_images(other), 3, other + "/train");
-  ASSERT_EQ(run(on_images("photos #1")).code, 0);
+    expect_refusal(on_images_in(other), 3, other + "/train");
+  succeed(on_images_in("photos #1"));
   EXPECT_THAT(read("runs/run/plan.yaml"), HasSubstr("root: \"photos #1\""));
   EXPECT_EQ(run({"train", "--resume", "runs/run"}).code, 0) << "plan.yaml is read again";
-  EXPECT_EQ(run({"eval", "runs/run", "data.root=photos #1"}).code, 0);
-  EXPECT_EQ(run({"eval", "runs/run", "--data", "photos #1"}).code, 0);
-  Args ranks = {"launch", "--ranks", "1", "--"};
-  for (const std::string& arg : on_images("photos #1", {"--dry-run"})) ranks.push_back(arg);
-  EXPECT_EQ(run(ranks).code, 0);
-  ASSERT_EQ(
-      run({"pack", "data={name: image_folder}", "data.root=photos #1", "--out", "packed #1"}).code,
-      0);
-  EXPECT_EQ(run({"pack", "data={name: packed, folder: \"packed #1\"}", "--out", "again"}).code, 0);
+  succeed({"eval", "runs/run", "data.root=photos #1"});
+  succeed({"eval", "runs/run", "--data", "photos #1"});
+  succeed(with({"launch", "--ranks", "1", "--"}, on_images_in("photos #1", {"--dry-run"})));
+  succeed({"pack", "data={name: image_folder}", "data.root=photos #1", "--out", "packed #1"});
+  succeed({"pack", "data={name: packed, folder: \"packed #1\"}", "--out", "again"});
 }
 
 TEST_F(CommandLineWords, BeginAtHomeWithATilde) {
-  write_images("home/photos");
+  write_images("home/photos", 4);
   write("home/base.yaml", "seed: 77\n");
   write("c.yaml", "base: ~/base.yaml\ndata: {name: image_folder, root: ~/photos}\n");
   const auto at_home = [this] { setenv("HOME", (folder_ / "home").c_str(), 1); };
-  EXPECT_EQ(run(on_images("~/photos", {"--run-dir=~/runs/a"}), at_home).code, 0);
+  succeed(on_images_in("~/photos", {"--run-dir=~/runs/a"}), at_home);
   EXPECT_TRUE(fs::exists(folder_ / "home/runs/a/plan.yaml"));
   const std::string printed = run({"train", "--config", "c.yaml", "--print-config"}, at_home).out;
   EXPECT_THAT(printed, HasSubstr("root: " + (folder_ / "home/photos").string()));
@@ -223,5 +205,5 @@ TEST_F(CommandLineWords, NameAConfigThatIsElsewhere) {
   write("configs/lenet.yaml", "seed: 1\n");
   const std::string advised = run({"--config", "lenet.yaml"}).err;
   EXPECT_THAT(advised, HasSubstr("no such config file; write  --config configs/lenet.yaml"));
-  EXPECT_EQ(run({"--config", "configs/lenet.yaml", "--print-config"}).code, 0);
+  succeed({"--config", "configs/lenet.yaml", "--print-config"});
 }

@@ -64,19 +64,15 @@ TEST_F(Program, TrainsAndResumesWithTheBatchSizeItFound) {
                 "data.batch_size=auto",
                 epochs};
   };
-  const Ended first = run(automatic("train.epochs=1"));
-  EXPECT_EQ(first.code, 0) << first.err;
-  EXPECT_THAT(first.out, HasSubstr("data.batch_size: auto -> "));
-  const size_t at = first.out.find("batch_size: auto -> ") + 20;
-  const std::string batch = first.out.substr(at, first.out.find(' ', at) - at);
+  const std::string first = succeed(automatic("train.epochs=1"));
+  EXPECT_THAT(first, HasSubstr("data.batch_size: auto -> "));
+  const size_t at = first.find("batch_size: auto -> ") + 20;
+  const std::string batch = first.substr(at, first.find(' ', at) - at);
   EXPECT_THAT(batch, testing::AnyOf("16", "32", "64"));
   EXPECT_THAT(read("out/plan.yaml"), HasSubstr("batch_size: " + batch));
-  Args more = automatic("train.epochs=2");
-  more.push_back("--resume");
-  const Ended second = run(more);
-  EXPECT_EQ(second.code, 0) << second.err;
-  EXPECT_THAT(second.out, AllOf(HasSubstr("resume: changed train.epochs: 1 -> 2"),
-                                testing::Not(HasSubstr("data.batch_size"))));
+  EXPECT_THAT(succeed(with(automatic("train.epochs=2"), {"--resume"})),
+              AllOf(HasSubstr("resume: changed train.epochs: 1 -> 2"),
+                    testing::Not(HasSubstr("data.batch_size"))));
 }
 
 TEST_F(Program, RefusesAnAutomaticBatchSizeOfSeveralRanks) {

@@ -12,19 +12,13 @@ namespace {
 
 // Six updates per epoch, for a model that also has a buffer.
 Plan small_plan(const Values& more) {
-  return plan_of({{"device", {"cpu"}},
-                  {"data.train_size", {"48"}},
-                  {"data.test_size", {"20"}},
-                  {"data.batch_size", {"8"}},
-                  {"model", {"layers"}},
-                  {"model.layers.0.name", {"flatten"}},
-                  {"model.layers.1.name", {"linear"}},
-                  {"model.layers.1.out", {"16"}},
-                  {"model.layers.2.name", {"batch_norm"}},
-                  {"model.layers.3.name", {"linear"}},
-                  {"model.layers.3.out", {"10"}},
-                  {"train.epochs", {"2"}},
-                  {"eval.every", {"0"}}},
+  return plan_of(from_yaml(R"(
+device: cpu
+data: {train_size: 48, test_size: 20, batch_size: 8}
+model: {name: layers, layers: [flatten, {name: linear, out: 16}, batch_norm, {name: linear, out: 10}]}
+train.epochs: 2
+eval.every: 0
+)"),
                  more);
 }
 
@@ -76,9 +70,8 @@ TEST(Average, FollowsEachUpdateOfALoop) { EXPECT_EQ(skipped_where_it_follows({})
 
 // The loss scale grows with each update, so that the next one overflows.
 TEST(Average, LeavesOutUpdatesThatAreSkipped) {
-  EXPECT_GT(skipped_where_it_follows({{"amp.dtype", {"fp16"}},
-                                      {"amp.scaler.init_scale", {"1e6"}},
-                                      {"amp.scaler.growth_interval", {"1"}}}),
+  EXPECT_GT(skipped_where_it_follows(
+                from_yaml("amp: {dtype: fp16, scaler: {init_scale: 1e6, growth_interval: 1}}")),
             0);
 }
 
@@ -133,10 +126,9 @@ TEST(Average, ThatCannotSettleWithinTheRunIsWarnedOf) {
 // Training normalizes with the running statistics, which nothing changes.
 TEST(Groups, OfAPlanFreezeTheStatisticsOfTheirNormsIfAsked) {
   for (const char* frozen : {"true", "false"}) {
-    Session session(small_plan({{"optimizer.groups.0.parameters", {"norms"}},
-                                {"optimizer.groups.0.name", {"sgd"}},
-                                {"optimizer.groups.0.lr", {"0"}},
-                                {"optimizer.groups.0.freeze_statistics", {frozen}}}));
+    Session session(small_plan(from_yaml(
+        cat("optimizer.groups: [{parameters: norms, name: sgd, lr: 0, freeze_statistics: ", frozen,
+            "}]"))));
     const std::string members = "optimizer.groups: norms: 2 parameters: 2.weight, 2.bias";
     EXPECT_EQ(std::ranges::count(session.notes, members), 1);
     const NamedTensors before = values_of(session);
@@ -154,16 +146,12 @@ TEST(Groups, OfAPlanFreezeTheStatisticsOfTheirNormsIfAsked) {
 }
 
 TEST(Groups, OfAPlanFindTheNormsOfShortcuts) {
-  const Session session(plan_of({{"device", {"cpu"}},
-                                 {"data.train_size", {"16"}},
-                                 {"data.test_size", {"4"}},
-                                 {"data.batch_size", {"8"}},
-                                 {"model.name", {"resnet18"}},
-                                 {"model.width", {"4"}}},
-                                {{"optimizer.groups.0.parameters", {"norms"}},
-                                 {"optimizer.groups.0.name", {"sgd"}},
-                                 {"optimizer.groups.1.parameters", {"biases"}},
-                                 {"optimizer.groups.1.name", {"sgd"}}}));
+  const Session session(load(Plan{}, from_yaml(R"(
+device: cpu
+data: {train_size: 16, test_size: 4, batch_size: 8}
+model: {name: resnet18, width: 4}
+optimizer.groups: [{parameters: norms, name: sgd}, {parameters: biases, name: sgd}]
+)")));
   for (const char* note : {"optimizer.groups: norms: 40 parameters: bn1.weight, bn1.bias, "
                            "layer1.0.bn1.weight, layer1.0.bn1.bias, ...",
                            "optimizer.groups: biases: 1 parameter: fc.bias"})
@@ -172,10 +160,8 @@ TEST(Groups, OfAPlanFindTheNormsOfShortcuts) {
 
 // The head stops training after the first of two epochs, all other layers continue.
 TEST(Groups, OfAPlanStopAfterTheirEpochs) {
-  Session session(small_plan({{"optimizer.groups.0.parameters", {"3.*"}},
-                              {"optimizer.groups.0.name", {"sgd"}},
-                              {"optimizer.groups.0.lr", {"0.2"}},
-                              {"optimizer.groups.0.epochs", {"1"}}}));
+  Session session(small_plan(
+      from_yaml("optimizer.groups: [{parameters: 3.*, name: sgd, lr: 0.2, epochs: 1}]")));
   std::vector<NamedTensors> after;  // each update
   run(session, [&](const Position&) { after.push_back(snapshot(session.parameters)); });
   ASSERT_EQ(after.size(), 12u);
@@ -192,10 +178,8 @@ TEST(Groups, OfAPlanStopAfterTheirEpochs) {
 
 TEST(Groups, OfAPlanHaveTheirOwnRate) {
   const auto steps = [](const char* lr) {  // of the only update
-    Session session(small_plan({{"train.max_iters", {"1"}},
-                                {"optimizer.groups.0.parameters", {"3.*"}},
-                                {"optimizer.groups.0.name", {"sgd"}},
-                                {"optimizer.groups.0.lr", {lr}}}));
+    Session session(small_plan(from_yaml(cat(
+        "train.max_iters: 1\noptimizer.groups: [{parameters: 3.*, name: sgd, lr: ", lr, "}]"))));
     const NamedTensors before = snapshot(session.parameters);
     run(session);
     std::map<std::string, double> moved;

@@ -48,9 +48,8 @@ TEST(BatchPicture, ShowsThreeChannelsAsColours) {
 }
 
 TEST_F(Program, WritesPicturesOfBatchesAndSaysWhatTheyCost) {
-  const Ended ended = run(tiny({"--run-dir", "out", "log.pictures_every=3"}));
-  EXPECT_EQ(ended.code, 0) << ended.err;
-  EXPECT_THAT(ended.out, HasSubstr("pictures: 2 of batches, "));
+  EXPECT_THAT(succeed(tiny({"--run-dir", "out", "log.pictures_every=3"})),
+              HasSubstr("pictures: 2 of batches, "));
   for (const char* name : {"step_00000003.png", "step_00000006.png"}) {
     const std::string file = read(std::filesystem::path("out/pictures") / name);
     const std::vector<uint8_t> bytes(file.begin(), file.end());

@@ -19,11 +19,9 @@ class Compare : public Program {
  protected:
   // Returns the output, after a check that it fits 80 columns.
   std::string compared(const std::string& a, const std::string& b) {
-    const Ended ended = run({"compare", a, b});
-    EXPECT_EQ(ended.code, 0) << ended.err;
-    std::istringstream lines(ended.out);
-    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
-    return ended.out;
+    const std::string out = succeed({"compare", a, b});
+    expect_80_columns(out);
+    return out;
   }
   void change_environment(const std::string& of, const std::function<void(Json&)>& change) {
     Json env = Json::parse(read(of + "/env.json"));
@@ -33,7 +31,7 @@ class Compare : public Program {
 };
 
 TEST_F(Compare, SaysOfEqualRunsThatNothingDiffers) {
-  for (int i = 0; i < 2; ++i) ASSERT_EQ(run(tiny({})).code, 0);
+  for (int i = 0; i < 2; ++i) succeed(tiny({}));
   const std::string text = compared("runs/run", "runs/run-2");
   for (const char* group :
        {"machine", "versions", "libraries", "data", "plan", "toggles", "toggles that were on"})
@@ -44,8 +42,8 @@ TEST_F(Compare, SaysOfEqualRunsThatNothingDiffers) {
 }
 
 TEST_F(Compare, NamesTheOneOptionThatDiffers) {
-  ASSERT_EQ(run(tiny({"optimizer.lr=0.01"})).code, 0);
-  ASSERT_EQ(run(tiny({"optimizer.lr=0.02"})).code, 0);
+  succeed(tiny({"optimizer.lr=0.01"}));
+  succeed(tiny({"optimizer.lr=0.02"}));
   const std::string text = compared("runs/run", "runs/run-2");
   EXPECT_THAT(text, HasSubstr("plan: 1 difference in "));
   EXPECT_THAT(text, HasSubstr("\n  optimizer.lr  0.01  0.02\n"));
@@ -55,29 +53,27 @@ TEST_F(Compare, NamesTheOneOptionThatDiffers) {
 
 TEST_F(Compare, CountsWindowsThatEndAtTheSameSteps) {
   for (const int size : {64, 80})
-    ASSERT_EQ(run(tiny({cat("data={name: digits, train_size: ", size,
-                            ", test_size: 20, batch_size: 16, shuffle: false, transforms: "
-                            "[{name: normalize, mean: [0.1], std: [0.2]}]}"),
-                        "schedule={name: constant, warmup_epochs: 0}"}))
-                  .code,
-              0);
+    succeed(tiny({cat("data={name: digits, train_size: ", size,
+                      ", test_size: 20, batch_size: 16, shuffle: false, transforms: "
+                      "[{name: normalize, mean: [0.1], std: [0.2]}]}"),
+                  "schedule={name: constant, warmup_epochs: 0}"}));
   EXPECT_THAT(compared("runs/run", "runs/run-2"),
               HasSubstr("equal to the last bit in 2 log windows; later ones end elsewhere\n"));
 }
 
 TEST_F(Compare, TakesLossesThatAreNoNumbersForEqual) {
-  ASSERT_EQ(run(tiny({"optimizer.lr=1e38", "train.on_nonfinite=continue"})).code, 0);
+  succeed(tiny({"optimizer.lr=1e38", "train.on_nonfinite=continue"}));
   EXPECT_THAT(compared("runs/run", "runs/run"), HasSubstr("equal to the last bit in 4 log"));
 }
 
 TEST_F(Compare, TakesADamagedPlanForADamagedRun) {
-  ASSERT_EQ(run(tiny({})).code, 0);
+  succeed(tiny({}));
   write("runs/run/plan.yaml", "name: [");
   expect_refusal({"compare", "runs/run", "runs/run"}, 3, "plan.yaml");
 }
 
 TEST_F(Compare, PrintsEachDifferenceOfTheEnvironmentBeforeAnyRatio) {
-  for (int i = 0; i < 2; ++i) ASSERT_EQ(run(tiny({})).code, 0);
+  for (int i = 0; i < 2; ++i) succeed(tiny({}));
   const std::string wide(200, 'w');
   change_environment("runs/run-2", [&](Json& env) {
     env["versions"]["onednn"] = "0.0.1";
@@ -104,11 +100,9 @@ TEST_F(Compare, PrintsEachDifferenceOfTheEnvironmentBeforeAnyRatio) {
 }
 
 TEST_F(Compare, NamesTogglesThatDifferAndWhichOfThemRan) {
-  ASSERT_EQ(run(tiny({})).code, 0);
-  ASSERT_EQ(run(tiny({"toggles={fused_loss: off}",
-                      "data={name: digits, train_size: 64, test_size: 20, batch_size: 32}"}))
-                .code,
-            0);
+  succeed(tiny({}));
+  succeed(tiny({"toggles={fused_loss: off}",
+                "data={name: digits, train_size: 64, test_size: 20, batch_size: 32}"}));
   const std::string text = compared("runs/run", "runs/run-2");
   EXPECT_THAT(text, AllOf(HasSubstr("  data.batch_size  16  32\n"),
                           HasSubstr("  toggles.fused_loss  on  off\n"),
@@ -128,7 +122,7 @@ TEST_F(Compare, SaysThatARunWithoutAnEndHasNotToldWhatRan) {
 }
 
 TEST_F(Compare, WarnsOfWhatARunDoesNotRecord) {
-  for (int i = 0; i < 2; ++i) ASSERT_EQ(run(tiny({})).code, 0);
+  for (int i = 0; i < 2; ++i) succeed(tiny({}));
   fs::remove(folder_ / "runs/run-2/env.json");
   fs::remove(folder_ / "runs/run-2/metrics.jsonl");
   EXPECT_THAT(compared("runs/run", "runs/run-2"),

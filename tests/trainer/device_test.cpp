@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include "core/base/trace.h"
-#include "core/config/yaml.h"
-#include "core/tensor/copy.h"
 #include "plan/toggle.h"
 #include "tests/plans.h"
 #include "tests/pooled_lenet.h"
@@ -18,17 +16,17 @@ namespace {
 // Small enough for cuda_host. The model is pooled_lenet() unless `more` names another.
 Plan small_lenet(Values more = {}) {
   if (!more.contains("model") && !more.contains("model.name")) more.merge(pooled_lenet());
-  return plan_of({{"device", {"cuda"}},
-                  {"deterministic", {"on"}},  // cuDNN's f32 gradients of weights may use atomics
-                  {"data.train_size", {"32"}},
-                  {"data.test_size", {"8"}},
-                  {"data.batch_size", {"4"}},
-                  {"optimizer.momentum", {"0.9"}},
-                  {"schedule.name", {"cosine"}},
-                  {"log.every", {"100"}},
-                  {"eval.every", {"0"}},
-                  {"ckpt.every", {"0"}},
-                  {"threads.threads", {"1"}}},
+  return plan_of(from_yaml(R"(
+device: cuda
+deterministic: on  # cuDNN's f32 gradients of weights may use atomics
+data: {train_size: 32, test_size: 8, batch_size: 4}
+optimizer.momentum: 0.9
+schedule.name: cosine
+log.every: 100
+eval.every: 0
+ckpt.every: 0
+threads.threads: 1
+)"),
                  more);
 }
 // All toggles that make a step fast on a GPU.
@@ -43,6 +41,16 @@ Plan fast(const Plan& plan) {
 }
 Plan with(const Plan& plan, const char* toggle) {
   return switched(plan, *find_toggle(toggle), "on");
+}
+
+// Expects that the captured plan trains as the eager one does, bit for bit. Returns the latter.
+Ran expect_same_captured(const Plan& eager) {
+  const Ran want = run(eager), got = run(with(eager, "cuda_graph"));
+  EXPECT_EQ(want.losses, got.losses);
+  EXPECT_EQ(want.hash, got.hash);
+  EXPECT_EQ(want.state.loss_scale, got.state.loss_scale);
+  EXPECT_EQ(want.state.skipped, got.state.skipped);
+  return want;
 }
 
 class TrainingOnDevice : public testing::Test {
@@ -63,18 +71,14 @@ TEST_F(TrainingOnDevice, FollowsTheCpu) {
 TEST_F(TrainingOnDevice, CapturedUpdateEqualsEagerBitForBit) {
   const trace::Counter& replays = trace::counter("graph.replays");
   const trace::Counter& fallbacks = trace::counter("kernel.fallbacks");
-  const std::vector<std::pair<const char*, Values>> plans = {
-      {"plain", {}},
-      {"clipping", {{"optimizer.clip_norm", {"0.5"}}}},
-      {"skipping", {{"train.on_nonfinite", {"skip"}}}},
-      {"dropout", {{"model", {"mlp"}}, {"model.hidden.0", {"8"}}, {"model.dropout", {"0.5"}}}},
-      {"terms of a loss",
-       {{"loss", {"sum"}}, {"loss.terms.0", {"cross_entropy"}}, {"loss.terms.1", {"l1"}}}},
-      {"a part of a batch at the end", {{"data.train_size", {"30"}}, {"train.epochs", {"2"}}}},
-  };
-  for (const auto& [name, values] : plans) {
-    SCOPED_TRACE(name);
-    const Plan eager = fast(small_lenet(values));
+  for (const char* const variant : {
+           "train.epochs: 2", "optimizer.clip_norm: 0.5", "train.on_nonfinite: skip",
+           "model: {name: mlp, hidden: [8], dropout: 0.5}",
+           "loss: {name: sum, terms: [cross_entropy, l1]}",
+           "{data.train_size: 30, train.epochs: 2}",  // a part of a batch at the end
+       }) {
+    SCOPED_TRACE(variant);
+    const Plan eager = fast(small_lenet(from_yaml(variant)));
     const Ran want = run(eager);
     const int64_t before = replays.value(), fell_back = fallbacks.value();
     const Ran got = run(with(eager, "cuda_graph"));
@@ -87,19 +91,16 @@ TEST_F(TrainingOnDevice, CapturedUpdateEqualsEagerBitForBit) {
 
 // The graph holds the address of the rates; an evaluation rewrites the values there.
 TEST_F(TrainingOnDevice, CapturedUpdateFollowsARateThatEvaluationsLower) {
-  const Values values = {{"train.epochs", {"3"}},
-                         {"eval.every", {"1"}},
-                         {"schedule.name", {"plateau"}},
-                         {"schedule.patience", {"0"}},
-                         {"schedule.threshold", {"1"}},
-                         {"train.max_iters", {"0"}},
-                         {"optimizer.groups.0.parameters", {"*.bias"}},
-                         {"optimizer.groups.0.name", {"sgd"}}};
+  const Values values = from_yaml(R"(
+train: {epochs: 3, max_iters: 0}
+eval.every: 1
+schedule: {name: plateau, patience: 0, threshold: 1}
+optimizer.groups: [{parameters: '*.bias', name: sgd}]
+)");
   Values constant = values;
   constant["schedule.patience"] = {"9"};
-  const Ran want = run(fast(small_lenet(values)));
-  EXPECT_EQ(want.hash, run(with(fast(small_lenet(values)), "cuda_graph")).hash);
-  EXPECT_NE(want.hash, run(fast(small_lenet(constant))).hash);
+  EXPECT_NE(expect_same_captured(fast(small_lenet(values))).hash,
+            run(fast(small_lenet(constant))).hash);
 }
 
 // The host runs ahead, so it waits for steps and not for data.
@@ -119,24 +120,15 @@ static const Values kOverflowing = {{"amp.dtype", {"fp16"}}, {"amp.scaler.init_s
 
 TEST_F(TrainingOnDevice, CapturedFp16UpdateSkipsAndScalesAsEagerDoes) {
   // A skipped update leaves running statistics as they were.
-  Values normed = {{"model", {"layers"}},
-                   {"model.layers.0.name", {"conv2d"}},
-                   {"model.layers.0.out", {"8"}},
-                   {"model.layers.0.kernel", {"3"}},
-                   {"model.layers.1.name", {"batch_norm"}},
-                   {"model.layers.2.name", {"relu"}},
-                   {"model.layers.3.name", {"adaptive_avg_pool2d"}},
-                   {"model.layers.4.name", {"flatten"}},
-                   {"model.layers.5.name", {"linear"}},
-                   {"model.layers.5.out", {"10"}}};
+  Values normed = from_yaml(R"(
+model:
+  name: layers
+  layers: [{name: conv2d, out: 8, kernel: 3}, batch_norm, relu, adaptive_avg_pool2d, flatten,
+           {name: linear, out: 10}]
+)");
   normed.insert(kOverflowing.begin(), kOverflowing.end());
   for (const Values& values : {kOverflowing, normed}) {
-    const Plan eager = fast(small_lenet(values));
-    const Ran want = run(eager), got = run(with(eager, "cuda_graph"));
-    EXPECT_EQ(want.losses, got.losses);
-    EXPECT_EQ(want.hash, got.hash);
-    EXPECT_EQ(want.state.loss_scale, got.state.loss_scale);
-    EXPECT_EQ(want.state.skipped, got.state.skipped);
+    const Ran want = expect_same_captured(fast(small_lenet(values)));
     EXPECT_GT(want.state.skipped, 0);
     EXPECT_GT(want.state.applied, 0);
   }
@@ -180,9 +172,7 @@ TEST_F(TrainingOnDevice, CapturedNormedShortcutsEqualEagerBitForBit) {
     plan = load(plan, parse_yaml(kNormedShortcut, "normed shortcut"));
     const Ran apart = run(plan);
     plan = with(with(plan, "fused_bn_act"), "fused_bn_add_act");
-    const Ran eager = run(plan), captured = run(with(plan, "cuda_graph"));
-    EXPECT_EQ(eager.losses, captured.losses);
-    EXPECT_EQ(eager.hash, captured.hash);
+    const Ran eager = expect_same_captured(plan);
     ASSERT_EQ(eager.losses.size(), apart.losses.size());
     if (plan.amp.low() != DType::f32) continue;
     for (size_t i = 0; i < apart.losses.size(); ++i)
@@ -195,10 +185,8 @@ TEST_F(TrainingOnDevice, CapturedResidualNetEqualsEagerBitForBit) {
     Plan eager = fast(small_lenet({{"amp.dtype", {precision}}}));
     eager = load(eager, parse_yaml(kResidualNet, "residual net"));
     eager.train.epochs = 1;  // 8 updates: warm-up, capture, replays
-    eager = with(with(eager, "fused_bn_act"), "fused_bn_add_act");
-    const Ran want = run(eager), got = run(with(eager, "cuda_graph"));
-    EXPECT_EQ(want.losses, got.losses) << precision;
-    EXPECT_EQ(want.hash, got.hash) << precision;
+    SCOPED_TRACE(precision);
+    expect_same_captured(with(with(eager, "fused_bn_act"), "fused_bn_add_act"));
   }
 }
 
@@ -207,9 +195,7 @@ TEST_F(TrainingOnDevice, CapturedUpdateOfMicroBatchesEqualsEagerBitForBit) {
   eager.train.accumulate = 2;
   for (const bool to_none : {false, true}) {
     eager.optimizer.set_to_none = to_none;
-    const Ran want = run(eager), got = run(with(eager, "cuda_graph"));
-    EXPECT_EQ(want.losses, got.losses);
-    EXPECT_EQ(want.hash, got.hash);
+    expect_same_captured(eager);
   }
 }
 
@@ -261,13 +247,11 @@ TEST_F(TrainingOnDevice, SteadyStepNeitherWaitsNorAllocatesNorCopies) {
 
 // ---- device_augment
 
-static const Values kMoved = {{"data.transforms.0.name", {"random_crop"}},
-                              {"data.transforms.0.size", {"28"}},
-                              {"data.transforms.0.padding", {"3"}},
-                              {"data.transforms.1.name", {"random_flip"}},
-                              {"data.transforms.2.name", {"cutout"}},
-                              {"data.transforms.3.name", {"normalize"}},
-                              {"data.train_size", {"30"}}};  // a partial batch at the end
+static const Values kMoved = from_yaml(R"(
+data:
+  transforms: [{name: random_crop, size: 28, padding: 3}, random_flip, cutout, normalize]
+  train_size: 30  # a partial batch at the end
+)");
 
 TEST_F(TrainingOnDevice, AugmentedThereItIsAsFromTheHostBitForBit) {
   const Plan host = small_lenet(kMoved);
@@ -292,17 +276,14 @@ TEST_F(TrainingOnDevice, AugmentedThereItIsAsFromTheHostBitForBit) {
 // later.
 TEST_F(TrainingOnDevice, AugmentedAsConvolutionsWantItIsAsFromTheHostBitForBit) {
   const trace::Counter& padded = trace::counter("pad.bytes");
-  Values values = kMoved;
-  values["model.name"] = {"layers"};  // begins with a convolution
-  values["model.layers.0.name"] = {"conv2d"};
-  values["model.layers.0.out"] = {"4"};
-  values["model.layers.0.kernel"] = {"5"};
-  values["model.layers.0.stride"] = {"3"};
-  values["model.layers.1.name"] = {"flatten"};
-  values["model.layers.2.name"] = {"linear"};
-  values["model.layers.2.out"] = {"10"};
-  values["amp.dtype"] = {"fp16"};
-  values["data.train_size"] = {"14"};
+  Values values = from_yaml(R"(
+model:  # begins with a convolution
+  name: layers
+  layers: [{name: conv2d, out: 4, kernel: 5, stride: 3}, flatten, {name: linear, out: 10}]
+amp.dtype: fp16
+data.train_size: 14
+)");
+  values.insert(kMoved.begin(), kMoved.end());
   for (const bool pads : {false, true}) {
     Plan host = with(with(small_lenet(values), "channels_last"), "caching_allocator");
     if (pads) host = with(host, "pad_channels");

@@ -3,24 +3,19 @@
 #include <gtest/gtest.h>
 #include <cmath>
 #include "core/base/trace.h"
-#include "core/config/values.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
 #include "tests/data/files.h"
 #include "tests/data/image_files.h"
 #include "tests/refusal.h"
-#include "trainer/session/session.h"
+#include "tests/trainer/runs.h"
 #include "trainer/state/training_state.h"
 
 using namespace bellows;
 
 static Plan small_plan() {
-  return load(Plan{}, {{"device", {"cpu"}},
-                       {"data.train_size", {"8"}},
-                       {"data.test_size", {"21"}},
-                       {"data.batch_size", {"8"}},
-                       {"model", {"mlp"}},
-                       {"model.hidden.0", {"16"}}});
+  return load(Plan{}, from_yaml("device: cpu\ndata: {train_size: 8, test_size: 21, batch_size: 8}\n"
+                                "model: {name: mlp, hidden: [16]}\n"));
 }
 
 // The last batch is smaller.
@@ -72,39 +67,23 @@ static Metrics metrics_of_images(bool there, const Values& more = {}) {
       if (there || i != 3 || split[0] == 't')
         folder.write(cat(split, i < 5 ? "/a/" : "/b/", i, ".png"), as_png(slopes(6 + i, 8)));
   if (there) folder.write("val/a/3.png", "no picture");
-  Values values = {{"device", {"cpu"}},
-                   {"data", {"image_folder"}},
-                   {"data.root", {folder.path.string()}},
-                   {"data.on_damaged", {"skip"}},
-                   {"data.batch_size", {"3"}},
-                   {"data.transforms.0.name", {"center_crop"}},
-                   {"data.transforms.0.size", {"6"}},
-                   {"data.transforms.1.name", {"normalize"}},
-                   {"model", {"mlp"}}};
-  values.insert(more.begin(), more.end());
-  Session session(load(Plan{}, values));
+  Values values = from_yaml(R"(
+device: cpu
+data: {name: image_folder, on_damaged: skip, batch_size: 3,
+       transforms: [{name: center_crop, size: 6}, normalize]}
+model: mlp
+)");
+  values["data.root"] = {folder.path.string()};
+  Session session(plan_of(values, more));
   return evaluate(session);
 }
 
-TEST(Evaluate, RefusesAMetricThatNeedsMoreClasses) {
-  for (const char* option : {"target.metric", "ckpt.best"})
-    EXPECT_EQ(refusal([&] {
-                metrics_of_images(true, {{option, {"accuracy_top5"}}});
-              }),
-              cat(option,
-                  ": accuracy_top5 needs 5 classes or more, and image_folder has 2; "
-                  "use accuracy"));
-}
-
 TEST(Evaluate, ComputesTheMetricsOfTheListAndTheTermsOfTheLoss) {
-  const Plan plan = load(small_plan(), {{"eval.metrics.0", {"mean_absolute_error"}},
-                                        {"eval.metrics.1.name", {"top_k"}},
-                                        {"eval.metrics.1.k", {"2"}},
-                                        {"loss", {"sum"}},
-                                        {"loss.terms.0", {"mse"}},
-                                        {"loss.terms.1.name", {"l1"}},
-                                        {"loss.terms.1.weight", {"0.5"}},
-                                        {"ckpt.best", {"mean_absolute_error"}}});
+  const Plan plan = load(small_plan(), from_yaml(R"(
+eval.metrics: [mean_absolute_error, {name: top_k, k: 2}]
+loss: {name: sum, terms: [mse, {name: l1, weight: 0.5}]}
+ckpt.best: mean_absolute_error
+)"));
   Session session(plan);
   const Metrics metrics = evaluate(session);
   std::vector<std::string> names;
@@ -118,7 +97,7 @@ TEST(Evaluate, ComputesTheMetricsOfTheListAndTheTermsOfTheLoss) {
   EXPECT_TRUE(higher_is_better(plan, "accuracy_top2"));
 }
 
-TEST(Evaluate, RefusesAMetricThatIsNotInTheList) {
+TEST(Evaluate, RefusesAMetricThatIsNotInTheListOrNeedsMoreClasses) {
   const auto refusal_of = [](const Values& values) {
     return refusal([&] { Session session(load(small_plan(), values)); });
   };
@@ -133,6 +112,13 @@ TEST(Evaluate, RefusesAMetricThatIsNotInTheList) {
             "accuracy_top5");
   EXPECT_EQ(refusal_of({{"eval.metrics.0", {"accuracy"}}, {"eval.metrics.1", {"accuracy"}}}),
             "eval.metrics: accuracy is named twice");
+  for (const char* option : {"target.metric", "ckpt.best"})
+    EXPECT_EQ(refusal([&] {
+                metrics_of_images(true, {{option, {"accuracy_top5"}}});
+              }),
+              cat(option,
+                  ": accuracy_top5 needs 5 classes or more, and image_folder has 2; "
+                  "use accuracy"));
 }
 
 TEST(Evaluate, LeavesOutDamagedSamplesWithoutReplacement) {
@@ -161,14 +147,4 @@ TEST(Evaluate, WithAveragedWeightsRestoresTheModel) {
   other.ema->restart();
   EXPECT_EQ(evaluate(session).value("loss"), evaluate(other).value("loss"));
   EXPECT_EQ(weight(session).data<float>()[0], 2);
-}
-
-// Verbs that load a model receive the average, if the run has one.
-TEST(Evaluate, TheModelOfACheckpointIsTheAverage) {
-  const Tensor plain = full({2}, 1), average = full({2}, 3);
-  const NamedTensors model =
-      model_part({{"w", plain}, {"optimizer/momentum.w", plain}, {"ema/w", average}});
-  ASSERT_EQ(model.size(), 1u);
-  EXPECT_EQ(model[0].name, "w");
-  EXPECT_EQ(model[0].tensor.data<float>()[1], 3);
 }

@@ -21,12 +21,9 @@ static std::vector<uint8_t> ramp(int64_t size) {
   return values;
 }
 
-TEST(FittedImage, OfTheSameSizeHasTheSamePixelsAsPlanes) {
+TEST(FittedImage, OfTheSameSizeHasTheSamePixelsAsPlanesInGrayOrRgb) {
   EXPECT_EQ(fitted(gray(3, 5, ramp(15)), {1, 3, 5}), ramp(15));
   EXPECT_THAT(fitted({1, 2, {1, 2, 3, 4, 5, 6}}, {3, 1, 2}), ElementsAre(1, 4, 2, 5, 3, 6));
-}
-
-TEST(FittedImage, ConvertsBetweenGrayAndRgb) {
   EXPECT_THAT(fitted({1, 1, {100, 50, 200}}, {1, 1, 1}), ElementsAre(82));
   EXPECT_THAT(fitted(gray(1, 1, {7}), {3, 1, 1}), Each(7));
 }

@@ -2,7 +2,6 @@
 // processes.
 #include "trainer/ab/ladder.h"
 #include <gmock/gmock.h>
-#include <csignal>
 #include <nlohmann/json.hpp>
 #include "plan/toggle.h"
 #include "tests/place.h"
@@ -179,8 +178,7 @@ TEST(LadderReport, SaysWhatRanAndWhatChanged) {
                           HasSubstr("- set_to_none: none\n"),
                           HasSubstr("- fused_optimizer: `optim.fused_launches` 0 -> 1\n")));
   EXPECT_THAT(text, HasSubstr("    + fused_optimizer        ############\n"));
-  std::istringstream lines(text.substr(0, text.find("    trainer ladder")));
-  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
+  expect_80_columns(text.substr(0, text.find("    trainer ladder")));
   const Json json = to_json(measured());
   EXPECT_EQ(json.at("kind"), "ladder");
   EXPECT_EQ(json.at("steps").at(1).at("ran"), false);
@@ -195,18 +193,15 @@ class LadderVerb : public Program {
  protected:
   Args ladder(const Args& more) const {
     write("tiny.yaml", "data: {train_size: 64, test_size: 16, batch_size: 8}\n");
-    Args args = {"ladder", "--config", "tiny.yaml", "--steps", "2", "--blocks", "2"};
-    args.insert(args.end(), more.begin(), more.end());
-    return args;
+    return with({"ladder", "--config", "tiny.yaml", "--steps", "2", "--blocks", "2"}, more);
   }
 };
 
 TEST_F(LadderVerb, ClimbsInProcessesAndEachStepMovesItsOwnCounters) {
-  const Ended ended = run(ladder({"--warmup", "2", "--processes", "3", "--toggles",
-                                  "num_workers=2,fused_optimizer", "--report", "r.md"}));
-  ASSERT_EQ(ended.code, 0) << ended.err;
-  EXPECT_THAT(ended.out, HasSubstr("ladder: 5 arms in 3 rounds of 6 steps, about 00:00:"));
-  EXPECT_EQ(ended.out.substr(ended.out.find("# tiny.yaml")), read(folder_ / "r.md"));
+  const std::string out = succeed(ladder({"--warmup", "2", "--processes", "3", "--toggles",
+                                          "num_workers=2,fused_optimizer", "--report", "r.md"}));
+  EXPECT_THAT(out, HasSubstr("ladder: 5 arms in 3 rounds of 6 steps, about 00:00:"));
+  EXPECT_EQ(out.substr(out.find("# tiny.yaml")), read(folder_ / "r.md"));
   const Json report = Json::parse(read(folder_ / "r.json"));
   const Json& steps = report.at("steps");
   ASSERT_EQ(steps.size(), 2u);
@@ -219,25 +214,12 @@ TEST_F(LadderVerb, ClimbsInProcessesAndEachStepMovesItsOwnCounters) {
 }
 
 TEST_F(LadderVerb, ChoosesByItselfWhatCanRunHere) {
-  const Ended ended = run(ladder({"--warmup", "12", "--budget", "1s"}));
-  ASSERT_EQ(ended.code, 0) << ended.err;
+  const std::string out = succeed(ladder({"--warmup", "12", "--budget", "1s"}));
   EXPECT_THAT(
-      ended.out,
-      AllOf(HasSubstr("ladder: 1 s are too short for 3 processes a side, the fewest: about "),
-            HasSubstr("ladder: left out, no effect without a GPU: "),
-            HasSubstr("| + fused_optimizer "), HasSubstr("| - fused_optimizer ")));
-  EXPECT_THAT(ended.out, AllOf(Not(HasSubstr("| + fused_bn_act ")), HasSubstr("fused_bn_act")));
-}
-
-TEST_F(LadderVerb, KeepsWhatWasMeasuredBeforeASignal) {
-  const auto running =
-      start(ladder({"--warmup", "1", "--budget", "9999s", "--toggles", "fused_optimizer"}));
-  ASSERT_TRUE(running->says(" allow "));
-  running->send(SIGINT);
-  const Ended ended = running->end();
-  EXPECT_EQ(ended.code, 130) << ended.err;
-  EXPECT_THAT(ended.out, AllOf(HasSubstr("- ended early: interrupted by signal 2 after "),
-                               HasSubstr("| + fused_optimizer ")));
+      out, AllOf(HasSubstr("ladder: 1 s are too short for 3 processes a side, the fewest: about "),
+                 HasSubstr("ladder: left out, no effect without a GPU: "),
+                 HasSubstr("| + fused_optimizer "), HasSubstr("| - fused_optimizer ")));
+  EXPECT_THAT(out, AllOf(Not(HasSubstr("| + fused_bn_act ")), HasSubstr("fused_bn_act")));
 }
 
 TEST_F(LadderVerb, RefusesWhatIsNoLadder) {

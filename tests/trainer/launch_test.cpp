@@ -1,13 +1,9 @@
 // Ranks as processes: outputs, failures, signals, kills. Most ranks are shell scripts, which signal
 // this process by $PPID; the others are the real program.
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <gmock/gmock.h>
-#include <pty.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
-#include <termios.h>
 #include <unistd.h>
 #include <algorithm>
 #include <atomic>
@@ -16,16 +12,15 @@
 #include <fstream>
 #include <map>
 #include <random>
-#include <sstream>
 #include <thread>
 #include "core/base/check.h"
-#include "tests/trainer/processes.h"
-#include "tests/trainer/program.h"
+#include "tests/trainer/terminal.h"
 #include "trainer/launch/child.h"
 #include "trainer/launch/supervise.h"
 
 using namespace bellows;
 namespace fs = std::filesystem;
+using testing::_;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
@@ -62,6 +57,14 @@ Ended supervised(const Scripts& scripts, const SuperviseOptions& options = {}) {
   return supervised_ranks(shells(scripts), options);
 }
 
+// Expects that exit code and that text on stderr of the launcher.
+void expect_end(int code, const testing::Matcher<std::string>& err, const Scripts& scripts,
+                const SuperviseOptions& options = {}) {
+  const Ended ended = supervised(scripts, options);
+  EXPECT_EQ(ended.code, code) << testing::PrintToString(scripts);
+  EXPECT_THAT(ended.err, err);
+}
+
 const char* const kWait = "while :; do sleep 0.02; done";  // traps run between the sleeps
 const SuperviseOptions kAll = {.all_output = true};
 
@@ -69,13 +72,6 @@ std::vector<pid_t> wait_for_children(pid_t parent, size_t count) {
   std::vector<pid_t> children;
   eventually([&] { return (children = children_of(parent)).size() >= count; });
   return children;
-}
-
-// Waits for a process that this one has adopted. Returns the signal that ended it, 0 if none did.
-int signal_that_ended(pid_t pid) {
-  int status = 0;
-  const bool over = eventually([&] { return waitpid(pid, &status, WNOHANG) == pid; });
-  return over && WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 
 // Variables of a process, once it is a rank: between fork and exec it has those of its parent.
@@ -101,24 +97,6 @@ class LaunchTest : public Program {
   std::string until(const std::string& name) const {
     return cat("while [ ! -e ", file(name), " ]; do sleep 0.01; done; ");
   }
-  // Two ranks that train slowly and save only at the end.
-  std::unique_ptr<RunningProgram> start_two_ranks() {
-    Args args =
-        tiny({"data={name: digits, train_size: 64, test_size: 20, batch_size: 8, "
-              "sim_latency_us: 20000}",
-              "train.epochs=1000", "eval.every=0", "ckpt.every=0", "--run-dir", "run"});
-    args.insert(args.begin(), {"launch", "--ranks", "2", "--"});
-    auto running = start(args, [] { setenv("OMP_NUM_THREADS", "1", 1); });
-    EXPECT_TRUE(running->says("epoch: 1, iter: 2"));
-    return running;
-  }
-  void expect_orderly_stop(RunningProgram& running) const {
-    const Ended ended = running.end();
-    EXPECT_EQ(ended.code, 143);
-    EXPECT_EQ(ended.err, "");
-    EXPECT_THAT(ended.out, HasSubstr("stopped by SIGTERM after step "));
-    EXPECT_EQ(checkpoints("run").size(), 1u);
-  }
 };
 
 }  // namespace
@@ -133,17 +111,14 @@ TEST_F(LaunchTest, Rank0PrintsUnchangedAndOthersNothing) {
 }
 
 TEST_F(LaunchTest, AllRanksPrintWholeLinesWithTheirNumbers) {
-  const Ended ended = supervised(
-      {"printf 'left '; sleep 0.1; echo right", "echo out; echo err >&2; printf unfinished"}, kAll);
+  const Ended ended = supervised({"printf 'left '; sleep 0.1; echo right",
+                                  "echo out; echo err >&2; printf '\\033[2J\\nunfinished'"},
+                                 kAll);
   EXPECT_EQ(ended.code, 0);
   EXPECT_THAT(ended.out, AllOf(HasSubstr("[0] left right\n"), HasSubstr("[1] out\n"),
-                               HasSubstr("[1] unfinished\n")));
+                               HasSubstr("[1] \\x1b[2J\n"), HasSubstr("[1] unfinished\n")))
+      << "a terminal obeys nothing that a rank prints";
   EXPECT_EQ(ended.err, "[1] err\n");
-}
-
-TEST_F(LaunchTest, ATerminalObeysNothingThatARankPrints) {
-  const Ended ended = supervised({"printf '\\033[2J\\n'"}, kAll);
-  EXPECT_EQ(ended.out, "[0] \\x1b[2J\n");
 }
 
 TEST_F(LaunchTest, NoLineIsLostInAFlood) {
@@ -160,13 +135,13 @@ TEST_F(LaunchTest, AnEndlessLineIsCut) {
 }
 
 TEST_F(LaunchTest, ARankHasNoInput) {
-  EXPECT_EQ(supervised({"[ $(readlink /proc/$$/fd/0) = /dev/null ]"}).code, 0);
+  expect_end(0, _, {"[ $(readlink /proc/$$/fd/0) = /dev/null ]"});
 }
 
 TEST_F(LaunchTest, AClosedOutputCostsNoProcessorTime) {
   const auto cost_of = [](const std::string& script) {
     const std::clock_t before = std::clock();
-    EXPECT_EQ(supervised({script}, kAll).code, 0);
+    expect_end(0, _, {script}, kAll);
     return std::clock() - before;
   };
   const std::clock_t open = cost_of("sleep 0.5");
@@ -176,10 +151,10 @@ TEST_F(LaunchTest, AClosedOutputCostsNoProcessorTime) {
 // ---- failures
 
 TEST_F(LaunchTest, TheFirstFailureIsTheCauseAndEndsTheOthers) {
-  const Ended ended = supervised({"exec sleep 100", "exec sleep 100", "echo why >&2; exit 3"});
-  EXPECT_EQ(ended.code, 3);
-  EXPECT_THAT(ended.err, AllOf(HasSubstr("[2] why\n"),
-                               HasSubstr("launch: rank 2 ended first, with exit 3 (data); ")));
+  expect_end(
+      3,
+      AllOf(HasSubstr("[2] why\n"), HasSubstr("launch: rank 2 ended first, with exit 3 (data); ")),
+      {"exec sleep 100", "exec sleep 100", "echo why >&2; exit 3"});
 }
 
 TEST_F(LaunchTest, TheLastTwentyLinesOfTheCauseArePrinted) {
@@ -188,80 +163,66 @@ TEST_F(LaunchTest, TheLastTwentyLinesOfTheCauseArePrinted) {
   EXPECT_EQ(ended.code, 9);
   EXPECT_THAT(ended.err, testing::StartsWith("[1] 11\n[1] 12\n"));
   EXPECT_EQ(std::ranges::count(ended.err, '\n'), 20);
-}
-
-TEST_F(LaunchTest, OnlyLinesThatWerePrintedAreMentioned) {
-  EXPECT_EQ(supervised({"exec sleep 100", "exit 3"}).err,
-            "launch: rank 1 ended first, with exit 3 (data)");
+  expect_end(3, "launch: rank 1 ended first, with exit 3 (data)", {"exec sleep 100", "exit 3"});
 }
 
 TEST_F(LaunchTest, TheExitCodeOfARankThatASignalEndedIsThatOfAShell) {
-  const Ended crashed = supervised({"kill -SEGV $$", "exec sleep 100"});
-  EXPECT_EQ(crashed.code, 128 + SIGSEGV);
-  EXPECT_THAT(crashed.err, HasSubstr("launch: rank 0 ended first, by signal 11 (Segm"));
-  const Ended killed = supervised({"exec sleep 100", "kill -KILL $$"});
-  EXPECT_EQ(killed.code, 128 + SIGKILL);
-  EXPECT_THAT(killed.err, AllOf(HasSubstr("rank 1 ended first, by signal 9"), HasSubstr("memory")));
+  expect_end(128 + SIGSEGV, HasSubstr("launch: rank 0 ended first, by signal 11 (Segm"),
+             {"kill -SEGV $$", "exec sleep 100"});
+  expect_end(128 + SIGKILL,
+             AllOf(HasSubstr("rank 1 ended first, by signal 9"), HasSubstr("memory")),
+             {"exec sleep 100", "kill -KILL $$"});
 }
 
 TEST_F(LaunchTest, ExitSevenGivesWayToTheFailureThatCausedIt) {
-  const Ended later = supervised({"exit 7", "sleep 0.2; exit 3", "exec sleep 100"});
-  EXPECT_EQ(later.code, 3);
-  EXPECT_THAT(later.err, HasSubstr("rank 1 ended first, with exit 3"));
-  EXPECT_EQ(supervised({"exit 7", "sleep 0.2; kill -KILL $$"}).code, 128 + SIGKILL);
+  expect_end(3, HasSubstr("rank 1 ended first, with exit 3"),
+             {"exit 7", "sleep 0.2; exit 3", "exec sleep 100"});
+  expect_end(128 + SIGKILL, _, {"exit 7", "sleep 0.2; kill -KILL $$"});
 }
 
 TEST_F(LaunchTest, ExitSevenIsTheCauseWhenTheOthersOnlyEndByOurSignals) {
-  const Ended ended = supervised({"exec sleep 100", "exit 7"});
-  EXPECT_EQ(ended.code, 7);
-  EXPECT_THAT(ended.err, HasSubstr("launch: rank 1 ended first, with exit 7 (distributed)"));
+  expect_end(7, HasSubstr("launch: rank 1 ended first, with exit 7 (distributed)"),
+             {"exec sleep 100", "exit 7"});
 }
 
 // Rank 0 writes the files, and the others end with its code.
 TEST_F(LaunchTest, AFailureOfAllRanksIsRank0s) {
-  const Ended ended = supervised({"sleep 0.2; exit 8", "echo with rank 0; exit 8"});
-  EXPECT_EQ(ended.code, 8);
-  EXPECT_EQ(ended.err,
-            "launch: rank 0 ended first, with exit 8 (storage); its last lines are above");
+  expect_end(8, "launch: rank 0 ended first, with exit 8 (storage); its last lines are above",
+             {"sleep 0.2; exit 8", "echo with rank 0; exit 8"});
 }
 
 TEST_F(LaunchTest, RanksThatRunOnAfterAnotherHasEndedAreEnded) {
   for (const std::string& stuck : Scripts{"kill -STOP $$", "trap '' TERM; " + std::string(kWait)}) {
-    const Ended ended = supervised({"exit 0", stuck}, {.grace_s = 0.2, .timeout_s = 0.3});
-    EXPECT_EQ(ended.code, 7);
-    EXPECT_THAT(ended.err, testing::StartsWith("launch: rank 1 was stopped or stuck: it ran on for "
-                                               "0.3 s (dist.timeout_s)"));
+    expect_end(7,
+               testing::StartsWith("launch: rank 1 was stopped or stuck: it ran on for "
+                                   "0.3 s (dist.timeout_s)"),
+               {"exit 0", stuck}, {.grace_s = 0.2, .timeout_s = 0.3});
   }
-  EXPECT_EQ(supervised({"exit 0", "sleep 0.2"}, {.timeout_s = 10}).code, 0);
+  expect_end(0, _, {"exit 0", "sleep 0.2"}, {.timeout_s = 10});
 }
 
 TEST_F(LaunchTest, ARankThatIgnoresSigtermIsKilled) {
   const std::string stubborn =
       cat("trap '' TERM; echo $$ > ", file("pid"), "; touch ", file("ready"), "; ", kWait);
-  const Ended ended = supervised({until("ready") + "exit 3", stubborn}, {.grace_s = 0.3});
-  EXPECT_EQ(ended.code, 3);
+  expect_end(3, _, {until("ready") + "exit 3", stubborn}, {.grace_s = 0.3});
   EXPECT_TRUE(is_gone(std::stoi(read("pid"))));
 }
 
 TEST_F(LaunchTest, ARankThatDoesNotStopWithTheOthersIsKilledWithALine) {
-  const Ended ended =
-      supervised({"trap '' TERM; " + std::string(kWait), "exit 143"}, {.grace_s = 0.3});
-  EXPECT_EQ(ended.code, 143);
-  EXPECT_THAT(ended.err, HasSubstr("rank 1 stopped, but another one did not, even after 0.3 s"));
+  expect_end(143, HasSubstr("rank 1 stopped, but another one did not, even after 0.3 s"),
+             {"trap '' TERM; " + std::string(kWait), "exit 143"}, {.grace_s = 0.3});
 }
 
 // Without SIGCONT it would end after the grace time only.
 TEST_F(LaunchTest, AStoppedRankEndsAtOnce) {
   const std::string stopped = cat("trap 'touch ", file("term"), "; exit 0' TERM; touch ",
                                   file("ready"), "; kill -STOP $$; ", kWait);
-  const Ended ended = supervised({until("ready") + "sleep 0.1; exit 3", stopped}, {.grace_s = 1e6});
-  EXPECT_EQ(ended.code, 3);
+  expect_end(3, _, {until("ready") + "sleep 0.1; exit 3", stopped}, {.grace_s = 1e6});
   EXPECT_TRUE(fs::exists(file("term")));
 }
 
 TEST_F(LaunchTest, NoProcessOfARankOutlivesIt) {
-  const Ended ended = supervised({cat("sleep 100 & echo $! > ", file("pid"))});
-  EXPECT_EQ(ended.code, 0);
+  expect_end(0, _, {cat("sleep 100 & echo $! > ", file("pid"))});
   EXPECT_EQ(signal_that_ended(std::stoi(read("pid"))), SIGKILL);
 }
 
@@ -277,44 +238,38 @@ TEST_F(LaunchTest, SignalsGoToAllRanks) {
   for (const char* signal : {"USR1", "HUP"}) {
     const std::string ready = cat("ready.", signal);
     const std::string trap = cat("trap 'exit 0' ", signal, "; ");
-    const Ended ended = supervised({trap + until(ready) + "kill -" + signal + " $PPID; " + kWait,
-                                    trap + "touch " + file(ready) + "; " + kWait});
-    EXPECT_EQ(ended.code, 0) << signal;
-    EXPECT_THAT(ended.err, Not(HasSubstr("launch:"))) << signal;
+    expect_end(0, Not(HasSubstr("launch:")),
+               {trap + until(ready) + "kill -" + signal + " $PPID; " + kWait,
+                trap + "touch " + file(ready) + "; " + kWait});
   }
 }
 
 TEST_F(LaunchTest, AfterAStopSignalTheExitCodeIsThatOfTheRanks) {
-  const Ended handled =
-      supervised({cat("trap 'exit 143' TERM; ", until("ready"), "kill -TERM $PPID; ", kWait),
-                  cat("trap 'sleep 0.2; exit 143' TERM; touch ", file("ready"), "; ", kWait)});
-  EXPECT_EQ(handled.code, 143);
-  EXPECT_THAT(handled.err, Not(HasSubstr("launch:")));  // a shell may report its own child
-  EXPECT_EQ(supervised({"kill -INT $PPID; exec sleep 100", "exec sleep 100"}).code, 130);
+  expect_end(143, Not(HasSubstr("launch:")),  // a shell may report its own child
+             {cat("trap 'exit 143' TERM; ", until("ready"), "kill -TERM $PPID; ", kWait),
+              cat("trap 'sleep 0.2; exit 143' TERM; touch ", file("ready"), "; ", kWait)});
+  expect_end(130, _, {"kill -INT $PPID; exec sleep 100", "exec sleep 100"});
   const std::string done = cat("trap 'exit 0' TERM; ");  // they had just trained to the end
-  EXPECT_EQ(supervised({cat(done, "kill -TERM $PPID; ", kWait)}).code, 0);
+  expect_end(0, _, {cat(done, "kill -TERM $PPID; ", kWait)});
 }
 
 TEST_F(LaunchTest, RanksThatLoseEachOtherAfterAStopSignalAreNoFailure) {
-  const Ended ended =
-      supervised({cat("trap 'exit 7' TERM; ", until("ready"), "kill -TERM $PPID; ", kWait),
-                  cat("touch ", file("ready"), "; exec sleep 100")});
-  EXPECT_EQ(ended.code, 143);
-  EXPECT_THAT(ended.err, Not(HasSubstr("launch:")));
+  expect_end(143, Not(HasSubstr("launch:")),
+             {cat("trap 'exit 7' TERM; ", until("ready"), "kill -TERM $PPID; ", kWait),
+              cat("touch ", file("ready"), "; exec sleep 100")});
 }
 
 TEST_F(LaunchTest, AStopSignalReachesAStoppedRank) {
   const std::string trap = "trap 'exit 143' TERM; ";
-  const Ended ended = supervised({trap + until("ready") + "sleep 0.1; kill -TERM $PPID; " + kWait,
-                                  trap + "touch " + file("ready") + "; kill -STOP $$; " + kWait});
-  EXPECT_EQ(ended.code, 143);
+  expect_end(143, _,
+             {trap + until("ready") + "sleep 0.1; kill -TERM $PPID; " + kWait,
+              trap + "touch " + file("ready") + "; kill -STOP $$; " + kWait});
 }
 
 TEST_F(LaunchTest, TheSecondStopSignalKills) {
   const std::string stubborn = "trap '' INT TERM; ";
-  const Ended ended =
-      supervised({stubborn + "while :; do kill -INT $PPID; sleep 0.02; done", stubborn + kWait});
-  EXPECT_EQ(ended.code, 130);
+  expect_end(130, _,
+             {stubborn + "while :; do kill -INT $PPID; sleep 0.02; done", stubborn + kWait});
 }
 
 // A second one would end the rank without its last checkpoint.
@@ -323,27 +278,22 @@ TEST_F(LaunchTest, ARankThatFailsAfterSigtermCausesNoSecondSigterm) {
                                 file("ready"), "; ", until("failed"), "sleep 0.3; exit 143");
   const std::string fails = cat("trap 'touch ", file("failed"), "; exit 8' TERM; ", until("ready"),
                                 "kill -TERM $PPID; ", kWait);
-  const Ended ended = supervised({saves, fails});
-  EXPECT_EQ(ended.code, 8);
-  EXPECT_THAT(ended.err, HasSubstr("rank 1 ended first, with exit 8 (storage)"));
+  expect_end(8, HasSubstr("rank 1 ended first, with exit 8 (storage)"), {saves, fails});
   EXPECT_EQ(read("terms"), "one\n");
 }
 
 TEST_F(LaunchTest, AnAgreedStopIsNoFailure) {
   const std::string later = cat("trap 'touch ", file("term"), "' TERM; sleep 0.3; exit ");
-  EXPECT_EQ(supervised({later + "143", "exit 143"}).code, 143);
-  EXPECT_EQ(supervised({later + "7", "exit 143"}).code, 143);  // it lost the one that had stopped
-  const Ended interrupted = supervised({later + "130", "exit 130"});
-  EXPECT_EQ(interrupted.code, 130);
-  EXPECT_EQ(interrupted.err, "");
+  expect_end(143, _, {later + "143", "exit 143"});
+  expect_end(143, _, {later + "7", "exit 143"});  // it lost the one that had stopped
+  expect_end(130, "", {later + "130", "exit 130"});
   EXPECT_FALSE(fs::exists(file("term")));  // nothing hurries a rank that stops
 }
 
 TEST_F(LaunchTest, AFailureAfterAnAgreedStopIsAFailure) {
-  const Ended failed = supervised({"sleep 0.3; exit 8", "exit 143"});
-  EXPECT_EQ(failed.code, 8);
-  EXPECT_THAT(failed.err, HasSubstr("rank 0 ended first, with exit 8 (storage)"));
-  EXPECT_EQ(supervised({"sleep 0.3; kill -SEGV $$", "exit 143"}).code, 128 + SIGSEGV);
+  expect_end(8, HasSubstr("rank 0 ended first, with exit 8 (storage)"),
+             {"sleep 0.3; exit 8", "exit 143"});
+  expect_end(128 + SIGSEGV, _, {"sleep 0.3; kill -SEGV $$", "exit 143"});
 }
 
 // Ctrl-C of a terminal reaches a process group. In the launcher's, a rank would receive it twice.
@@ -351,68 +301,26 @@ TEST_F(LaunchTest, EachRankLeadsAProcessGroup) {
   const std::string check =
       "read pid name state parent group rest < /proc/$$/stat; "
       "[ $group = $$ ]";
-  EXPECT_EQ(supervised({check, check}).code, 0);
+  expect_end(0, _, {check, check});
 }
 
 // ---- a terminal
 
-// The program in the foreground of a terminal that stops background processes which write to it.
-class Terminal {
- public:
-  Terminal(const std::string& program, const std::vector<std::string>& args) {
-    std::vector<char*> argv = {const_cast<char*>("trainer")};
-    for (const std::string& arg : args) argv.push_back(const_cast<char*>(arg.c_str()));
-    argv.push_back(nullptr);
-    process_ = forkpty(&screen_, nullptr, nullptr, nullptr);
-    if (process_ > 0) return;
-    termios settings;
-    tcgetattr(STDOUT_FILENO, &settings);
-    settings.c_lflag |= TOSTOP;
-    tcsetattr(STDOUT_FILENO, TCSANOW, &settings);
-    execv(program.c_str(), argv.data());
-    _exit(99);
-  }
-  ~Terminal() {
-    close(screen_);
-    kill(process_, SIGKILL);
-    waitpid(process_, nullptr, 0);
-  }
-  Terminal(Terminal&&) = delete;
-
-  pid_t process() const { return process_; }
-  void type(char key) const { EXPECT_EQ(write(screen_, &key, 1), 1); }
-  // Reads until the program ends. Returns its output and exit code, 99 after 20 seconds.
-  Ended end() {
-    fcntl(screen_, F_SETFL, O_NONBLOCK);
-    Ended ended = {99, "", ""};
-    int status = 0;
-    eventually([&] {
-      const bool over = waitpid(process_, &status, WNOHANG) == process_;
-      char text[4096];
-      for (ssize_t n; (n = read(screen_, text, sizeof(text))) > 0;) ended.out.append(text, n);
-      if (over) ended.code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-      return over;
-    });
-    return ended;
-  }
-
- private:
-  int screen_ = -1;
-  pid_t process_ = -1;
-};
-
 TEST_F(LaunchTest, RanksMayWriteToATerminalInTheBackground) {
-  Terminal terminal(program(), {"launch", "--ranks", "2", "--", "list", "verbs"});
-  const Ended ended = terminal.end();
+  const Terminal terminal;
+  const auto running =
+      start({"launch", "--ranks", "2", "--", "list", "verbs"}, terminal.in_child());
+  const Ended ended = terminal.end(*running);
   EXPECT_EQ(ended.code, 0);
   EXPECT_THAT(ended.out, HasSubstr("launch"));
 }
 
 TEST_F(LaunchTest, CtrlCEndsTheRanks) {
-  Terminal terminal(program(), {"launch", "--ranks", "2", "--", "check"});
-  const auto ranks = wait_for_children(terminal.process(), 2);
+  const Terminal terminal;
+  const auto running = start({"launch", "--ranks", "2", "--", "check"}, terminal.in_child());
+  const auto ranks = wait_for_children(running->process(), 2);
   terminal.type('\x03');
-  EXPECT_EQ(terminal.end().code, 130);
+  EXPECT_EQ(terminal.end(*running).code, 130);
   for (const pid_t rank : ranks) EXPECT_TRUE(is_gone(rank));
 }
 
@@ -430,52 +338,27 @@ TEST_F(LaunchTest, AHundredRandomKillsEndEveryLaunch) {
       usleep(delay_us);
       killed = kill(ranks.back(), signal) == 0;
     });
-    const Ended ended = supervised(Scripts(3, "exec sleep 100"));
+    expect_end(128 + signal, _, Scripts(3, "exec sleep 100"));
     killer.join();
     EXPECT_TRUE(killed);
-    EXPECT_EQ(ended.code, 128 + signal) << ended.err;
     EXPECT_TRUE(children_of(getpid()).empty());
   }
-}
-
-TEST_F(LaunchTest, NothingIsLeftWhenTheSupervisorIsKilled) {
-  const std::string script = cat("echo $$ > ", folder_.string(), "/$RANK.pid; ", kWait);
-  const pid_t parent = fork();
-  if (parent == 0) {
-    std::vector<RankCommand> ranks = shells(Scripts(3, script));
-    for (RankCommand& rank : ranks) rank.command.variables = {cat("RANK=", rank.rank)};
-    supervise(ranks, kAll);
-    _exit(1);
-  }
-  std::vector<pid_t> ranks;
-  for (const char* name : {"0.pid", "1.pid", "2.pid"}) {
-    EXPECT_TRUE(eventually([&] { return read(name).ends_with("\n"); }));
-    ranks.push_back(std::atoi(read(name).c_str()));
-  }
-  kill(parent, SIGKILL);
-  EXPECT_EQ(waitpid(parent, nullptr, 0), parent);
-  for (const pid_t rank : ranks) EXPECT_EQ(signal_that_ended(rank), SIGKILL);
 }
 
 // ---- the verb
 
 TEST_F(LaunchTest, RanksRunThisProgram) {
-  const Ended alone = run({"list", "verbs"});
-  const Ended one = run({"launch", "--ranks", "1", "--", "list", "verbs"});
-  const Ended two = run({"launch", "--ranks", "2", "--", "list", "verbs"});
+  const std::string alone = succeed({"list", "verbs"});
+  for (const char* ranks : {"1", "2"})
+    EXPECT_EQ(succeed({"launch", "--ranks", ranks, "--", "list", "verbs"}), alone) << ranks;
   const Ended all = run({"launch", "--ranks", "2", "--output", "all", "--", "list", "verbs"});
-  for (const Ended& ended : {alone, one, two, all}) {
-    EXPECT_EQ(ended.code, 0);
-    EXPECT_EQ(ended.err, "");
-  }
-  EXPECT_EQ(one.out, alone.out);
-  EXPECT_EQ(two.out, alone.out);
+  EXPECT_EQ(all.code, 0);
+  EXPECT_EQ(all.err, "");
   std::map<std::string, std::string> of_rank;
-  std::istringstream lines(all.out);
-  for (std::string line; std::getline(lines, line);)
+  for (const std::string& line : lines_of(all.out))
     of_rank[line.substr(0, 4)] += line.substr(4) + "\n";
-  EXPECT_EQ(of_rank["[0] "], alone.out);
-  EXPECT_EQ(of_rank["[1] "], alone.out);
+  EXPECT_EQ(of_rank["[0] "], alone);
+  EXPECT_EQ(of_rank["[1] "], alone);
 }
 
 TEST_F(LaunchTest, OneRankIsThePlainProgram) {
@@ -547,42 +430,40 @@ TEST_F(LaunchTest, NoRankOutlivesAProgramThatIsKilled) {
   for (const pid_t rank : ranks) EXPECT_EQ(signal_that_ended(rank), SIGKILL);
 }
 
-TEST_F(LaunchTest, SigtermOfTheProgramEndsItsRanks) {
-  const auto running = start({"launch", "--ranks", "2", "--", "check"});
-  const auto ranks = wait_for_children(running->process(), 2);
-  running->send(SIGTERM);
-  EXPECT_EQ(running->end().code, 143);
-  for (const pid_t rank : ranks) EXPECT_TRUE(is_gone(rank));
-}
-
-// As systemd does it for a service, for example.
-TEST_F(LaunchTest, ASignalToEveryProcessKeepsTheLastCheckpoint) {
-  const auto running = start_two_ranks();
-  for (const pid_t rank : children_of(running->process())) kill(rank, SIGTERM);
-  usleep(2000);  // so that the two signals do not become one
-  running->send(SIGTERM);
-  expect_orderly_stop(*running);
-}
-
-// `timeout` signals its child, and then the process group.
-TEST_F(LaunchTest, TwoSignalsWithinATenthOfASecondAreOneRequest) {
-  const auto running = start_two_ranks();
-  running->send(SIGTERM);
-  running->send(SIGTERM);
-  expect_orderly_stop(*running);
-}
-
-TEST_F(LaunchTest, ASignalToOneRankStopsAll) {
-  const auto running = start_two_ranks();
-  kill(children_of(running->process()).back(), SIGTERM);
-  expect_orderly_stop(*running);
+TEST_F(LaunchTest, KeepsTheLastCheckpointHoweverARequestToStopArrives) {
+  const std::function<void(RunningProgram&)> ways[] = {
+      [](RunningProgram& running) {  // to every process, as systemd does it for a service
+        for (const pid_t rank : children_of(running.process())) kill(rank, SIGTERM);
+        usleep(2000);  // so that the two signals do not become one
+        running.send(SIGTERM);
+      },
+      [](RunningProgram& running) {  // twice within 0.1 s, as `timeout` does it
+        running.send(SIGTERM);
+        running.send(SIGTERM);
+      },
+      [](RunningProgram& running) { kill(children_of(running.process()).back(), SIGTERM); }};
+  for (size_t i = 0; i < std::size(ways); ++i) {
+    const std::string folder = cat("run", i);
+    const Args args =
+        tiny({"data={name: digits, train_size: 64, test_size: 20, batch_size: 8, "
+              "sim_latency_us: 20000}",
+              "train.epochs=1000", "eval.every=0", "ckpt.every=0", "--run-dir", folder});
+    const auto running = start(with({"launch", "--ranks", "2", "--"}, args),
+                               [] { setenv("OMP_NUM_THREADS", "1", 1); });
+    ASSERT_TRUE(running->says("epoch: 1, iter: 2"));
+    ways[i](*running);
+    const Ended ended = running->end();
+    EXPECT_EQ(ended.code, 143) << i;
+    EXPECT_EQ(ended.err, "");
+    EXPECT_THAT(ended.out, HasSubstr("stopped by SIGTERM after step "));
+    EXPECT_EQ(checkpoints(folder).size(), 1u);
+  }
 }
 
 TEST_F(LaunchTest, RefusesWhatCannotWork) {
   for (const Args& missing : {Args{}, {"--config", "x.yaml"}, {"train.epochs=1"}}) {
-    Args args = {"launch", "--ranks", "2"};
-    args.insert(args.end(), missing.begin(), missing.end());
-    expect_refusal(args, 2, "launch: no arguments for the ranks; write them after --, as in");
+    expect_refusal(with({"launch", "--ranks", "2"}, missing), 2,
+                   "launch: no arguments for the ranks; write them after --, as in");
   }
   expect_refusal({"launch", "--ranks", "2", "--a", "b", "--", "check"}, 2,
                  "unexpected: --a b; see");
@@ -596,13 +477,10 @@ TEST_F(LaunchTest, RefusesWhatCannotWork) {
   Args nodes = {"launch", "--ranks", "2", "--nodes", "2"};
   for (const auto& [name, value] : std::vector<std::pair<std::string, std::string>>{
            {"--node-rank", "1"}, {"--host", "10.0.0.7"}, {"--port", "5000"}}) {
-    Args args = nodes;
-    args.insert(args.end(), {"--", "check"});
-    expect_refusal(args, 2, "launch: --nodes needs " + name);
+    expect_refusal(with(nodes, {"--", "check"}), 2, "launch: --nodes needs " + name);
     nodes.insert(nodes.end(), {name, value});
   }
-  nodes.insert(nodes.end(), {"--", "check"});
-  expect_refusal(nodes, 2, "BELLOWS_TOKEN");
+  expect_refusal(with(nodes, {"--", "check"}), 2, "BELLOWS_TOKEN");
 }
 
 // ---- the port

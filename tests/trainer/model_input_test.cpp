@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include "core/base/trace.h"
 #include "core/tensor/channel_room.h"
+#include "ops/conv/conv2d.h"
+#include "plan/toggle.h"
 #include "tests/trainer/runs.h"
 
 using namespace bellows;
@@ -11,17 +13,14 @@ namespace {
 
 // 28 digits in batches of 8. The transforms on the device need no rounding to bytes before them.
 Plan plan_with(const Values& more) {
-  return plan_of({{"data.train_size", {"28"}},
-                  {"data.test_size", {"12"}},
-                  {"data.batch_size", {"8"}},
-                  {"data.transforms.0.name", {"random_crop"}},
-                  {"data.transforms.0.size", {"28"}},
-                  {"data.transforms.0.padding", {"2"}},
-                  {"data.transforms.1.name", {"normalize"}},
-                  {"optimizer.momentum", {"0.9"}},
-                  {"train.epochs", {"2"}},
-                  {"eval.every", {"0"}},
-                  {"threads.threads", {"1"}}},
+  return plan_of(from_yaml(R"(
+data: {train_size: 28, test_size: 12, batch_size: 8,
+       transforms: [{name: random_crop, size: 28, padding: 2}, normalize]}
+optimizer.momentum: 0.9
+train.epochs: 2
+eval.every: 0
+threads.threads: 1
+)"),
                  more);
 }
 Plan augmented(Plan plan) {
@@ -97,22 +96,18 @@ TEST(ModelInput, MadeInRoomForPaddingIsNotCopied) {
 
 // Any other first layer receives images in f32.
 TEST(ModelInput, IsInF32WhereTheModelDoesNotBeginWithAConvolution) {
-  const Values residual = {{"model.name", {"layers"}},
-                           {"model.layers.0.name", {"residual"}},
-                           {"model.layers.0.layers.0.name", {"conv2d"}},
-                           {"model.layers.0.layers.0.padding", {"1"}},
-                           {"model.layers.1.name", {"flatten"}},
-                           {"model.layers.2.name", {"linear"}},
-                           {"model.layers.2.out", {"10"}}};
-  const std::vector<std::pair<Values, DType>> cases = {
-      {{{"model", {"lenet"}}}, DType::bf16},
-      {{{"model", {"resnet18"}}, {"model.width", {"2"}}}, DType::bf16},
-      {{{"model", {"lenet"}}, {"model.fuse.conv_act_pool", {"true"}}}, DType::f32},
-      {{{"model", {"mlp"}}}, DType::f32},
-      {{{"model", {"levels_mlp"}}}, DType::f32},
-      {residual, DType::f32},
+  const std::pair<const char*, DType> cases[] = {
+      {"model: lenet", DType::bf16},
+      {"model: {name: resnet18, width: 2}", DType::bf16},
+      {"model: {name: lenet, fuse: {conv_act_pool: true}}", DType::f32},
+      {"model: mlp", DType::f32},
+      {"model: levels_mlp", DType::f32},
+      {"model: {name: layers, layers: [{name: residual, layers: [{name: conv2d, padding: 1}]}, "
+       "flatten, {name: linear, out: 10}]}",
+       DType::f32},
   };
-  for (auto [values, dtype] : cases) {
+  for (const auto& [model, dtype] : cases) {
+    Values values = from_yaml(model);
     values["amp.dtype"] = {"bf16"};
     Session session(augmented(plan_with(values))), host(plan_with(values));
     SCOPED_TRACE(session.model->children().front().module->kind());
@@ -120,4 +115,49 @@ TEST(ModelInput, IsInF32WhereTheModelDoesNotBeginWithAConvolution) {
     EXPECT_EQ(session.zeros_like_batches(2).x.dtype(), dtype);
     EXPECT_EQ(first_batch(host).x.dtype(), DType::f32);
   }
+}
+
+// ---- the toggle channels_last: batches and weights are created in NHWC, so nothing is transposed
+
+namespace {
+
+Plan resnet_with(const char* channels_last) {
+  Plan plan = load(Plan{}, from_yaml(R"(
+device: cpu
+data: {name: shapes, train_size: 24, test_size: 8, batch_size: 8}
+model: {name: resnet18, width: 8}
+train.epochs: 1
+eval.every: 0
+)"));
+  for (const char* name :
+       {"vendor_kernels", "fused_optimizer", "fused_loss", "fused_bn_act", "fused_bn_add_act"})
+    plan = switched(plan, *find_toggle(name), "on");
+  return switched(plan, *find_toggle("channels_last"), channels_last);
+}
+
+// Transposes in each of three updates.
+std::vector<int64_t> transposes(Session& session) {
+  const trace::Counter& made = trace::counter("layout.transposes");
+  std::vector<int64_t> all{made.value()};
+  run(session, [&](const Position&) { all.push_back(made.value()); });
+  return {all[1] - all[0], all[2] - all[1], all[3] - all[2]};
+}
+
+}  // namespace
+
+TEST(ChannelsLastRun, TransposesNothingAfterItsFirstUpdate) {
+  if (!kernels::conv2d.has_vendor(Device::cpu)) GTEST_SKIP() << "built without oneDNN";
+  Session nchw(resnet_with("off")), nhwc(resnet_with("on"));
+  EXPECT_GT(transposes(nchw)[2], 0);
+  const std::vector<int64_t> left = transposes(nhwc);
+  EXPECT_EQ(left[1], 0);
+  EXPECT_EQ(left[2], 0);
+  for (const NamedTensor& p : nhwc.parameters)
+    if (p.tensor.rank() == 4) {
+      EXPECT_EQ(p.tensor.strides(), strides_of(p.tensor.shape(), kNHWC)) << p.name;
+    }
+  Batch batch;
+  nhwc.feed->start(0);
+  ASSERT_TRUE(nhwc.feed->next(batch));
+  EXPECT_EQ(batch.x.strides(), strides_of(batch.x.shape(), kNHWC));
 }

@@ -22,16 +22,14 @@ TEST(Nvml, ReadsTheGpuAtThatAddress) {
   EXPECT_EQ(text_of(load), "SM 1980 MHz, 612.5 W, 54 degrees C, throttle reasons 0x0");
 }
 
-TEST(Nvml, ReadsTheEnergyMeter) {
+TEST(Nvml, ReadsTheEnergyMeterAndSaysNothingOfAGpuThatIsNotThere) {
   const std::string library = fakes_dir() + "/libfake_nvml.so";
   EXPECT_DOUBLE_EQ(Nvml("0000:3b:00.0", library.c_str()).energy_j().value(), 1234.5);
   EXPECT_FALSE(Nvml("0000:00:00.0", library.c_str()).energy_j());
   EXPECT_FALSE(nvml_of(Device::cpu));
-}
-
-TEST(Nvml, SaysNothingOfAGpuThatIsNotThere) {
   EXPECT_FALSE(load_of("0000:00:00.0"));
   EXPECT_FALSE(Nvml("0000:3b:00.0", "no-such-library.so").read());
+  EXPECT_FALSE(GpuMonitor(Nvml("0000:3b:00.0", "no-such-library.so")).latest());
 }
 
 TEST(Nvml, AMonitorReadsAgainAndAgain) {
@@ -40,8 +38,4 @@ TEST(Nvml, AMonitorReadsAgainAndAgain) {
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   while (monitor.latest()->temperature_c == first)
     ASSERT_LT(std::chrono::steady_clock::now(), limit);
-}
-
-TEST(Nvml, AMonitorOfNoGpuHasNoLoad) {
-  EXPECT_FALSE(GpuMonitor(Nvml("0000:3b:00.0", "no-such-library.so")).latest());
 }

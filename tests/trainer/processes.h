@@ -1,6 +1,7 @@
 // Processes as /proc shows them.
 #pragma once
 #include <sys/types.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <filesystem>
 #include <fstream>
@@ -35,6 +36,13 @@ inline std::vector<std::string> fields_of(pid_t pid) {
 inline bool is_gone(pid_t pid) {
   const auto fields = fields_of(pid);
   return fields.empty() || fields[0] == "Z" || fields[0] == "X";
+}
+
+// Waits for a process that this one has adopted. Returns the signal that ended it, 0 if none did.
+inline int signal_that_ended(pid_t pid) {
+  int status = 0;
+  const bool over = eventually([&] { return waitpid(pid, &status, WNOHANG) == pid; });
+  return over && WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 
 inline std::vector<pid_t> children_of(pid_t parent) {

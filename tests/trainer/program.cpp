@@ -8,9 +8,12 @@
 #include <csignal>
 #include <fstream>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
 #include "core/base/check.h"
+#include "tests/data/files.h"
+#include "tests/data/image_files.h"
 #include "tests/place.h"
 
 namespace bellows {
@@ -27,6 +30,25 @@ static std::string content(const fs::path& path) {
 // Held while a process forks, and while the output of one is read: under ASan a child would wait
 // forever for the allocator's lock that another thread held.
 static std::mutex forking;
+
+// ---- output
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+std::vector<Json> json_lines(const std::string& text) {
+  std::vector<Json> values;
+  for (const std::string& line : lines_of(text)) values.push_back(Json::parse(line));
+  return values;
+}
+
+void expect_80_columns(const std::string& text) {
+  for (const std::string& line : lines_of(text)) EXPECT_LE(line.size(), 80u) << line;
+}
 
 // ---- a run
 
@@ -99,6 +121,19 @@ Program::Args Program::tiny(const Args& more) {
         args, [&](const std::string& known) { return key.size() > 1 && known.starts_with(key); });
   }
   args.insert(args.begin(), "train");
+  return with(args, more);
+}
+
+Program::Args Program::on_images(const Args& more) {
+  Args args = {"model={name: layers, layers: [flatten, {name: linear, out: 2}]}",
+               "data={name: image_folder, batch_size: 2, transforms: [{name: resize, size: 8}, "
+               "{name: center_crop, size: 8}, normalize]}"};
+  if (std::ranges::none_of(more, [](const auto& arg) { return arg.starts_with("data.root="); }))
+    args.push_back("data.root=set");
+  return tiny(with(args, more));
+}
+
+Program::Args Program::with(Args args, const Args& more) {
   args.insert(args.end(), more.begin(), more.end());
   return args;
 }
@@ -129,6 +164,12 @@ Ended Program::run(const Args& args, const std::function<void()>& in_child) {
   return start(args, in_child)->end();
 }
 
+std::string Program::succeed(const Args& args, const std::function<void()>& in_child) {
+  const Ended ended = run(args, in_child);
+  EXPECT_EQ(ended.code, 0) << testing::PrintToString(args) << "\n" << ended.err;
+  return ended.out;
+}
+
 void Program::expect_refusal(const Args& args, int code, const std::string& text,
                              const std::function<void()>& in_child) {
   const Ended ended = run(args, in_child);
@@ -148,6 +189,24 @@ fs::path Program::write(const std::string& name, const std::string& text) const 
 }
 
 std::string Program::read(const fs::path& path) const { return content(folder_ / path); }
+
+void Program::write_images(const std::string& root, int each) const {
+  for (const char* place : {"/train/a/", "/train/b/", "/val/a/", "/val/b/"})
+    for (int i = 0; i < each; ++i) write(cat(root, place, i, ".png"), as_png(slopes(8 + i, 8)));
+}
+
+void Program::write_mnist() const {
+  for (const std::string split : {"mnist/train", "mnist/t10k"}) {
+    write(split + "-images-idx3-ubyte", idx({4, 28, 28}));
+    write(split + "-labels-idx1-ubyte", idx({4}));
+  }
+}
+
+std::vector<Json> Program::rows(const fs::path& run, const std::string& split) const {
+  std::vector<Json> rows = json_lines(read(run / "metrics.jsonl"));
+  if (!split.empty()) std::erase_if(rows, [&](const Json& row) { return row["split"] != split; });
+  return rows;
+}
 
 std::vector<std::string> Program::checkpoints(const std::string& run) const {
   std::vector<std::string> names;

@@ -47,7 +47,7 @@ TEST(OptionRanges, EveryWholeNumberHasAMaximum) {
 }
 
 TEST_F(Ranges, AnAbsurdBatchSizeIsRefusedWithTheRange) {
-  ASSERT_EQ(run(tiny({})).code, 0);
+  succeed(tiny({}));
   expect_refusal({"eval", "runs/run", "eval.batch_size=9223372036854775807"}, 2,
                  "eval.batch_size: '9223372036854775807' is not a whole number from 0 to 16777216");
   const Ended larger = run({"eval", "runs/run", "eval.batch_size=4096"});  // than the test set
@@ -57,7 +57,7 @@ TEST_F(Ranges, AnAbsurdBatchSizeIsRefusedWithTheRange) {
 // Each position would train forever, read beyond the table of learning rates, or skip the remaining
 // samples. A branch may start in the middle of an epoch whose length has changed.
 TEST_F(Ranges, AForgedPositionIsRefused) {
-  ASSERT_EQ(run(tiny({"train.max_iters=6"})).code, 0);
+  succeed(tiny({"train.max_iters=6"}));
   const std::string file = "runs/run/checkpoints/step_00000006.safetensors";
   const SafeTensors saved = read_safetensors(folder_ / file);
   const struct {
@@ -95,7 +95,7 @@ TEST_F(Ranges, AForgedPositionIsRefused) {
 }
 
 TEST_F(Ranges, ABadPlanInACheckpointIsTheCheckpointsFault) {
-  ASSERT_EQ(run(tiny({})).code, 0);
+  succeed(tiny({}));
   const std::string folder = "runs/run/checkpoints/", forged = folder + "forged.safetensors";
   const SafeTensors saved = read_safetensors(folder_ / (folder + "step_00000008.safetensors"));
   for (const auto& [key, value] : std::map<std::string, std::string>{

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <csignal>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include "core/base/json.h"
 #include "core/tensor/safetensors.h"
 #include "tests/trainer/program.h"
@@ -19,17 +18,20 @@ namespace {
 class Resuming : public Program {
  protected:
   // Rows of a run's metrics.jsonl, without times and costs.
-  std::vector<std::string> rows(const fs::path& run) const {
-    std::istringstream lines(read(run / "metrics.jsonl"));
-    std::vector<std::string> rows;
-    for (std::string line; std::getline(lines, line);) {
-      const Json json = Json::parse(line);
-      Json row;
+  std::vector<std::string> results(const fs::path& run) const {
+    std::vector<std::string> results;
+    for (const Json& row : rows(run)) {
+      Json result;
       for (const char* key : {"split", "epoch", "step", "loss", "lr", "accuracy"})
-        if (json.contains(key)) row[key] = json[key];
-      rows.push_back(row.dump());
+        if (row.contains(key)) result[key] = row[key];
+      results.push_back(result.dump());
     }
-    return rows;
+    return results;
+  }
+  // Trains a run that keeps a checkpoint of every step. Returns the file of that one.
+  std::string trained_to(int step) {
+    succeed(tiny({"ckpt={every_iters: 1, keep: 9}", "optimizer={momentum: 0.9}"}));
+    return cat("runs/run/checkpoints/step_0000000", step, ".safetensors");
   }
 };
 
@@ -53,14 +55,12 @@ TEST_F(Resuming, ANamedFolderIsUsedOrRefusedNeverRenamed) {
 TEST_F(Resuming, ANamedFolderIsTheOneThatResumes) {
   run(tiny({"--run-dir", "out"}));
   run(tiny({"--run-dir", "out-2"}));  // not taken for a newer run of the same name
-  const Ended ended = run({"train", "--run-dir", "out", "--resume", "train.epochs=3"});
-  EXPECT_EQ(ended.code, 0) << ended.err;
-  EXPECT_THAT(ended.out, AllOf(HasSubstr("resume: out/checkpoints/step_00000008.safetensors"),
-                               HasSubstr("run folder: out\n"), HasSubstr("done: 12 steps")));
-  const Ended fresh = run(tiny({"--run-dir", "new", "--resume"}));
-  EXPECT_EQ(fresh.code, 0) << fresh.err;
-  EXPECT_THAT(fresh.out, AllOf(HasSubstr("resume: no checkpoint in new/checkpoints, a new run"),
-                               HasSubstr("run folder: new\n")));
+  EXPECT_THAT(succeed({"train", "--run-dir", "out", "--resume", "train.epochs=3"}),
+              AllOf(HasSubstr("resume: out/checkpoints/step_00000008.safetensors"),
+                    HasSubstr("run folder: out\n"), HasSubstr("done: 12 steps")));
+  EXPECT_THAT(succeed(tiny({"--run-dir", "new", "--resume"})),
+              AllOf(HasSubstr("resume: no checkpoint in new/checkpoints, a new run"),
+                    HasSubstr("run folder: new\n")));
 }
 
 TEST_F(Resuming, AfterAGapTheHighestNumberIsTheNewestRunAndANewOneGoesAboveIt) {
@@ -80,9 +80,7 @@ TEST_F(Resuming, PassesOverARunWithoutACheckpointAndSaysSo) {
   for (int i = 0; i < 4; ++i) run(tiny({}));
   for (const char* name : {"run-4", "run-3"})
     fs::remove_all(folder_ / "runs" / name / "checkpoints");
-  const Ended ended = run(tiny({"--resume", "train.epochs=3"}));
-  EXPECT_EQ(ended.code, 0) << ended.err;
-  EXPECT_THAT(ended.out,
+  EXPECT_THAT(succeed(tiny({"--resume", "train.epochs=3"})),
               AllOf(HasSubstr("warning: runs/run-4 has no checkpoint; resuming runs/run-2, the "
                               "newest run that has one\n"),
                     HasSubstr("resume: runs/run-2/"), HasSubstr("run folder: runs/run-2\n")));
@@ -97,16 +95,11 @@ TEST_F(Resuming, AFinishedCosineWithMoreEpochsSaysThatTheRateRisesAgain) {
   for (const std::string schedule : {"cosine", "constant"}) {
     const std::string name = cat("schedule={name: ", schedule, "}"), folder = "runs/" + schedule;
     run(tiny({name, "optimizer={name: sgd, lr: 0.5}", "--run-dir", folder}));
-    const Ended same = run({"train", "--resume", folder});
-    EXPECT_THAT(same.out, Not(HasSubstr("rises")));
-    const Ended more = run({"train", "--resume", folder, "train.epochs=4"});
-    EXPECT_EQ(more.code, 0) << more.err;
+    EXPECT_THAT(run({"train", "--resume", folder}).out, Not(HasSubstr("rises")));
     // cos^2(pi/2 * 8/16) of 0.5; before, that of 7/8.
-    const auto rises = HasSubstr("resume: the learning rate rises from 0.0190301 to 0.25 here");
-    if (schedule == "cosine")
-      EXPECT_THAT(more.out, rises);
-    else
-      EXPECT_THAT(more.out, Not(HasSubstr("rises")));
+    const char* const rises = "resume: the learning rate rises from 0.0190301 to 0.25 here";
+    const std::string more = succeed({"train", "--resume", folder, "train.epochs=4"});
+    EXPECT_EQ(more.find(rises) != more.npos, schedule == "cosine") << more;
   }
 }
 
@@ -122,8 +115,7 @@ TEST_F(Resuming, KeepsTheOriginOfEachValue) {
   std::string expected = plan;
   const size_t at = expected.find("  epochs: 2 ");
   EXPECT_EQ(read("out/plan.yaml"), expected.replace(at, 12, "  epochs: 3 "));
-  const Ended other = run({"train", "--resume", "out", "train.epochs=4", "toggles.num_workers=0"});
-  EXPECT_EQ(other.code, 0) << other.err;
+  succeed({"train", "--resume", "out", "train.epochs=4", "toggles.num_workers=0"});
   EXPECT_THAT(read("out/plan.yaml"), HasSubstr("# off, it needs num_workers\n"));
   expect_refusal({"train", "--resume", "out", "train.epochs=5", "toggles.persistent_workers=on"}, 2,
                  "command line: persistent_workers needs num_workers");
@@ -141,16 +133,14 @@ TEST_F(Resuming, OfAPlanThatWasEditedByHandNamesTheFileInErrors) {
 TEST_F(Resuming, ADryRunChecksWhatTheRunWouldDoAndChangesNothing) {
   run(tiny({}));
   const std::string before = read("runs/run/metrics.jsonl");
-  const Ended longer = run(tiny({"--dry-run", "--resume", "train.epochs=3"}));
-  EXPECT_EQ(longer.code, 0) << longer.err;
-  EXPECT_THAT(longer.out, AllOf(HasSubstr("resume: runs/run/checkpoints/step_00000008.safetensors"),
-                                HasSubstr("dry run: 4 steps of 16 samples would follow")));
+  EXPECT_THAT(succeed(tiny({"--dry-run", "--resume", "train.epochs=3"})),
+              AllOf(HasSubstr("resume: runs/run/checkpoints/step_00000008.safetensors"),
+                    HasSubstr("dry run: 4 steps of 16 samples would follow")));
   EXPECT_THAT(run(tiny({"--dry-run", "--resume"})).out, HasSubstr("nothing to do"));
   expect_refusal(tiny({"--dry-run", "--resume", "seed=2"}), 2, "cannot change seed: 1 -> 2");
   expect_refusal(tiny({"--dry-run", "--run-dir", "runs/run"}), 2, "already holds a run");
-  const Ended other = run(tiny({"--dry-run", "--run-dir", "runs/run", "--overwrite"}));
-  EXPECT_EQ(other.code, 0) << other.err;
-  EXPECT_THAT(other.out, HasSubstr("dry run: 8 steps of 16 samples would follow"));
+  EXPECT_THAT(succeed(tiny({"--dry-run", "--run-dir", "runs/run", "--overwrite"})),
+              HasSubstr("dry run: 8 steps of 16 samples would follow"));
   EXPECT_EQ(read("runs/run/metrics.jsonl"), before);
   EXPECT_EQ(checkpoints().size(), 2u);
 }
@@ -158,14 +148,10 @@ TEST_F(Resuming, ADryRunChecksWhatTheRunWouldDoAndChangesNothing) {
 // ---- times
 
 TEST_F(Resuming, CountsTheTimeOfAllItsProcesses) {
-  const auto totals = [&] {
-    const std::string rows = read("runs/run/metrics.jsonl");
-    return Json::parse(rows.substr(rows.rfind('\n', rows.size() - 2) + 1));
-  };
   run(tiny({"train.epochs=12"}));
-  const Json first = totals();
+  const Json first = rows("runs/run").back();
   run(tiny({"train.epochs=13", "--resume"}));
-  const Json whole = totals();
+  const Json whole = rows("runs/run").back();
   for (const char* part : {"load_s", "step_s", "eval_s"})
     EXPECT_GT(whole[part], first[part]) << part;
 }
@@ -179,10 +165,10 @@ TEST_F(Resuming, CutsARowThatAKilledRunLeftIncomplete) {
   const Ended ended = run(tiny({"--resume", "train.epochs=3"}));
   EXPECT_THAT(ended.out, HasSubstr("metrics.jsonl: dropped 1 row after step 8"));
   EXPECT_THAT(read("runs/run/metrics.jsonl"), Not(HasSubstr("1764, \"st")));
-  EXPECT_EQ(rows("runs/run").size(), 10u);  // 3 epochs of 2 log lines and an evaluation; totals
+  EXPECT_EQ(results("runs/run").size(), 10u);  // 3 epochs of 2 log lines and an evaluation; totals
 }
 
-TEST_F(Resuming, AfterKillingWritesEachRowOnceWithTheSameLosses) {
+TEST_F(Resuming, AfterKillingEndsWithTheSameBitsAndWritesEachRowOnceWithTheSameLosses) {
   const struct {
     std::string checkpoint;  // iterations between two
     std::string kill_after;
@@ -194,29 +180,25 @@ TEST_F(Resuming, AfterKillingWritesEachRowOnceWithTheSameLosses) {
   for (const auto& [checkpoint, kill_after, resumes_from] : cases) {
     SCOPED_TRACE(kill_after);
     fs::remove_all(folder_ / "runs");
-    const Args args =
-        tiny({cat("ckpt={every: 0, every_iters: ", checkpoint, "}"), "train.epochs=4",
-              "toggles={async_checkpoint: off}", "log={every: 2, tensorboard: true}"});
-    const Ended whole = run(args);
-    const std::vector<std::string> all = rows("runs/run");
-    Args slow = args;
-    slow.push_back("data.sim_latency_us=200000");  // so that the signal comes before the next save
-    const auto killed = start(slow);
+    const Args args = tiny({cat("ckpt={every: 0, every_iters: ", checkpoint, "}"), "train.epochs=4",
+                            "optimizer={momentum: 0.9}", "toggles={async_checkpoint: off}",
+                            "log={every: 2, tensorboard: true}"});
+    const std::string whole = succeed(args);
+    // So slow that the signal comes before the next save.
+    const auto killed = start(with(args, {"data.sim_latency_us=200000"}));
     ASSERT_TRUE(killed->says(kill_after));
     killed->send(SIGKILL);
     EXPECT_EQ(killed->end().code, 137);
-    Args again = args;
-    again.push_back("--resume");
-    const Ended ended = run(again);
-    EXPECT_THAT(ended.out, AllOf(HasSubstr(resumes_from), HasSubstr("metrics.jsonl: dropped ")));
-    EXPECT_EQ(Program::hash_in(ended.out), Program::hash_in(whole.out));
-    EXPECT_EQ(rows("runs/run-2"), all);
+    const std::string out = succeed(with(args, {"--resume"}));
+    EXPECT_THAT(out, AllOf(HasSubstr(resumes_from), HasSubstr("metrics.jsonl: dropped ")));
+    EXPECT_EQ(hash_in(out), hash_in(whole));
+    EXPECT_EQ(results("runs/run-2"), results("runs/run"));
+    EXPECT_FALSE(fs::exists(folder_ / "runs/run-3"));
   }
 }
 
 TEST_F(Resuming, MakesTheEvaluationThatAKilledRunMissed) {
-  const Args args = tiny({"ckpt={every: 0, every_iters: 4}", "train.epochs=1"});
-  run(args);
+  run(tiny({"ckpt={every: 0, every_iters: 4}", "train.epochs=1"}));
   const fs::path file = folder_ / "runs/run/checkpoints/step_00000004.safetensors";
   SafeTensors saved = read_safetensors(file);  // as it was after the update, before the evaluation
   Json position = Json::parse(saved.metadata["position"]);
@@ -225,11 +207,9 @@ TEST_F(Resuming, MakesTheEvaluationThatAKilledRunMissed) {
   position["evaluated"] = -1;
   saved.metadata["position"] = position.dump();
   write_safetensors(file, saved.tensors, saved.metadata);
-  Args again = args;
-  again.push_back("--resume");
-  EXPECT_THAT(run(again).out,
+  EXPECT_THAT(run(tiny({"--resume", "train.epochs=1"})).out,
               AllOf(HasSubstr("eval: epoch: 1, step: 4"), HasSubstr("done: 4 steps, 1 epoch, ")));
-  EXPECT_THAT(run(again).out, HasSubstr("nothing to do"));
+  EXPECT_THAT(run(tiny({"--resume", "train.epochs=1"})).out, HasSubstr("nothing to do"));
 }
 
 TEST_F(Resuming, ANameThatNeedsQuotesIsTold) {
@@ -240,21 +220,17 @@ TEST_F(Resuming, ANameThatNeedsQuotesIsTold) {
 // ---- branches
 
 TEST_F(Resuming, ACheckpointNamedFromItsOwnFolderHasThePlanOfItsRun) {
-  run(tiny({"optimizer={momentum: 0.9}"}));
-  const Ended branch = run({"train", "--resume", "step_00000004.safetensors", "--run-dir",
-                            (folder_ / "branch").string(), "optimizer.lr=0.01"},
-                           [&] { fs::current_path(folder_ / "runs/run/checkpoints"); });
-  EXPECT_EQ(branch.code, 0) << branch.err;
+  trained_to(4);
+  succeed({"train", "--resume", "step_00000004.safetensors", "--run-dir",
+           (folder_ / "branch").string(), "optimizer.lr=0.01"},
+          [&] { fs::current_path(folder_ / "runs/run/checkpoints"); });
 }
 
 TEST_F(Resuming, ABranchChangesWhatItIsMadeForAndPrintsEachChange) {
-  run(tiny({"optimizer={momentum: 0.9}"}));
-  const std::string file = "runs/run/checkpoints/step_00000004.safetensors";
-  const Ended branch = run({"train", "--resume", file, "--run-dir", "branch", "train.epochs=3",
-                            "optimizer.lr=0.5", "optimizer.weight_decay=0.1",
-                            "loss.label_smoothing=0.1", "schedule.name=cosine", "seed=5"});
-  EXPECT_EQ(branch.code, 0) << branch.err;
-  EXPECT_THAT(branch.out,
+  const std::string file = trained_to(4);
+  EXPECT_THAT(succeed({"train", "--resume", file, "--run-dir", "branch", "train.epochs=3",
+                       "optimizer.lr=0.5", "optimizer.weight_decay=0.1", "loss.label_smoothing=0.1",
+                       "schedule.name=cosine", "seed=5"}),
               AllOf(HasSubstr("resume: changed optimizer.lr: "), HasSubstr(" -> 0.5\n"),
                     HasSubstr("resume: changed optimizer.weight_decay: 0 -> 0.1\n"),
                     HasSubstr("resume: changed loss.label_smoothing: 0 -> 0.1\n"),
@@ -265,12 +241,8 @@ TEST_F(Resuming, ABranchChangesWhatItIsMadeForAndPrintsEachChange) {
 }
 
 TEST_F(Resuming, ABranchOntoOtherDataCountsItsOwnEpochs) {
-  run(tiny({"ckpt={every_iters: 1, keep: 9}"}));
-  const Ended branch = run({"train", "--resume", "runs/run/checkpoints/step_00000006.safetensors",
-                            "data.train_size=160", "data.batch_size=8"});
-  EXPECT_EQ(branch.code, 0) << branch.err;
   EXPECT_THAT(
-      branch.out,
+      succeed({"train", "--resume", trained_to(6), "data.train_size=160", "data.batch_size=8"}),
       AllOf(HasSubstr("resume: changed data.train_size: 64 -> 160"),
             HasSubstr("resume: changed training set: 64 samples, crc "),
             HasSubstr("an epoch has 20 updates of 8 samples now; epoch 2 begins, and step 6 "
@@ -279,12 +251,14 @@ TEST_F(Resuming, ABranchOntoOtherDataCountsItsOwnEpochs) {
   EXPECT_EQ(checkpoints("runs/run-2").back(), "step_00000040.safetensors");
 }
 
+// With 17 samples a batch an epoch still has 4 updates, of other samples.
 TEST_F(Resuming, ABranchWithAnotherOrderOfSamplesBeginsTheEpochAgain) {
-  run(tiny({"ckpt={every_iters: 1, keep: 9}"}));
-  const std::string file = "runs/run/checkpoints/step_00000006.safetensors";
-  for (const std::string order : {"seed=5", "data.shuffle=false", "toggles={device_randperm: off}"})
-    EXPECT_THAT(run({"train", "--resume", file, order}).out,
-                HasSubstr("epoch 2 begins, and step 6 counts as step 4"))
+  const std::string file = trained_to(6);
+  for (const std::string order :
+       {"seed=5", "data.shuffle=false", "data.batch_size=17", "toggles={device_randperm: off}"})
+    EXPECT_THAT(
+        succeed({"train", "--resume", file, order}),
+        AllOf(HasSubstr("epoch 2 begins, and step 6 counts as step 4"), HasSubstr("2 epochs")))
         << order;
   EXPECT_THAT(run({"train", "--resume", file, "optimizer.lr=0.01"}).out, Not(HasSubstr("begins")));
 }
@@ -293,75 +267,49 @@ TEST_F(Resuming, ABranchWithAnotherOrderOfSamplesBeginsTheEpochAgain) {
 TEST_F(Resuming, OtherPatienceKeepsTheRateThatAPlateauReached) {
   run(tiny({"optimizer.lr=0.5", "schedule={name: plateau, patience: 0, threshold: 1, factor: 0.5}",
             "train.epochs=3"}));
-  const Ended more =
-      run({"train", "--run-dir", "runs/run", "--resume", "train.epochs=4", "schedule.patience=1"});
-  EXPECT_EQ(more.code, 0) << more.err;
-  EXPECT_THAT(more.out, AllOf(HasSubstr("epoch: 4, iter: 2/4"), HasSubstr("lr: 0.125000"),
-                              Not(HasSubstr("lr: 0.500000"))));
+  EXPECT_THAT(succeed({"train", "--run-dir", "runs/run", "--resume", "train.epochs=4",
+                       "schedule.patience=1"}),
+              AllOf(HasSubstr("epoch: 4, iter: 2/4"), HasSubstr("lr: 0.125000"),
+                    Not(HasSubstr("lr: 0.500000"))));
 }
 
-// With 17 samples an epoch still has 4 updates, of other samples.
-TEST_F(Resuming, ABranchWithOtherBatchesBeginsTheEpochAgain) {
-  run(tiny({"ckpt={every_iters: 1, keep: 9}"}));
-  for (const auto& [step, batch] : {std::pair{2, 8}, {6, 17}}) {
-    const Ended branch =
-        run({"train", "--resume", cat("runs/run/checkpoints/step_0000000", step, ".safetensors"),
-             cat("data.batch_size=", batch)});
-    EXPECT_EQ(branch.code, 0) << branch.err;
-    EXPECT_THAT(branch.out,
-                HasSubstr(cat(" of ", batch, " samples now; epoch ", 1 + step / 4,
-                              " begins, and step ", step, " counts as step ", step / 4 * 4)));
-    EXPECT_THAT(branch.out, HasSubstr("2 epochs"));
-  }
-}
-
-// Without a target of its own, the branch would end before its first update.
-TEST_F(Resuming, ABranchHasNotReachedTheTargetOfItsRun) {
+// A resumed run keeps the target that it has reached. A branch has a target of its own; with that
+// of its run, it would end before its first update.
+TEST_F(Resuming, ATargetStaysReachedExceptInABranch) {
   run(tiny({"target={metric: loss, value: 9, stop: true}"}));
-  const Ended branch = run(
-      {"train", "--resume", "runs/run/checkpoints/step_00000004.safetensors", "optimizer.lr=0.01"});
-  EXPECT_EQ(branch.code, 0) << branch.err;
-  EXPECT_THAT(branch.out, HasSubstr("done: 8 steps, 2 epochs"));
-}
-
-TEST_F(Resuming, ATargetThatNoLongerStopsTheRunStaysReached) {
-  run(tiny({"target={metric: loss, value: 9, stop: true}"}));
-  const Ended more = run({"train", "--run-dir", "runs/run", "--resume", "target.stop=false"});
-  EXPECT_EQ(more.code, 0) << more.err;
-  EXPECT_THAT(more.out, AllOf(HasSubstr("done: 8 steps, 2 epochs"),
-                              HasSubstr("target: loss 9 reached; time-to-target: "),
-                              HasSubstr(" 64 samples, 1 epoch\n")));
+  EXPECT_THAT(succeed({"train", "--resume", "runs/run/checkpoints/step_00000004.safetensors",
+                       "optimizer.lr=0.01"}),
+              HasSubstr("done: 8 steps, 2 epochs"));
+  EXPECT_THAT(succeed({"train", "--run-dir", "runs/run", "--resume", "target.stop=false"}),
+              AllOf(HasSubstr("done: 8 steps, 2 epochs"),
+                    HasSubstr("target: loss 9 reached; time-to-target: "),
+                    HasSubstr(" 64 samples, 1 epoch\n")));
 }
 
 // Step 4 of the run counts as step 2. So the branch ends at step 4, as the evaluation of the run
 // did.
 TEST_F(Resuming, ABranchMakesItsOwnLastEvaluation) {
   run(tiny({"train.epochs=1"}));
-  const Ended branch = run({"train", "--resume", "runs/run/checkpoints/step_00000004.safetensors",
-                            "data.batch_size=32", "train.epochs=2", "eval.every=5"});
-  EXPECT_EQ(branch.code, 0) << branch.err;
-  EXPECT_THAT(branch.out, AllOf(HasSubstr("done: 4 steps, 2 epochs"), HasSubstr("\neval: ")));
+  EXPECT_THAT(succeed({"train", "--resume", "runs/run/checkpoints/step_00000004.safetensors",
+                       "data.batch_size=32", "train.epochs=2", "eval.every=5"}),
+              AllOf(HasSubstr("done: 4 steps, 2 epochs"), HasSubstr("\neval: ")));
 }
 
 // Its log window is open, and it measures no update.
 TEST_F(Resuming, StoppedBeforeItsFirstUpdateItLogsNoRow) {
-  run(tiny({"ckpt={every_iters: 3, keep: 9}"}));
-  const Args branch = {"train", "--resume", "runs/run/checkpoints/step_00000003.safetensors"};
-  Args slow = branch, shorter = branch;
-  slow.push_back("data.sim_latency_us=500000");
-  const auto running = start(slow);
+  const Args branch = {"train", "--resume", trained_to(3)};
+  const auto running = start(with(branch, {"data.sim_latency_us=500000"}));
   ASSERT_TRUE(running->says("run folder"));
   running->send(SIGTERM);
   const Ended ended = running->end();
   EXPECT_EQ(ended.code, 143) << ended.err;
   EXPECT_THAT(ended.out, Not(HasSubstr("iter: 3/4")));
-  shorter.insert(shorter.end(), {"--dry-run", "train.max_iters=2"});
-  EXPECT_THAT(run(shorter).out, Not(HasSubstr("dry run: -")));
+  EXPECT_THAT(run(with(branch, {"--dry-run", "train.max_iters=2"})).out,
+              Not(HasSubstr("dry run: -")));
 }
 
 TEST_F(Resuming, ABranchRefusesWhatItsCheckpointHoldsTheStateOf) {
-  run(tiny({"optimizer={momentum: 0.9}"}));
-  const std::string file = "runs/run/checkpoints/step_00000004.safetensors";
+  const std::string file = trained_to(4);
   const auto branch = [&](const std::string& change) {
     return Args{"train", "--resume", file, change};
   };

@@ -17,14 +17,6 @@ class RunFolderTest : public testing::Test {
   fs::path root_ = fs::temp_directory_path() / cat("bellows_run_folder_", getpid());
 };
 
-TEST_F(RunFolderTest, ASecondRunOfTheSameNameHasItsOwnFolder) {
-  const RunFolder first(root_ / "lenet", IfExists::another);
-  const RunFolder second(root_ / "lenet", IfExists::another);
-  EXPECT_EQ(first.path(), root_ / "lenet");
-  EXPECT_EQ(second.path(), root_ / "lenet-2");
-  EXPECT_THAT(runs_of(root_ / "lenet"), testing::ElementsAre(root_ / "lenet-2", root_ / "lenet"));
-}
-
 TEST_F(RunFolderTest, NumbersOnlyWhatIsARunOfThatName) {
   for (const char* name : {"lenet-3", "lenet-07", "lenet-9x", "lenet-20261127", "lenet-", "net-8"})
     fs::create_directories(root_ / name);
@@ -51,18 +43,6 @@ TEST_F(RunFolderTest, RefusesToStartWhereARunHasWritten) {
   EXPECT_EQ(RunFolder(root_ / "lenet", IfExists::refuse).path(), root_ / "lenet");
 }
 
-TEST_F(RunFolderTest, InUseNamesTheProcessThatHoldsIt) {
-  const RunFolder owner(root_ / "lenet", IfExists::another);
-  const Refusal second = refused([&] { RunFolder(root_ / "lenet", IfExists::keep); });
-  EXPECT_EQ(second.exit, Exit::usage);
-  EXPECT_THAT(second.message, HasSubstr(cat("in use by process ", getpid(), " on ")));
-}
-
-TEST_F(RunFolderTest, IsFreeAgainWhenItsRunIsOver) {
-  { const RunFolder run(root_ / "lenet", IfExists::another); }
-  EXPECT_EQ(RunFolder(root_ / "lenet", IfExists::keep).path(), root_ / "lenet");
-}
-
 TEST_F(RunFolderTest, OverwriteRemovesOnlyFilesOfRuns) {
   fs::create_directories(root_ / "lenet/checkpoints");
   fs::create_directories(root_ / "lenet/pictures");
@@ -78,11 +58,4 @@ TEST_F(RunFolderTest, OverwriteRemovesOnlyFilesOfRuns) {
     if (entry.is_regular_file()) left.insert(entry.path().filename());
   EXPECT_THAT(left, testing::ElementsAre(".lock", "mine.png", "mine.safetensors", "notes.txt",
                                          "step_best.safetensors"));
-}
-
-TEST_F(RunFolderTest, ThatCannotBeMadeIsAStorageErrorBeforeTheFirstStep) {
-  std::ofstream(root_ / "file") << "x";
-  const Refusal blocked = refused([&] { RunFolder(root_ / "file/run", IfExists::another); });
-  EXPECT_EQ(blocked.exit, Exit::storage);
-  EXPECT_THAT(blocked.message, HasSubstr("choose another folder with --run-dir"));
 }

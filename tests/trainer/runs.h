@@ -1,6 +1,6 @@
 // Plans of a few options, and silent runs of them in this process.
 #pragma once
-#include "core/config/values.h"
+#include "core/config/yaml.h"
 #include "trainer/run/loop.h"
 #include "trainer/session/session.h"
 
@@ -11,6 +11,8 @@ inline Plan plan_of(const Values& base, Values more) {
   more.insert(base.begin(), base.end());
   return load(Plan{}, more);
 }
+
+inline Values from_yaml(const std::string& text) { return parse_yaml(text, "yaml of a test"); }
 
 struct Ran : Outcome {
   std::string hash;  // of the model

@@ -34,15 +34,10 @@ class SignalsTest : public Program {
  protected:
   // LeNet on one thread, 32 updates an epoch.
   static Args lenet(int epochs, const Args& more = {}) {
-    Args args = {"train",
-                 "--config",
-                 source_dir() + "/configs/lenet.yaml",
-                 "data={train_size: 2048, test_size: 64}",
-                 cat("train.epochs=", epochs),
-                 "eval.every=0",
-                 "log={every: 16, tensorboard: false}"};
-    args.insert(args.end(), more.begin(), more.end());
-    return args;
+    return with({"train", "--config", source_dir() + "/configs/lenet.yaml",
+                 "data={train_size: 2048, test_size: 64}", cat("train.epochs=", epochs),
+                 "eval.every=0", "log={every: 16, tensorboard: false}"},
+                more);
   }
   static void on_one_thread() { setenv("OMP_NUM_THREADS", "1", 1); }
   void sleep_up_to(int milliseconds) { usleep(random_() % (1000 * milliseconds)); }

@@ -2,7 +2,6 @@
 // processes.
 #include "trainer/ab/sweep.h"
 #include <gmock/gmock.h>
-#include <csignal>
 #include <nlohmann/json.hpp>
 #include "plan/toggle.h"
 #include "tests/place.h"
@@ -166,8 +165,7 @@ TEST(SweepReport, PutsThePredictionBesideTheMeasurementAndMarksTheKnee) {
   EXPECT_THAT(text, testing::ContainsRegex("\\| 0 +\\| +60.22 \\| +48.56 \\| +1063 \\| +5.00 "
                                            "\\| +70.00 \\| +150 \\|"));
   EXPECT_THAT(text, Not(HasSubstr("## Batch size")));
-  std::istringstream lines(text.substr(0, text.find("    trainer sweep")));
-  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
+  expect_80_columns(text.substr(0, text.find("    trainer sweep")));
   const Json json = to_json(result);
   EXPECT_EQ(json.at("kind"), "sweep");
   EXPECT_EQ(json.at("laws").at(0).at("knee"), 5);
@@ -247,20 +245,17 @@ class SweepVerb : public Program {
     write("tiny.yaml",
           "model: {name: mlp, hidden: [8]}\n"
           "data: {name: digits, train_size: 64, test_size: 16, batch_size: 8}\n");
-    Args args = {"sweep", "--config", "tiny.yaml", "--steps", "2", "--warmup", "2"};
-    args.insert(args.end(), more.begin(), more.end());
-    return args;
+    return with({"sweep", "--config", "tiny.yaml", "--steps", "2", "--warmup", "2"}, more);
   }
   Json report() const { return Json::parse(read(folder_ / "r.json")); }
 };
 
 // A planted latency of 20 ms makes the loader the limit, whatever else the machine does.
 TEST_F(SweepVerb, MeasuresTheLawOfWorkersInProcesses) {
-  const Ended ended = run(sweep({"--key", "num_workers=0,4", "--processes", "3", "--blocks", "2",
-                                 "--report", "r.md", "data.sim_latency_us=20000"}));
-  ASSERT_EQ(ended.code, 0) << ended.err;
-  EXPECT_THAT(ended.out, AllOf(HasSubstr("sweep: 3 arms in 3 rounds of 6 steps, about 00:00:"),
-                               HasSubstr("## Workers\n")));
+  EXPECT_THAT(succeed(sweep({"--key", "num_workers=0,4", "--processes", "3", "--blocks", "2",
+                             "--report", "r.md", "data.sim_latency_us=20000"})),
+              AllOf(HasSubstr("sweep: 3 arms in 3 rounds of 6 steps, about 00:00:"),
+                    HasSubstr("## Workers\n")));
   const Json json = report();
   EXPECT_EQ(json.at("placebo").at("processes").size(), 3u);
   const Json& alone = json.at("arms").at(0);
@@ -271,39 +266,29 @@ TEST_F(SweepVerb, MeasuresTheLawOfWorkersInProcesses) {
 }
 
 TEST_F(SweepVerb, MeasuresBatchSizesWithTheirWorkAndLosses) {
-  const Ended ended = run(sweep(
-      {"--key", "data.batch_size=4,16", "--processes", "1", "--blocks", "2", "--report", "r.md"}));
-  ASSERT_EQ(ended.code, 0) << ended.err;
-  const Json arms = report().at("arms");
+  EXPECT_THAT(succeed(sweep({"--key", "data.batch_size=4,16,1000", "--processes", "1", "--blocks",
+                             "2", "--report", "r.md"})),
+              HasSubstr("losses of each arm after 24 samples, "));
+  const Json arms = report().at("arms"), &small = arms.at(0), &large = arms.at(1);
+  const auto value = [](const Json& arm, const char* key) { return arm.at(key).get<double>(); };
   // Twice the product of the batch with each weight, forward and for each gradient; the images
   // need none.
   const double weights = 784 * 8, last = 8 * 10;
-  EXPECT_EQ(arms.at(0).at("flop"), 4 * 2 * (2 * weights + 3 * last));
-  EXPECT_EQ(arms.at(1).at("flop"), 16 * 2 * (2 * weights + 3 * last));
-  EXPECT_GT(arms.at(1).at("peak_tensor_bytes"), arms.at(0).at("peak_tensor_bytes"));
-  EXPECT_THAT(ended.out, HasSubstr("losses of each arm after 24 samples, "));
-  EXPECT_LT(arms.at(0).at("flop").get<double>() / arms.at(0).at("bytes").get<double>(),
-            arms.at(1).at("flop").get<double>() / arms.at(1).at("bytes").get<double>())
+  EXPECT_EQ(small.at("flop"), 4 * 2 * (2 * weights + 3 * last));
+  EXPECT_EQ(large.at("flop"), 16 * 2 * (2 * weights + 3 * last));
+  EXPECT_GT(large.at("peak_tensor_bytes"), small.at("peak_tensor_bytes"));
+  EXPECT_LT(value(small, "flop") / value(small, "bytes"),
+            value(large, "flop") / value(large, "bytes"))
       << "weights are read once for more samples";
-}
-
-TEST_F(SweepVerb, CountsTheSamplesOfABatchThatIsLargerThanTheSet) {
-  EXPECT_EQ(run(sweep({"--key", "data.batch_size=64,1000", "--processes", "1", "--blocks", "2",
-                       "--report", "r.md"}))
-                .code,
-            0);
-  const Json json = report();
-  for (const Json& arm : json.at("arms"))
-    EXPECT_NEAR(arm.at("ips").get<double>() * arm.at("batch_cost").get<double>(), 64, 1e-6);
+  EXPECT_NEAR(value(arms.at(2), "ips") * value(arms.at(2), "batch_cost"), 64, 1e-6)
+      << "samples of a batch that is larger than the set";
 }
 
 // An epoch has eight steps, and its first batch is 10 ms away. Each arm crosses three ends of
 // epochs, so that one slow moment of the machine does not move the median.
 TEST_F(SweepVerb, MeasuresTheGapBetweenEpochs) {
-  const Ended ended =
-      run(sweep({"--key", "persistent_workers=off,on", "--processes", "1", "--blocks", "13",
+  succeed(sweep({"--key", "persistent_workers=off,on", "--processes", "1", "--blocks", "13",
                  "--report", "r.md", "toggles.num_workers=1", "data.sim_latency_us=10000"}));
-  ASSERT_EQ(ended.code, 0) << ended.err;
   const Json json = report();
   for (const Json& arm : json.at("arms")) {
     const double gap = arm.at("epoch_gap_s");
@@ -314,13 +299,12 @@ TEST_F(SweepVerb, MeasuresTheGapBetweenEpochs) {
 
 // The lesson's claim: the same bytes and four times the FLOP.
 TEST_F(SweepVerb, ShowsTheWorkOfModels) {
-  const Ended ended =
-      run({"sweep", "--config", source_dir() + "/configs/lessons/intensity_sweep.yaml", "--key",
-           "model.layers.2.kernel=1,2", "--steps", "1", "--warmup", "1", "--processes", "1",
-           "--blocks", "1", "--report", "r.md", "data.batch_size=8", "data.train_size=16",
-           "data.sim_latency_us=0"});
-  ASSERT_EQ(ended.code, 0) << ended.err;
-  EXPECT_THAT(ended.out, AllOf(HasSubstr("## Model\n"), HasSubstr("| GFLOP/s |")));
+  const std::string out =
+      succeed({"sweep", "--config", source_dir() + "/configs/lessons/intensity_sweep.yaml", "--key",
+               "model.layers.2.kernel=1,2", "--steps", "1", "--warmup", "1", "--processes", "1",
+               "--blocks", "1", "--report", "r.md", "data.batch_size=8", "data.train_size=16",
+               "data.sim_latency_us=0"});
+  EXPECT_THAT(out, AllOf(HasSubstr("## Model\n"), HasSubstr("| GFLOP/s |")));
   const Json arms = report().at("arms");
   const auto ratio = [&](const char* key) {
     return arms.at(1).at(key).get<double>() / arms.at(0).at(key).get<double>();
@@ -330,27 +314,16 @@ TEST_F(SweepVerb, ShowsTheWorkOfModels) {
 }
 
 TEST_F(SweepVerb, MeasuresImageSizesInPixels) {
-  const Ended ended =
-      run(sweep({"--key", "data.transforms.0.size=14,28", "--processes", "1", "--blocks", "1",
-                 "--report", "r.md", "data.transforms=[{name: resize, size: 8}, normalize]"}));
-  ASSERT_EQ(ended.code, 0) << ended.err;
-  EXPECT_THAT(ended.out, AllOf(HasSubstr("## Image size\n"), HasSubstr("Mpixels/s")));
+  EXPECT_THAT(
+      succeed(sweep({"--key", "data.transforms.0.size=14,28", "--processes", "1", "--blocks", "1",
+                     "--report", "r.md", "data.transforms=[{name: resize, size: 8}, normalize]"})),
+      AllOf(HasSubstr("## Image size\n"), HasSubstr("Mpixels/s")));
   const Json arms = report().at("arms");
   EXPECT_EQ(arms.at(0).at("pixels"), 14 * 14);
   EXPECT_EQ(arms.at(1).at("pixels"), 28 * 28);
   if (page_writer()) {
     EXPECT_THAT(page_writer()(report(), "r.json"), HasSubstr("<b>Samples a second</b>"));
   }
-}
-
-TEST_F(SweepVerb, KeepsWhatWasMeasuredBeforeASignal) {
-  const auto running =
-      start(sweep({"--key", "num_workers=0,1", "--budget", "9999s", "--blocks", "1"}));
-  ASSERT_TRUE(running->says(" allow "));
-  running->send(SIGINT);
-  const Ended ended = running->end();
-  EXPECT_EQ(ended.code, 130) << ended.err;
-  EXPECT_THAT(ended.out, HasSubstr("- ended early: interrupted by signal 2 after "));
 }
 
 TEST_F(SweepVerb, RefusesWhatIsNoSweep) {

@@ -1,12 +1,11 @@
 // A test set that evaluation would refuse is refused before training.
 #include <gmock/gmock.h>
-#include "core/config/values.h"
 #include "data/packed/pack.h"
 #include "tests/data/files.h"
 #include "tests/data/image_files.h"
 #include "tests/data/options.h"
 #include "tests/refusal.h"
-#include "trainer/session/session.h"
+#include "tests/trainer/runs.h"
 
 using namespace bellows;
 using testing::AllOf;
@@ -24,26 +23,24 @@ class TestSet : public testing::Test {
           folder_.write(cat(split, "/", label, "/", i, ".png"), as_png(slopes(6 + i, 8)));
   }
   Values crops() const {
-    return {{"data.transforms.0.name", {"center_crop"}},
-            {"data.transforms.0.size", {"6"}},
-            {"data.transforms.1.name", {"normalize"}}};
+    return from_yaml("data.transforms: [{name: center_crop, size: 6}, normalize]");
   }
-  Refusal start(Values values, const char* set = "image_folder", const char* root = "root",
-                std::vector<std::string>* notes = nullptr) const {
-    values["device"] = {"cpu"};
-    values["data"] = {set};
+  // Starts a session on the set. Its notes are notes_ then.
+  Refusal start(Values values, const char* set = "image_folder", const char* root = "root") {
+    values["data.name"] = {set};
     values[cat("data.", root)] = {folder_.path.string()};
-    values["data.batch_size"] = {"2"};
-    values["model"] = {"layers"};
-    values["model.layers.0.name"] = {"flatten"};
-    values["model.layers.1.name"] = {"linear"};
-    if (!values.contains("model.layers.1.out")) values["model.layers.1.out"] = {"2"};
     return refused([&] {
-      const Session session(load(Plan{}, values));
-      if (notes) *notes = session.notes;
+      const Session session(plan_of(from_yaml(R"(
+device: cpu
+data.batch_size: 2
+model: {name: layers, layers: [flatten, {name: linear, out: 2}]}
+)"),
+                                    values));
+      notes_ = session.notes;
     });
   }
   TempFolder folder_;
+  std::vector<std::string> notes_;
 };
 
 }  // namespace
@@ -58,20 +55,16 @@ TEST_F(TestSet, WithAnImageSmallerThanTheCropIsRefusedByItsName) {
     EXPECT_THAT(refusal.message, AllOf(HasSubstr("sample 4 ("), HasSubstr("val/b/small.png): "),
                                        HasSubstr("is smaller than the 6x6 to be cut out of it")));
   }
-  const Values resized = {{"data.transforms.0.name", {"resize"}},
-                          {"data.transforms.0.size", {"6"}},
-                          {"data.transforms.1.name", {"center_crop"}},
-                          {"data.transforms.1.size", {"6"}},
-                          {"data.transforms.2.name", {"normalize"}}};
+  const Values resized = from_yaml(
+      "data.transforms: [{name: resize, size: 6}, {name: center_crop, size: 6}, normalize]");
   EXPECT_EQ(start(resized).message, "no error");
 }
 
 TEST_F(TestSet, WithADanglingLinkSaysSoAtTheStart) {
   std::filesystem::create_symlink("nowhere.png", folder_.path / "val/a/9.png");
-  std::vector<std::string> notes;
-  EXPECT_EQ(start(crops(), "image_folder", "root", &notes).message, "no error");
-  EXPECT_THAT(notes, testing::Contains(AllOf(HasSubstr("/val: 1 left out: broken link 1"),
-                                             HasSubstr("val/a/9.png"))));
+  EXPECT_EQ(start(crops()).message, "no error");
+  EXPECT_THAT(notes_, testing::Contains(AllOf(HasSubstr("/val: 1 left out: broken link 1"),
+                                              HasSubstr("val/a/9.png"))));
 }
 
 TEST_F(TestSet, IsNotNeededWithoutEvaluations) {
@@ -79,19 +72,17 @@ TEST_F(TestSet, IsNotNeededWithoutEvaluations) {
   EXPECT_THAT(start(crops()).message, HasSubstr("/val: no such folder"));
   Values values = crops();
   values["eval.every"] = {"0"};
-  std::vector<std::string> notes;
-  EXPECT_EQ(start(values, "image_folder", "root", &notes).message, "no error");
+  EXPECT_EQ(start(values).message, "no error");
   EXPECT_THAT(
-      notes,
+      notes_,
       AllOf(testing::Contains("data: image_folder, 4 to train on, 0 to test"),
             testing::Contains(HasSubstr("data: no test set, which eval.every=0 does not need: "))));
 }
 
 TEST_F(TestSet, OfOneClassAndWithStatisticsOfBytesIsWarnedOf) {
   Values values = crops();
-  std::vector<std::string> notes;
-  start(values, "image_folder", "root", &notes);
-  EXPECT_THAT(notes, testing::Not(testing::Contains(HasSubstr("warning: "))));
+  start(values);
+  EXPECT_THAT(notes_, testing::Not(testing::Contains(HasSubstr("warning: "))));
   for (const char* split : {"train", "val"})
     std::filesystem::remove_all(folder_.path / split / "b");
   for (const char* c : {"0", "1", "2"}) {
@@ -99,8 +90,8 @@ TEST_F(TestSet, OfOneClassAndWithStatisticsOfBytesIsWarnedOf) {
     values[cat("data.transforms.1.std.", c)] = {"58"};
   }
   values["model.layers.1.out"] = {"1"};
-  EXPECT_EQ(start(values, "image_folder", "root", &notes).message, "no error");
-  EXPECT_THAT(notes,
+  EXPECT_EQ(start(values).message, "no error");
+  EXPECT_THAT(notes_,
               AllOf(testing::Contains(HasSubstr("warning: data: only one class, a, so ")),
                     testing::Contains(HasSubstr("warning: normalize: mean [123.7,123.7,123.7], but "
                                                 "pixels are scaled to 0..1 before"))));

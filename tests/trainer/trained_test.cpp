@@ -14,29 +14,24 @@ namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::Not;
 using testing::StartsWith;
 
 namespace {
 
 class Trained : public Program {
  protected:
+  static constexpr const char* kNet =
+      "model={name: layers, layers: [{name: conv2d, out: 4}, batch_norm, relu, {name: residual, "
+      "layers: [{name: conv2d, out: 6, stride: 2, padding: 1}, batch_norm], shortcut: [{name: "
+      "conv2d, out: 6, kernel: 1, stride: 2}, batch_norm]}, batch_norm, {name: conv2d, out: 2}, "
+      "flatten, {name: linear, out: 10}]}";
   static std::string pgm(char grey) { return "P5 28 28 255\n" + std::string(784, grey); }
   static std::function<void()> from_stdin(const fs::path& file) {
     return [file] { dup2(open(file.c_str(), O_RDONLY), 0); };
   }
-  static std::vector<Json> lines_of(const std::string& text) {
-    std::vector<Json> all;
-    std::istringstream in(text);
-    for (std::string line; std::getline(in, line);) all.push_back(Json::parse(line));
-    return all;
-  }
   std::map<std::string, Tensor> exported(const std::string& run, const std::string& file,
                                          const Args& more = {}) {
-    Args args = {"export", run, file};
-    args.insert(args.end(), more.begin(), more.end());
-    const Ended ended = this->run(args);
-    EXPECT_EQ(ended.code, 0) << ended.err;
+    succeed(with({"export", run, file}, more));
     std::map<std::string, Tensor> tensors;
     for (const auto& [name, tensor] : read_safetensors(folder_ / file).tensors)
       tensors[name] = tensor;
@@ -50,15 +45,10 @@ class Trained : public Program {
 
 TEST_F(Trained, ExportHasEveryTensorOfTheModelAsPyTorchWouldBuildIt) {
   const auto net = [](const char* drop) {
-    return tiny({cat("toggles={drop_conv_bias: ", drop, "}"),
-                 "model={name: layers, layers: [{name: conv2d, out: 4}, batch_norm, relu, {name: "
-                 "residual, layers: [{name: conv2d, out: 6, stride: 2, padding: 1}, batch_norm], "
-                 "shortcut: [{name: conv2d, out: 6, kernel: 1, stride: 2}, batch_norm]}, "
-                 "{name: conv2d, out: 2}, flatten, {name: linear, out: 10}]}",
-                 cat("name=", drop)});
+    return tiny({kNet, cat("toggles={drop_conv_bias: ", drop, "}"), cat("name=", drop)});
   };
-  ASSERT_EQ(run(net("on")).code, 0);
-  ASSERT_EQ(run(net("off")).code, 0);
+  succeed(net("on"));
+  succeed(net("off"));
   const auto full = exported("runs/off", "full.safetensors");
   const auto without = exported("runs/on", "without.safetensors");
   std::vector<std::string> zero;
@@ -72,23 +62,14 @@ TEST_F(Trained, ExportHasEveryTensorOfTheModelAsPyTorchWouldBuildIt) {
   EXPECT_EQ(without.size(), full.size());
   EXPECT_THAT(zero, ElementsAre("0.bias", "3.0.bias", "3.shortcut.0.bias"));
   // The exported file starts a run under the toggle again, whose model has no such biases.
-  EXPECT_EQ(run({"train", "--config", "runs/on/plan.yaml", "train.weights=without.safetensors",
-                 "train.epochs=0", "name=again"})
-                .code,
-            0);
+  succeed({"train", "--config", "runs/on/plan.yaml", "train.weights=without.safetensors",
+           "train.epochs=0", "name=again"});
 }
 
 // New batch norms change nothing but by eps, so a run that starts from folded weights evaluates as
 // the model did.
 TEST_F(Trained, ExportFoldsBatchNormsIntoTheConvolutionsBeforeThem) {
-  const Args net = tiny({"toggles=none",
-                         "model={name: layers, layers: [{name: conv2d, out: 4}, batch_norm, relu, "
-                         "{name: residual, layers: [{name: conv2d, out: 6, stride: 2, padding: 1}, "
-                         "batch_norm], shortcut: [{name: conv2d, out: 6, kernel: 1, stride: 2}, "
-                         "batch_norm]}, batch_norm, {name: conv2d, out: 2}, flatten, {name: "
-                         "linear, out: 10}]}",
-                         "name=normed"});
-  ASSERT_EQ(run(net).code, 0);
+  succeed(tiny({kNet, "toggles=none", "name=normed"}));
   const auto full = exported("runs/normed", "full.safetensors");
   const auto folded = exported("runs/normed", "folded.safetensors", {"--fold-bn"});
   std::vector<std::string> gone;
@@ -96,10 +77,8 @@ TEST_F(Trained, ExportFoldsBatchNormsIntoTheConvolutionsBeforeThem) {
     if (!folded.contains(name)) gone.push_back(name.substr(0, name.rfind('.')));
   gone.erase(std::unique(gone.begin(), gone.end()), gone.end());
   EXPECT_THAT(gone, ElementsAre("1", "3.1", "3.shortcut.1")) << "that after the block stays";
-  ASSERT_EQ(run({"train", "--config", "runs/normed/plan.yaml", "train.weights=folded.safetensors",
-                 "train.weights_strict=false", "train.epochs=0", "name=again"})
-                .code,
-            0);
+  succeed({"train", "--config", "runs/normed/plan.yaml", "train.weights=folded.safetensors",
+           "train.weights_strict=false", "train.epochs=0", "name=again"});
   const auto loss = [&](const char* of) -> double {
     return Json::parse(run({"eval", of, "--json"}).out)["loss"];
   };
@@ -113,7 +92,7 @@ TEST_F(Trained, ExportDescribesItsInputAndOutput) {
   run(
       tiny({"data={name: shapes, train_size: 16, test_size: 10, batch_size: 16, transforms: "
             "[random_flip, {name: center_crop, size: 28}, normalize]}"}));
-  EXPECT_EQ(run({"export", "runs/run", "model.safetensors"}).code, 0);
+  succeed({"export", "runs/run", "model.safetensors"});
   const Metadata metadata = read_safetensors(folder_ / "model.safetensors").metadata;
   std::vector<std::string> keys;
   for (const auto& [key, value] : metadata) keys.push_back(key);
@@ -128,30 +107,24 @@ TEST_F(Trained, ExportDescribesItsInputAndOutput) {
   EXPECT_EQ(list[2]["mean"], Json::parse(metadata.at("mean")));
   EXPECT_EQ(Json::parse(metadata.at("std")).size(), 3u);
   // The trainer accepts the list that it exported.
-  EXPECT_EQ(run(tiny({"data={name: shapes, train_size: 16, test_size: 10, batch_size: 16}",
-                      "data.transforms=" + metadata.at("transforms"), "--dry-run"}))
-                .code,
-            0);
+  succeed(tiny({"data={name: shapes, train_size: 16, test_size: 10, batch_size: 16}",
+                "data.transforms=" + metadata.at("transforms"), "--dry-run"}));
 }
 
-TEST_F(Trained, ExportDoesNotReplaceItsCheckpoint) {
-  ASSERT_EQ(run(tiny({})).code, 0);
+TEST_F(Trained, ExportRefusesToReplaceACheckpointAndTheNamesOfOtherFormats) {
+  succeed(tiny({}));
   const std::string file = "runs/run/checkpoints/step_00000008.safetensors";
   for (const std::string from : {"runs/run", file.c_str()})
     expect_refusal({"export", from, cat("./", file), "--overwrite"}, 2, "is the checkpoint itself");
   for (const char* name : {"step_00000009", "./step_00000009", "best"})
     expect_refusal({"export", "runs/run", cat("runs/run/checkpoints/", name, ".safetensors")}, 2,
                    "would be a checkpoint of that run");
-  EXPECT_EQ(run({"export", "runs/run", "runs/run/checkpoints/weights.safetensors"}).code, 0);
-}
-
-TEST_F(Trained, ExportRefusesTheNamesOfOtherFormats) {
-  run(tiny({}));
+  succeed({"export", "runs/run", "runs/run/checkpoints/weights.safetensors"});
   for (const char* suffix : {"pt", "pth", "PT", "bin", "onnx", "ckpt"}) {
     expect_refusal({"export", "runs/run", cat("a.b/x.", suffix)}, 2, "name it  a.b/x.safetensors");
     EXPECT_FALSE(fs::exists(folder_ / cat("a.b/x.", suffix)));
   }
-  EXPECT_EQ(run({"export", "runs/run", "x"}).code, 0);
+  succeed({"export", "runs/run", "x"});
 }
 
 // ---- predict
@@ -162,14 +135,13 @@ TEST_F(Trained, PredictTakesManyImagesAndContinuesAfterADamagedOne) {
   write("in/deep/a.PGM", pgm('\x80'));
   write("in/notes.txt", "no image");
   write("c.pgm", pgm('\xff'));
-  const Ended good = run({"predict", "runs/run", "in", "c.pgm", "--top", "2"});
-  EXPECT_EQ(good.code, 0) << good.err;
-  EXPECT_THAT(good.out, testing::ContainsRegex("^in/b.pgm: class [0-9]: 0.[0-9]+, class [0-9]: "
-                                               "0.[0-9]+\nin/deep/a.PGM: class .*\nc.pgm: "));
+  const std::string good = succeed({"predict", "runs/run", "in", "c.pgm", "--top", "2"});
+  EXPECT_THAT(good, testing::ContainsRegex("^in/b.pgm: class [0-9]: 0.[0-9]+, class [0-9]: "
+                                           "0.[0-9]+\nin/deep/a.PGM: class .*\nc.pgm: "));
   write("in/damaged.png", "no image");
   const Ended bad = run({"predict", "runs/run", "in", "c.pgm", "--top", "2"});
   EXPECT_EQ(bad.code, 3);
-  EXPECT_EQ(bad.out, good.out);
+  EXPECT_EQ(bad.out, good);
   EXPECT_THAT(bad.err, AllOf(HasSubstr("\ntrainer: in/damaged.png: "),
                              HasSubstr("\ntrainer: 1 of 4 images could not be used\n")));
   fs::create_directories(folder_ / "empty");
@@ -200,12 +172,12 @@ TEST_F(Trained, PredictWritesJsonWithProbabilitiesOrLogits) {
   const Ended raw = run({"predict", "runs/run", "--json", "--logits", "a.ppm"});
   EXPECT_EQ(shares.code, 3);
   EXPECT_EQ(raw.code, 0);
-  const std::vector<Json> lines = lines_of(shares.out);
+  const std::vector<Json> lines = json_lines(shares.out);
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_EQ(lines[1]["image"], "b.ppm");
   EXPECT_THAT(lines[1]["error"].get<std::string>(), HasSubstr("b.ppm: PNM: the file ends"));
   const auto p = lines[0]["probabilities"].get<std::vector<double>>();
-  const auto z = lines_of(raw.out).at(0)["logits"].get<std::vector<double>>();
+  const auto z = json_lines(raw.out).at(0)["logits"].get<std::vector<double>>();
   ASSERT_EQ(p.size(), 10u);
   ASSERT_EQ(z.size(), 10u);
   double sum = 0;
@@ -223,12 +195,9 @@ TEST_F(Trained, NeedsNoTrainingDataToPredictAndToEvaluate) {
   for (const char* split : {"photos/train/", "photos/val/", "other/val/"})
     for (int i = 0; i < 6; ++i)
       write(cat(split, i % 2 ? "weasel/" : "stoat/", i, ".jpg"), as_jpeg(slopes(12 + i, 16)));
-  ASSERT_EQ(
-      run(tiny({"name=plain", "model={name: layers, layers: [flatten, {name: linear, out: 2}]}",
+  succeed(tiny({"name=plain", "model={name: layers, layers: [flatten, {name: linear, out: 2}]}",
                 "data={name: image_folder, root: photos, batch_size: 4, transforms: [{name:"
-                " center_crop, size: 8}, normalize]}"}))
-          .code,
-      0);
+                " center_crop, size: 8}, normalize]}"}));
   const std::string image = "other/val/stoat/2.jpg";
   const std::string predicted = run({"predict", "runs/plain", image}).out;
   const std::string metrics = run({"eval", "runs/plain"}).out;
@@ -241,7 +210,7 @@ TEST_F(Trained, NeedsNoTrainingDataToPredictAndToEvaluate) {
   EXPECT_EQ(run({"eval", "runs/plain", "data.root=other"}).out, metrics);
   fs::remove_all(folder_ / "photos");
   EXPECT_EQ(run({"predict", "runs/plain", image}).out, predicted);
-  EXPECT_EQ(run({"export", "runs/plain", "model.safetensors"}).code, 0);
+  succeed({"export", "runs/plain", "model.safetensors"});
   fs::remove_all(folder_ / "other/val/stoat");  // labels stay those of the model
   EXPECT_THAT(run({"eval", "runs/plain", "--data", "other"}).out, StartsWith("eval: 3 samples, "));
   fs::rename(folder_ / "other/val/weasel", folder_ / "other/val/zebra");
@@ -254,12 +223,7 @@ TEST_F(Trained, NeedsNoTrainingDataToPredictAndToEvaluate) {
 
 TEST_F(Trained, OtherDataAreNormalizedAsTheTrainingSetWas) {
   run(tiny({}));
-  const auto big = [](uint32_t n) {
-    return std::string{char(n >> 24), char(n >> 16), char(n >> 8), char(n)};
-  };
-  write("mnist/t10k-images-idx3-ubyte",
-        big(2051) + big(2) + big(28) + big(28) + std::string(784, '\x10') + std::string(784, 'x'));
-  write("mnist/t10k-labels-idx1-ubyte", big(2049) + big(2) + std::string("\3\4"));
+  write_mnist();
   const std::string other = "{name: mnist, root: mnist}";
   const std::string metrics = run({"eval", "runs/run", "--data", other, "--json"}).out;
   const auto loss = [](const std::string& line) { return Json::parse(line)["loss"].get<double>(); };

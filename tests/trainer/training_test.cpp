@@ -15,27 +15,32 @@
 #include "trainer/session/training_step.h"
 
 using namespace bellows;
-namespace fs = std::filesystem;
 using testing::HasSubstr;
-using namespace std::string_view_literals;
 
 namespace {
 
 // Six updates per epoch, with all that a checkpoint must save: momentum, a schedule, dropout, the
 // order of an epoch.
 Plan small_plan(const Values& more = {}) {
-  return plan_of({{"data.train_size", {"48"}},
-                  {"data.test_size", {"20"}},
-                  {"data.batch_size", {"8"}},
-                  {"model", {"mlp"}},
-                  {"model.hidden.0", {"16"}},
-                  {"model.dropout", {"0.3"}},
-                  {"optimizer.momentum", {"0.9"}},
-                  {"schedule", {"cosine"}},
-                  {"train.epochs", {"3"}},
-                  {"log.every", {"2"}},
-                  {"eval.every", {"0"}}},
+  return plan_of(from_yaml(R"(
+data: {train_size: 48, test_size: 20, batch_size: 8}
+model: {name: mlp, hidden: [16], dropout: 0.3}
+optimizer.momentum: 0.9
+schedule: cosine
+train.epochs: 3
+log.every: 2
+eval.every: 0
+)"),
                  more);
+}
+
+Plan small_resnet(bool channels_last, const Values& more = {}) {
+  return plan_of(
+      from_yaml(cat(
+          "data: {train_size: 24, test_size: 8, batch_size: 8, channels_last: ",
+          channels_last ? "true" : "false", "}\nmodel: {name: resnet18, width: 2, channels_last: ",
+          channels_last ? "true" : "false", "}\noptimizer.momentum: 0.9\ntrain.epochs: 1\n")),
+      more);
 }
 
 std::string resumed_hash(const SafeTensors& saved, const Plan& plan) {
@@ -62,17 +67,18 @@ TEST(Workers, AreStartedOncePerRunIfTheyPersist) {
 
 // ---- resume
 
+// Loss scale so high that the first updates overflow and are skipped.
+static const Values kOverflowing = {{"amp.dtype", {"fp16"}}, {"amp.scaler.init_scale", {"1e7"}}};
+
 TEST(Resume, AtAnyStepEndsWithTheSameBits) {
-  const Values groups = {{"optimizer.groups.0.parameters", {"*.weight"}},
-                         {"optimizer.groups.0.name", {"adamw"}},
-                         {"optimizer.groups.0.epochs", {"2"}},
-                         {"optimizer.ema_decay", {"0.7"}}};
-  for (const char* optimizer : {"sgd", "adamw", "groups"}) {
-    Plan plan = small_plan(optimizer == "groups"sv ? groups : Values{});
-    if (optimizer == "adamw"sv) plan.optimizer.rule.choose(optimizer);
+  const Values groups = from_yaml(
+      "optimizer: {groups: [{parameters: '*.weight', name: adamw, epochs: 2}], ema_decay: 0.7}");
+  Plan adamw = small_plan();
+  adamw.optimizer.rule.choose("adamw");
+  for (const Plan& plan : {small_plan(), adamw, small_plan(groups), small_plan(kOverflowing)}) {
     const std::string whole = run(plan).hash;
-    for (const int64_t step : {1, 5, 6, 7, 17, 18})
-      EXPECT_EQ(resumed_hash(saved_at(step, plan), plan), whole) << optimizer << " step " << step;
+    for (const int64_t step : {1, 2, 5, 6, 7, 17, 18})
+      EXPECT_EQ(resumed_hash(saved_at(step, plan), plan), whole) << "step " << step;
   }
 }
 
@@ -86,21 +92,9 @@ TEST(Resume, ARunThatEndedWithinItsWarmUpContinuesAsALongerOne) {
 
 // Checkpoints have torchvision's order, whatever the memory format of the weights.
 TEST(Resume, ReadsCheckpointsOfAnotherMemoryFormat) {
-  const auto plan_in = [](const char* channels_last) {
-    return load(Plan{}, {{"data.train_size", {"16"}},
-                         {"data.test_size", {"8"}},
-                         {"data.batch_size", {"8"}},
-                         {"data.channels_last", {channels_last}},
-                         {"model", {"resnet18"}},
-                         {"model.width", {"2"}},
-                         {"model.channels_last", {channels_last}},
-                         {"optimizer.momentum", {"0.9"}},
-                         {"train.epochs", {"1"}},
-                         {"eval.every", {"0"}}});
-  };
-  for (const char* from : {"false", "true"}) {
-    const SafeTensors saved = saved_at(1, plan_in(from));
-    Session other(plan_in(from == std::string("true") ? "false" : "true"));
+  for (const bool from : {false, true}) {
+    const SafeTensors saved = saved_at(1, small_resnet(from));
+    Session other(small_resnet(!from));
     std::vector<std::string> notes;
     restore(other, saved, notes);
     const NamedTensors again = snapshot(state_tensors(other));
@@ -112,16 +106,6 @@ TEST(Resume, ReadsCheckpointsOfAnotherMemoryFormat) {
       EXPECT_EQ(std::memcmp(again[i].tensor.bytes(), t.bytes(), t.nbytes()), 0) << name;
     }
   }
-}
-
-// Loss scale so high that the first updates overflow and are skipped.
-static const Values kOverflowing = {{"amp.dtype", {"fp16"}}, {"amp.scaler.init_scale", {"1e7"}}};
-
-TEST(Resume, JustAfterASkippedUpdateEndsWithTheSameBits) {
-  const Plan plan = small_plan(kOverflowing);
-  const std::string whole = run(plan).hash;
-  for (const int64_t step : {1, 2, 7})
-    EXPECT_EQ(resumed_hash(saved_at(step, plan), plan), whole) << "step " << step;
 }
 
 // Adam's corrections depend on the updates that its moments have seen, in any batch size. The
@@ -280,15 +264,6 @@ TEST(Training, LossesReadAtLogStepsAreTheSameAsThoseReadAtOnce) {
   EXPECT_EQ(deferred.value() - before, 9);  // one per log line
 }
 
-TEST(Training, StopsAtTheTargetAndReportsTheTime) {
-  const Ran ran = run(
-      small_plan({{"eval.every", {"1"}}, {"target.metric", {"loss"}}, {"target.value", {"100"}}}));
-  EXPECT_EQ(ran.at.step, 6);
-  EXPECT_EQ(ran.at.target_samples, 48);
-  EXPECT_EQ(ran.at.target_epochs, 1);
-  EXPECT_GT(ran.at.target_s, 0);
-}
-
 // ---- 16-bit copies of weights
 
 static const Values kBf16 = {{"amp.dtype", {"bf16"}}};
@@ -296,19 +271,13 @@ static const Values kBf16 = {{"amp.dtype", {"bf16"}}};
 static Plan with(const Plan& plan, const Values& more) { return load(plan, more); }
 
 TEST(Copies, AFusedOptimizerWritesEndTheRunWithTheSameBits) {
-  const std::vector<std::pair<const char*, Values>> plans = {
-      {"plain", {}},
-      {"adamw", {{"optimizer.name", {"adamw"}}}},
-      {"clipped", {{"optimizer.clip_norm", {"0.1"}}}},
-      {"micro-batches", {{"train.accumulate", {"2"}}}},
-      {"evaluated averages", {{"optimizer.ema_decay", {"0.7"}}, {"eval.every", {"1"}}}},
-      {"padded copies", {{"kernels.pad_channels", {"true"}}}},
-      {"reordered copies", {{"kernels.vendor", {"true"}}}},
-      {"overflows", {{"amp.dtype", {"fp16"}}, {"amp.scaler.init_scale", {"1e7"}}}},
-  };
-  for (const auto& [name, values] : plans) {
-    SCOPED_TRACE(name);
-    const Plan plain = with(small_plan(kBf16), values);
+  for (const char* const variant :
+       {"train.epochs: 3", "optimizer.name: adamw", "optimizer.clip_norm: 0.1",
+        "train.accumulate: 2", "{optimizer.ema_decay: 0.7, eval.every: 1}",
+        "kernels.pad_channels: true", "kernels.vendor: true",
+        "amp: {dtype: fp16, scaler: {init_scale: 1e7}}"}) {
+    SCOPED_TRACE(variant);
+    const Plan plain = with(small_plan(kBf16), from_yaml(variant));
     const Ran want = run(plain), got = run(with(plain, {{"optimizer.fused", {"true"}}}));
     EXPECT_EQ(want.losses, got.losses);
     EXPECT_EQ(want.hash, got.hash);
@@ -347,17 +316,7 @@ TEST(Copies, AreMadeAgainByAResume) {
 }
 
 TEST(Copies, OfWeightsInNhwcEndTheRunWithTheSameBits) {
-  const Plan plain = load(Plan{}, {{"amp.dtype", {"bf16"}},
-                                   {"data.train_size", {"24"}},
-                                   {"data.test_size", {"8"}},
-                                   {"data.batch_size", {"8"}},
-                                   {"data.channels_last", {"true"}},
-                                   {"model", {"resnet18"}},
-                                   {"model.width", {"2"}},
-                                   {"model.channels_last", {"true"}},
-                                   {"optimizer.momentum", {"0.9"}},
-                                   {"train.epochs", {"1"}},
-                                   {"eval.every", {"1"}}});
+  const Plan plain = small_resnet(true, kBf16);
   const Ran want = run(plain), got = run(with(plain, {{"optimizer.fused", {"true"}}}));
   EXPECT_EQ(want.losses, got.losses);
   EXPECT_EQ(want.hash, got.hash);
@@ -379,10 +338,8 @@ TEST(DryRun, ChangesNothing) {
 TEST(DryRun, TheFirstStepFindsItsBlocksInTheCache) {
   int64_t calls[2];
   for (const bool dry : {false, true}) {
-    Session session(load(Plan{}, {{"device", {"cpu"}},
-                                  {"data.train_size", {"64"}},
-                                  {"data.test_size", {"16"}},
-                                  {"allocator.caching", {"true"}}}));
+    Session session(load(Plan{}, from_yaml("device: cpu\nallocator.caching: true\n"
+                                           "data: {train_size: 64, test_size: 16}\n")));
     session.model->train(true);
     Batch batch;
     session.feed->start(0, 0);
@@ -400,11 +357,9 @@ TEST(DryRun, TheFirstStepFindsItsBlocksInTheCache) {
 // A search returns cached blocks to the system, so they must be allocated again after it.
 TEST(DryRun, AfterSearchesCachesTheBlocksAgain) {
   const std::string batch = std::to_string(8 + getpid() % 97);  // not yet on disk
-  Session session(load(Plan{}, {{"data.train_size", {batch}},
-                                {"data.test_size", {"8"}},
-                                {"data.batch_size", {batch}},
-                                {"allocator.caching", {"true"}},
-                                {"kernels.autotune", {"benchmark"}}}));
+  Session session(load(
+      Plan{}, from_yaml(cat("data: {test_size: 8, train_size: ", batch, ", batch_size: ", batch,
+                            "}\nallocator.caching: true\nkernels.autotune: benchmark\n"))));
   dry_run(session);
   const int64_t before = allocator_stats(session.device).system_calls;
   dry_run(session);
@@ -413,13 +368,10 @@ TEST(DryRun, AfterSearchesCachesTheBlocksAgain) {
 
 // The first step allocates the optimizer's buffers, and may take blocks of the dry run for them.
 TEST(DryRun, MakesLaterStepsFreeOfTheSystemAndOfSearches) {
-  Session session(load(Plan{}, {{"device", {"cpu"}},
-                                {"data.train_size", {"24"}},
-                                {"data.test_size", {"8"}},
-                                {"data.batch_size", {"24"}},
-                                {"threads.threads", {"1"}},
-                                {"allocator.caching", {"true"}},
-                                {"kernels.autotune", {"benchmark"}}}));
+  Session session(load(
+      Plan{},
+      from_yaml("device: cpu\ndata: {train_size: 24, test_size: 8, batch_size: 24}\n"
+                "threads.threads: 1\nallocator.caching: true\nkernels.autotune: benchmark\n")));
   session.model->train(true);
   Batch batch;
   session.feed->start(0, 0);
@@ -480,21 +432,6 @@ TEST(Nonfinite, AnomalyNamesTheOpTheModuleAndTheStep) {
   EXPECT_THAT(stopped.message, testing::ContainsRegex("anomaly: [a-z_0-9]+ in module .*step 1$"));
 }
 
-TEST(Nonfinite, SkippingLeavesTheParametersAndTheScheduleAlone) {
-  Session session(small_plan({{"train.on_nonfinite", {"skip"}}}));
-  session.parameters.front().tensor.detach().data<float>()[0] = NAN;
-  const std::string before = model_hash(session);
-  EXPECT_EQ(run(session).hash, before);
-  EXPECT_EQ(session.state->read().applied, 0);
-  EXPECT_EQ(session.state->read().skipped, 18);
-}
-
-TEST(Nonfinite, ContinueKeepsTraining) {
-  EXPECT_EQ(
-      run(small_plan({{"optimizer.lr", {"1e30"}}, {"train.on_nonfinite", {"continue"}}})).at.step,
-      18);
-}
-
 // ---- a loss scale that cannot fall
 
 static const Values kAtItsFloor = {{"amp.dtype", {"fp16"}},
@@ -532,4 +469,14 @@ TEST(LossScale, KeepsTrainingWhileItFallsOrIfTheOptionSaysSo) {
 TEST(Training, LabelOutOfRangeIsADataError) {
   const Tensor logits = zeros({2, 10}), labels = tensor_of<int64_t>({3, 10}, {2});
   EXPECT_EQ(refused([&] { criterion(logits, labels, {}); }).exit, Exit::data);
+}
+
+// ---- notes of a session
+
+TEST(SessionNotes, ReportAReserveThatHasNoEffect) {
+  Plan plan = small_plan({{"allocator.reserve_mb", {"1"}}});
+  EXPECT_THAT(Session(plan).notes, testing::Contains(HasSubstr("allocator.reserve_mb: no effect")));
+  plan.allocator.caching = true;
+  EXPECT_THAT(Session(plan).notes, testing::Not(testing::Contains(HasSubstr("reserve_mb"))));
+  configure_allocator(Device::cpu, {});
 }

@@ -10,14 +10,14 @@
 using namespace bellows;
 
 static Plan plan_with(const Values& more) {
-  return plan_of({{"data.train_size", {"60"}},
-                  {"data.test_size", {"20"}},
-                  {"data.batch_size", {"8"}},
-                  {"train.max_iters", {"6"}},
-                  {"log.every", {"1"}},
-                  {"eval.every", {"0"}},
-                  {"threads.threads", {"1"}},
-                  {"kernels.autotune", {"benchmark"}}},
+  return plan_of(from_yaml(R"(
+data: {train_size: 60, test_size: 20, batch_size: 8}
+train.max_iters: 6
+log.every: 1
+eval.every: 0
+threads.threads: 1
+kernels.autotune: benchmark
+)"),
                  more);
 }
 
@@ -36,11 +36,18 @@ TEST(TuningWindow, IsFromItsFirstToItsLastUpdate) {
   EXPECT_THAT(in_force(TuningWindow(plan.train, {}), 5), testing::Each(Autotune::heuristic));
 }
 
-TEST(TuningWindow, RefusesListsThatAreNoWindow) {
+TEST(Windows, RefuseListsThatAreNoWindow) {
+  const auto refused_as = [](const std::string& list) {
+    return refusal([&] { load(Plan{}, parse_overrides({list})); });
+  };
   for (const char* window : {"[]", "[3]", "[4, 3]", "[1, 2, 3]"})
     EXPECT_EQ(
-        refusal([&] { load(Plan{}, parse_overrides({cat("train.tuning_window=", window)})); }),
+        refused_as(cat("train.tuning_window=", window)),
         "command line: train.tuning_window must be the first and the last update, as in [1, 10]");
+  for (const char* window : {"[3]", "[4, 4]", "[1, 2, 3]"})
+    EXPECT_EQ(refused_as(cat("profile.window=", window)),
+              "command line: profile.window must be the first update and the one after the last, "
+              "as in [20, 30]");
 }
 
 // Increase of the counters in each update of a run.
@@ -76,11 +83,8 @@ TEST(TuningWindow, SearchesEachProblemOnceAndThenHits) {
 
 // The last batch of an epoch is smaller and comes after the window.
 TEST(TuningWindow, AfterItTheHeuristicChoosesForNewShapes) {
-  const Moved moved = moved_by(plan_with({{"train.max_iters", {"9"}},
-                                          {"train.epochs", {"2"}},
-                                          {"data.batch_size", {"9"}},
-                                          {"train.tuning_window.0", {"1"}},
-                                          {"train.tuning_window.1", {"2"}}}));
+  const Moved moved = moved_by(plan_with(
+      from_yaml("data.batch_size: 9\ntrain: {max_iters: 9, epochs: 2, tuning_window: [1, 2]}\n")));
   EXPECT_THAT(moved.searches, testing::ElementsAre(5, 0, 0, 0, 0, 0, 0, 0, 0));
   EXPECT_THAT(moved.misses, testing::ElementsAre(0, 0, 0, 0, 0, 0, 5, 0, 0));
 }

@@ -6,7 +6,6 @@
 
 using namespace bellows;
 namespace fs = std::filesystem;
-using testing::HasSubstr;
 
 // Becomes nobody if the tests run as root, who can follow every path.
 static void as_nobody() {
@@ -26,7 +25,7 @@ class Unreachable : public Program {
 };
 
 TEST_F(Unreachable, PathsEndWithTheirReasonAndTheDocumentedExit) {
-  ASSERT_EQ(run(tiny({}), as_nobody).code, 0);
+  succeed(tiny({}), as_nobody);
   const std::string longest(300, 'x'), digits = "data={name: digits, train_size: 16}";
   const std::map<std::string, std::string> paths = {{"locked/x", "Permission denied"},
                                                     {"ring", "Too many levels of symbolic links"},
@@ -76,6 +75,5 @@ TEST_F(Unreachable, AConfigIsBasedOnNamesTheFileThatSaysSo) {
 TEST_F(Unreachable, AnOverrideBehindResumeMayBeLongerThanAName) {
   std::string layers = "flatten, {name: linear, out: 10}";
   for (int i = 0; i < 40; ++i) layers += ", relu";
-  const Ended ended = run(tiny({"--resume", "model={name: layers, layers: [" + layers + "]}"}));
-  EXPECT_EQ(ended.code, 0) << ended.err;
+  succeed(tiny({"--resume", "model={name: layers, layers: [" + layers + "]}"}));
 }

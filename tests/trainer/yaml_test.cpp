@@ -2,11 +2,11 @@
 #include "core/config/yaml.h"
 #include <gmock/gmock.h>
 #include <sys/stat.h>
-#include <unistd.h>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include "core/config/config.h"
+#include "tests/data/files.h"
+#include "tests/refusal.h"
 
 using namespace bellows;
 using testing::HasSubstr;
@@ -14,13 +14,9 @@ using testing::StartsWith;
 namespace fs = std::filesystem;
 
 static std::string answer_of(const std::function<void()>& read) {
-  try {
-    read();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.exit, Exit::usage);
-    return error.what();
-  }
-  return "accepted";
+  const Refusal answer = refused(read);
+  EXPECT_TRUE(answer.exit == Exit::usage || answer.message == "no error") << answer.message;
+  return answer.message;
 }
 static std::string answer(const std::string& text) {
   return answer_of([&] { parse_yaml(text, "a.yaml"); });
@@ -130,7 +126,7 @@ TEST(Yaml, ThatIsNoTextIsRefusedAtTheByte) {
   EXPECT_THAT(answer("a: \xed\xa0\x80"), StartsWith("a.yaml:1:4: this byte"));  // surrogate
   EXPECT_EQ(answer("\xef\xbb\xbf"
                    "a: 1\n"),
-            "accepted")
+            "no error")
       << "a byte order mark of UTF-8";
   EXPECT_THAT(answer("a: \xe2\x82"), StartsWith("a.yaml:1:4: this byte"));  // cut off
   EXPECT_THAT(answer("a: \x1b[31m"), StartsWith("a.yaml:1:4: this byte"));
@@ -139,7 +135,7 @@ TEST(Yaml, ThatIsNoTextIsRefusedAtTheByte) {
 }
 
 TEST(Yaml, StaysWithinItsBounds) {
-  EXPECT_EQ(answer(nested(31, "[", "]")), "accepted");
+  EXPECT_EQ(answer(nested(31, "[", "]")), "no error");
   EXPECT_THAT(answer(nested(32, "[", "]")), StartsWith("a.yaml:1:35: nested deeper than 32"));
   EXPECT_THAT(answer(nested(32, "{a: ", "}")), HasSubstr("nested deeper than 32"));
   EXPECT_THAT(answer(nested(5000, "[", "]")), HasSubstr("nested deeper than 32"));
@@ -235,16 +231,11 @@ TEST(Overrides, ThatAreMalformedSayWhatToType) {
 
 class ConfigFile : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = fs::temp_directory_path() / cat("bellows_yaml_test_", getpid());
-    fs::create_directories(folder_ / "sub");
-  }
-  void TearDown() override { fs::remove_all(folder_); }
   std::string write(const std::string& name, const std::string& text) const {
-    std::ofstream(folder_ / name) << text;
-    return folder_ / name;
+    return temp_.write(name, text);
   }
-  fs::path folder_;
+  const TempFolder temp_;
+  const fs::path folder_ = temp_.path;
 };
 
 TEST_F(ConfigFile, ComesBehindItsBases) {
