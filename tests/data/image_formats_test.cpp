@@ -134,7 +134,7 @@ TEST(Bmp, IsRefusedWithAWrongHeader) {
                         "with 24 bits a pixel and without compression"));
   std::string os2 = bmp(1, 1, "1234");
   os2[14] = 12;
-  EXPECT_THAT(refusal(os2), HasSubstr("header of 12 bytes; save"));
+  EXPECT_THAT(image_refusal(os2), HasSubstr("header of 12 bytes; save"));
 }
 
 TEST(Bmp, IsSafeWithAnyDamage) {

@@ -138,7 +138,7 @@ TEST_F(Exhaustion, ARealLimitOfThreads) {
   EXPECT_EQ(two.code, 0) << two.err;
   EXPECT_THAT(two.out, HasSubstr("start 1 of 3 compute threads"));
   for (const rlim_t count : {2, 3, 4, 5, 6, 12}) {
-    if (!fs::exists(source_dir() + "/labs")) break;
+    if (!has_labs()) break;
     const Ended profile =
         with_threads(count, {"profile", "--steps", "2:4", "train.epochs=2", "threads.threads=3",
                              "model={name: layers, layers: [flatten, {name: linear, out: 10}]}",

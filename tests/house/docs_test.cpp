@@ -12,6 +12,7 @@
 #include "ops/base/op.h"
 #include "plan/toggle.h"
 #include "tests/house/tree.h"
+#include "tests/place.h"
 #include "trainer/verbs/tables.h"
 
 using namespace bellows;
@@ -61,9 +62,6 @@ static std::string op_table() {
 static std::filesystem::path in_sources(const std::string& file) {
   return std::filesystem::path(source_dir()) / file;
 }
-
-// The documents describe the whole house.
-static bool has_labs() { return fs::exists(in_sources("labs")); }
 
 static bool writes() { return std::getenv("BELLOWS_WRITE_DOCS"); }
 

@@ -13,9 +13,9 @@ namespace {
 
 // Lines of source files, or of all files under docs.
 const std::map<std::string, size_t> kBudgets = {
-    {"core", 9265}, {"autograd", 1155}, {"data", 5969},   {"ops", 12278},   {"optim", 1174},
-    {"dist", 3911}, {"models", 2048},   {"plan", 846},    {"toggles", 796}, {"trainer", 12167},
-    {"labs", 8103}, {"peers", 3069},    {"tests", 44628}, {"docs", 1737}};
+    {"core", 9314}, {"autograd", 1155}, {"data", 5755},   {"ops", 12279},   {"optim", 1174},
+    {"dist", 3919}, {"models", 2028},   {"plan", 827},    {"toggles", 796}, {"trainer", 12174},
+    {"labs", 7978}, {"peers", 2983},    {"tests", 41181}, {"docs", 1740}};
 // A budget may exceed the lines by this many, so that a mend need not touch this file.
 constexpr size_t kSlack = 25;
 const std::set<std::string> kSources = {".cpp", ".h", ".cu", ".cuh", ".py", ".html", ".css", ".js"};
@@ -26,18 +26,13 @@ const std::map<std::string, size_t> kLongFiles = {{"core/base/file.cpp", 361},
                                                   {"ops/conv/conv2d_winograd.cpp", 527},
                                                   {"ops/conv/conv_act_pool.cu", 361},
                                                   {"ops/norm/batch_norm_cpu.cpp", 399},
-                                                  {"plan/toggle.cpp", 381},
+                                                  {"plan/toggle.cpp", 362},
                                                   {"trainer/run/loop.cpp", 480},
                                                   {"trainer/run/run.cpp", 394},
                                                   {"trainer/session/session.cpp", 596},
                                                   {"trainer/state/training_state.cpp", 403}};
 const std::set<std::string> kLongFunctions = {
-    "data/sets/digits.cpp: const std::vector<std::vector<Glyph>>& digit_glyphs() {",
-    "labs/bench/loader.cpp: static int run_loader(CommandLine& line, const Arguments& args) {",
-    "labs/diagnose/evidence.cpp: Evidence measure(const Config& config, double seconds) {",
-    "labs/page/axes.cpp: std::string line_chart(const LineChart& chart) {",
-    "labs/page/axes.cpp: std::string roofline(const Roofline& chart) {",
-    "labs/profile/report.cpp: Json json_of(const Profile& p, const Ceilings& c) {"};
+    "data/sets/digits.cpp: const std::vector<std::vector<Glyph>>& digit_glyphs() {"};
 
 std::map<std::string, size_t> lines_by_folder() {
   std::map<std::string, size_t> lines;

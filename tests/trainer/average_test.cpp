@@ -15,7 +15,8 @@ Plan small_plan(const Values& more) {
   return plan_of(from_yaml(R"(
 device: cpu
 data: {train_size: 48, test_size: 20, batch_size: 8}
-model: {name: layers, layers: [flatten, {name: linear, out: 16}, batch_norm, {name: linear, out: 10}]}
+model.name: layers
+model.layers: [flatten, {name: linear, out: 16}, batch_norm, {name: linear, out: 10}]
 train.epochs: 2
 eval.every: 0
 )"),

@@ -251,8 +251,7 @@ static Path shared_folder(const Session& session, const Path& folder) {
   session.wait_for_rank0("run folder");  // its first files may take longer than dist.timeout_s
   const std::string key = "run/folder";
   if (session.ranks.rank == 0) return session.store->set(key, folder.string()), folder;
-  const Timeout timeout = timeout_of(session.plan.dist.timeout_s);
-  const Path shared = session.store->get(key, timeout);
+  const Path shared = session.store->get(key, timeout_of(session.plan.dist.timeout_s));
   std::error_code none;
   return fs::is_directory(shared, none) ? shared : Path();
 }
@@ -343,8 +342,7 @@ static int64_t& batch_of(Plan& plan) { return plan.data.loader.sampler.batch_siz
 static void settle_batch_size(Config& config, const std::optional<Loaded>& saved, Lines& notes) {
   if (batch_of(config.plan) != kAutoBatch) return;
   if (saved) {
-    Plan plan = plan_of(saved->content);
-    batch_of(config.plan) = batch_of(plan);
+    batch_of(config.plan) = plan_of(saved->content).data.loader.sampler.batch_size;
   } else {
     CHECK(this_rank(config.plan.dist).world == 1,
           "data.batch_size: auto tries sizes in one process; write a number for several ranks");
