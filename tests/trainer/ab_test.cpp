@@ -740,7 +740,7 @@ TEST_F(AbVerb, ComparesAnEvaluationAtTheEnd) {
          {"model={name: layers, layers: [{name: conv2d, out: 4}, batch_norm, relu, flatten, {name: "
           "linear, out: 10}]}",
           "optimizer.lr=0.001"}));
-  EXPECT_THAT(out, HasSubstr("- evaluation: loss "));
+  EXPECT_THAT(out, HasSubstr("- evaluation: the test loss is "));
   EXPECT_TRUE(report().at("on").at(0).at("evaluations_hold").get<bool>()) << out;
 }
 

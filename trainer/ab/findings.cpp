@@ -177,7 +177,7 @@ Finding compare_losses(const AbResult& result, const AbArm& on) {
       "from {:.4f} to {:.4f} with it off and to {:.4f} with it on (means of the last quarter of {} "
       "steps)",
       off_end.losses.front(), mean_end(off), mean_end(on), off_end.losses.size());
-  if (!are_finite(off) || !are_finite(on)) return {false, "not finite, " + ends};
+  if (!are_finite(off) || !are_finite(on)) return {false, "not finite: " + ends};
   if (!result.toggle) return {true, "not judged, as no toggle promises anything; " + ends};
   const Same same = promise(result, on);
   Finding finding = same == Same::bitwise ? judge_bitwise(off, on)
@@ -189,9 +189,9 @@ Finding compare_losses(const AbResult& result, const AbArm& on) {
 
 Finding compare_evaluations(const AbResult& result, const AbArm& on) {
   const AbEnd &first = result.off.processes.front().end, &changed = on.processes.front().end;
-  const std::string ends = fmt::format("loss {:.4f} with it off and {:.4f} with it on",
+  const std::string ends = fmt::format("the test loss is {:.4f} with it off and {:.4f} with it on",
                                        first.evaluation, changed.evaluation);
-  if (!std::isfinite(first.evaluation + changed.evaluation)) return {false, "not finite, " + ends};
+  if (!std::isfinite(first.evaluation + changed.evaluation)) return {false, "not finite: " + ends};
   double least = INFINITY, most = 0, rounding = std::ldexp(std::abs(first.evaluation), -23);
   for (size_t round = 0; round < on.processes.size(); ++round) {
     const AbEnd &a = result.off.processes[round].end, &b = on.processes[round].end,
