@@ -39,8 +39,8 @@ const char* advice_for(int error) {
 [[noreturn]] void fail_call(Exit exit, const Path& path, const char* call,
                             const char* advice = nullptr, int error = errno) {
   if (!advice) advice = exit == Exit::storage ? advice_for(error) : "";
-  fail(exit, printable(path.native()), ": ", call, ": ", std::generic_category().message(error),
-       advice);
+  fail(error == ENOMEM ? Exit::memory : exit, printable(path.native()), ": ", call, ": ",
+       std::generic_category().message(error), advice);
 }
 
 template <class Call> auto retried(const Call& call) {
