@@ -80,7 +80,8 @@ show_progress() {
       local done=${BASH_REMATCH[1]} total=${BASH_REMATCH[2]}
       ((done)) || continue
       local left=$(((SECONDS - begin) * (total - done) / done))
-      local text="[$done/$total] about $((left / 60)) min $((left % 60)) s left"
+      local text="[$done/$total]"
+      ((SECONDS < begin + 10)) || text+=" about $((left / 60)) min $((left % 60)) s left"
       if [[ -t 1 ]]; then
         printf '\r\033[K%s' "$text"
       elif ((SECONDS >= next)); then
