@@ -213,7 +213,7 @@ TEST_F(FaultyRanks, EndWithTheCauseIfTheFirstFilesCannotBeWritten) {
   }));
   EXPECT_EQ(all[0].code, 8);
   EXPECT_EQ(all[1].code, 7);
-  EXPECT_THAT(all[1].err, HasSubstr("run folder: rank 0: full/plan.yaml: fsync: No space left"));
+  EXPECT_THAT(all[1].err, HasSubstr("rank 0: full/plan.yaml: fsync: No space left"));
 }
 
 // The others have given up meanwhile, and it must not name them as the cause.
