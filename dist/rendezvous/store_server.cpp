@@ -1,6 +1,7 @@
 #include "dist/rendezvous/store_server.h"
 #include <poll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 #include <algorithm>
 #include <charconv>
 #include <map>
@@ -167,6 +168,9 @@ StoreServer::StoreServer(const Ranks& ranks) try
         Loop loop{ranks_, listener_.get()};
         try {
           loop.run(leaving_);
+        } catch (const std::bad_alloc&) {  // no rank can go on, and no thread but this one knows
+          warn("store: out of memory; free some memory");
+          _exit(int(Exit::memory));
         } catch (const std::exception& error) {
           warn(cat("store: ", error.what(), "; the other ranks are cut off"));
           ::shutdown(listener_.get(), SHUT_RDWR);

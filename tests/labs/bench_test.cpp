@@ -248,23 +248,6 @@ TEST_F(Program, BenchLoaderPartsAddUpToTheWhole) {
   EXPECT_LT(closest, 0.3);
 }
 
-// The fastest of three runs in turns: other tests run beside this one.
-TEST_F(Program, BenchLoaderReadsOnlyWhatScaledDecodeNeeds) {
-  const auto decoding = [&](const char* scaled) {
-    const std::string out = succeed(
-        {"bench", "loader", cat("toggles.scaled_decode=", scaled),
-         "data={name: shapes_jpeg, train_size: 64, min_side: 300, max_side: 400, transforms: "
-         "[{name: resize, size: 40}, {name: center_crop, size: 32}]}"});
-    return std::stod(row(out, "sum"));
-  };
-  double on = INFINITY, off = INFINITY;
-  for (int turn = 0; turn < 3; ++turn) {
-    on = std::min(on, decoding("on"));
-    off = std::min(off, decoding("off"));
-  }
-  EXPECT_LT(on, 0.7 * off);
-}
-
 // ---- cores
 
 TEST_F(Program, BenchOversubCountsTheThreadsOfRealProcesses) {
