@@ -43,8 +43,8 @@ std::string hint(const std::string& of, const std::vector<std::string>& known) {
   const bool element = last_word(of).find_first_not_of("0123456789") == of.npos;
   const std::string key = element ? of.substr(0, of.rfind('.')) : of;
   const std::string place = key.substr(0, key.size() - last_word(key).size());
-  for (const std::string& known : {removal(key), remark(last_word(key))})
-    if (!known.empty()) return known;
+  for (const std::string& reason : {removal(key), remark(last_word(key))})
+    if (!reason.empty()) return reason;
   for (const auto& [ours, theirs] : other_names()) {
     if (!std::ranges::count(theirs, last_word(key))) continue;
     auto found = std::ranges::find(known, place + ours);  // same section first, then any

@@ -8,10 +8,9 @@ std::string removal(const std::string& name) {
   constexpr const char *kNoGain = "no measurement showed a gain",
                        *kNoGpu = "no GPU has run it; docs/gpu.md names the commit that has it",
                        *kPack = "`trainer pack` writes the shards once, for  data: {name: packed}",
+                       *kBench = "`trainer bench` measures the machine",
                        *kRecipe = "it served one recipe of CIFAR-10 only";
   static const std::map<std::string, const char*> reasons = {
-      {"--bandwidths", "`trainer bench` measures the machine"},
-      {"--gpu", kNoGpu},
       {"adaptive_threads", kNoGain},
       {"airbench", kRecipe},
       {"background_loader", kNoGain},
@@ -31,6 +30,12 @@ std::string removal(const std::string& name) {
       {"packed_dataset", kPack},
       {"progressive_resize", kRecipe},
       {"train.dry_updates", kNoGain},
+      {"trainer bench op --json", "nothing read it"},
+      {"trainer doctor --bandwidths", kBench},
+      {"trainer doctor --folder", kBench},
+      {"trainer plan --classes", kNoGpu},
+      {"trainer plan --gpu", kNoGpu},
+      {"trainer plan --sample", kNoGpu},
       {"whitening", kRecipe},
   };
   const auto found = reasons.find(name);

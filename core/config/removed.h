@@ -4,8 +4,8 @@
 
 namespace bellows {
 
-// Returns "removed in 0.2, because ..." for such a name (`huge_pages`, `train.dry_updates`,
-// `muon`), "" for any other.
+// Returns "removed in 0.2, because ..." for such a name (`huge_pages`, `train.dry_updates`, `muon`,
+// `trainer plan --gpu`), "" for any other.
 std::string removal(const std::string& name);
 
 }  // namespace bellows

@@ -25,8 +25,10 @@ Sample decode_bmp(std::span<const uint8_t> file, Scratch* scratch, const ViewOf&
                stride = round_up(used, 4);
   if (data + stride * (height - 1) + used > file.size())
     fail(Exit::data, "BMP: the file ends too early");
+  if (bits == 8 && palette >= data)
+    fail(Exit::data, "BMP: no palette before the pixels; save the image with 24 bits a pixel");
   std::array<uint8_t, 1024> colors{};  // an index that the palette lacks is black
-  if (palette < data)
+  if (bits == 8)
     std::copy_n(&file[palette], std::min(data - palette, colors.size()), colors.begin());
   scratch->resize(shape.numel());
   uint8_t* to = scratch->data();

@@ -20,7 +20,7 @@ namespace {
 // is decoded, and all of them are one pass over its pixels.
 class DataPath {
  public:
-  // Of the first samples of an epoch, at least `least` if it has as many.
+  // Takes the first samples of an epoch: at least `least`, if it has so many.
   DataPath(const Plan& plan, Loader& loader, int64_t least)
       : plan_(plan),
         options_(plan.data.loader.batch),
@@ -57,7 +57,7 @@ class DataPath {
       at += values;
     }
   }
-  // As many batches, made by the loader.
+  // The loader makes the same number of batches.
   void load() {
     if (left_ < batches_) {
       loader_.start(++epoch_);

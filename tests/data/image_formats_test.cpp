@@ -132,6 +132,7 @@ TEST(Bmp, IsRefusedWithAWrongHeader) {
   EXPECT_THAT(image_refusal(bmp(1, 1, "1234", {.bits = 8, .compression = 1})),
               HasSubstr("BMP: 8 bits a pixel, compression 1, header of 40 bytes; save the image "
                         "with 24 bits a pixel and without compression"));
+  EXPECT_THAT(image_refusal(bmp(1, 1, "1234", {.bits = 8})), HasSubstr("BMP: no palette before"));
   std::string os2 = bmp(1, 1, "1234");
   os2[14] = 12;
   EXPECT_THAT(image_refusal(os2), HasSubstr("header of 12 bytes; save"));

@@ -13,7 +13,7 @@ namespace {
 
 // Lines of source files, or of all files under docs.
 const std::map<std::string, size_t> kBudgets = {
-    {"core", 9314}, {"autograd", 1155}, {"data", 5755},   {"ops", 12279},   {"optim", 1174},
+    {"core", 9319}, {"autograd", 1155}, {"data", 5757},   {"ops", 12279},   {"optim", 1174},
     {"dist", 3923}, {"models", 2028},   {"plan", 827},    {"toggles", 796}, {"trainer", 12174},
     {"labs", 7978}, {"peers", 2983},    {"tests", 41181}, {"docs", 1740}};
 // A budget may exceed the lines by this many, so that a mend need not touch this file.

@@ -333,6 +333,7 @@ TEST_F(DiagnoseProgram, WatchesTheMachineAndARun) {
   write("odd/metrics.jsonl", "{\"split\": 5}\n{\"split\": \"train\", \"step\": \"x\"}\n");
   EXPECT_EQ(run({"doctor", "--watch", "1", "--run", "odd"}).code, 0) << "rows that no run writes";
   expect_refusal({"doctor", "--run", "slow"}, 2, "only --watch takes a --run");
+  expect_refusal({"doctor", "--bandwidths"}, 2, "removed in 0.2, because `trainer bench` measures");
   expect_refusal({"doctor", "--watch", "1", "--run", "nowhere"}, 2, "no metrics.jsonl");
 }
 

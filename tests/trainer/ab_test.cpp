@@ -127,7 +127,7 @@ class AbInterleaving : public Program {
       script += cat("printf ", letter, " >> ", file("trail"), "; ", report(), kStop);
     return shell(letter, cat(script, "echo '", to_line(AbEnd{{0.25}, {}, 1, 0, 0}), "' >&3"));
   }
-  // What ends the arms after that number of blocks.
+  // Returns the error that ends the arms after that number of blocks.
   Refusal refused_with(int64_t blocks, const ArmCommand& a, const ArmCommand& b) const {
     return refused([&] { interleave({a, b}, rounds_of(blocks), signals_); });
   }

@@ -179,7 +179,7 @@ bool CommandLine::read(Arguments args, const std::string& if_unexpected) try {
 } catch (const CLI::ExtrasError&) {  // whose text has them in reverse order
   if (!if_unexpected.empty()) fail(Exit::usage, if_unexpected);
   const std::vector<std::string> words = app_->remaining();
-  const std::string gone = removal(words.at(0));
+  const std::string gone = removal(cat(program_, " ", words.at(0)));
   fail(Exit::usage, "unexpected: ", fmt::format("{}", fmt::join(words, " ")), "; ",
        gone.empty() ? cat("see  ", program_, " --help") : gone);
 } catch (const CLI::ParseError& error) {
