@@ -158,7 +158,9 @@ void repeat_module(const std::string& path, const Plan& plan) {
   std::vector<Passes> passes = {passes_of(path, module, input)};
   measure(passes, session.device);
   const Counted counted = count_module(passes[0], module, input);
-  const auto ns = [](double seconds) { return std::to_string(std::llround(1e9 * seconds)); };
+  const auto ns = [](double seconds) {
+    return seconds > 0 ? std::to_string(std::llround(1e9 * seconds)) : time_text(seconds);
+  };
   say(cat(plan.name, ": ", path, " (", module.kind(), ") of ", input.shape(), " on ",
           device_text(session.device)));
   say_part(aligned({{"forward, ns", ns(passes[0].forward_s)},
