@@ -20,7 +20,7 @@ static ModulePtr layer_list(const LayerListOptions& options, const ModelContext&
   Layers layers(context);
   for (size_t i = 0; i < options.layers.size(); ++i)
     layers.add(std::to_string(i), options.layers[i]);
-  return layers.take(context.classes);
+  return layers.take(context.output);
 }
 
 static const AddEntry<MakeModel> layer_list_entry("layers", "a list of layers, described in YAML",

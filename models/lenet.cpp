@@ -21,7 +21,7 @@ static ModulePtr lenet(const NoOptions&, const ModelContext& context) {
       .add<LinearLayer>("fc2", LinearLayerOptions{.out = 84})
       .add("relu4", "relu")
       .add<LinearLayer>("fc3", LinearLayerOptions{.out = context.classes})
-      .take(context.classes);
+      .take(context.output);
 }
 
 static const AddEntry<MakeModel> lenet_entry("lenet",

@@ -12,7 +12,7 @@ static ModulePtr levels_mlp(const NoOptions&, const ModelContext& context) {
       .add<LinearLayer>("fc1", LinearLayerOptions{.out = 64})
       .add("relu1", "relu")
       .add<LinearLayer>("fc2", LinearLayerOptions{.out = context.classes})
-      .take(context.classes);
+      .take(context.output);
 }
 
 static const AddEntry<MakeModel> levels_mlp_entry("levels_mlp",

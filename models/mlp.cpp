@@ -31,7 +31,7 @@ static ModulePtr mlp(const MlpOptions& options, const ModelContext& context) {
   }
   const std::string last = "fc" + std::to_string(options.hidden.size() + 1);
   return layers.add<LinearLayer>(last, LinearLayerOptions{.out = context.classes})
-      .take(context.classes);
+      .take(context.output);
 }
 
 static const AddEntry<MakeModel> mlp_entry("mlp", "linear layers with activations between them",

@@ -48,7 +48,7 @@ class Builder {
     return net.add("avgpool", "adaptive_avg_pool2d")
         .add("flatten", "flatten")
         .add<LinearLayer>("fc", LinearLayerOptions{.out = context.classes})
-        .take(context.classes);
+        .take(context.output);
   }
 
  private:

@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 build_packages=(g++ cmake ninja-build ccache python3-venv libeigen3-dev libyaml-cpp-dev
-  nlohmann-json3-dev libfmt-dev libcli11-dev zlib1g-dev libpng-dev libjpeg-dev libwebp-dev
+  nlohmann-json3-dev libfmt-dev libcli11-dev zlib1g-dev libpng-dev libjpeg-dev libwebp-dev libcsv-dev
   libssl-dev libgtest-dev libgmock-dev libboost-context-dev libgloo-dev)
 tsan_packages=(clang-14 libclang-rt-14-dev libomp-14-dev)
 onednn=2023.2.0       # version of the wheels: oneDNN 3.2 with GCC's OpenMP; Debian has 2.6

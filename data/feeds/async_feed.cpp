@@ -41,7 +41,7 @@ class AsyncFeed : public Feed {
   };
 
   std::optional<PendingBatch> send();
-  void copy(const Batch& batch, Flight& flight);
+  void copy(Batch& batch, Flight& flight);
   Flight& free_flight();
   void drop_what_was_read();
 
@@ -104,12 +104,12 @@ std::optional<AsyncFeed::PendingBatch> AsyncFeed::send() {
   }
   if (ended_) return {};
   ++next_;
-  const Batch batch = buffers_.free(flight.host.x.shape());
+  Batch batch = buffers_.free(flight.host.x.shape(), flight.host.y.shape());
   copy(batch, flight);
   return PendingBatch{batch, &flight.copied, is_pinned(flight.host.x)};
 }
 
-void AsyncFeed::copy(const Batch& batch, Flight& flight) {
+void AsyncFeed::copy(Batch& batch, Flight& flight) {
   used_.record(current_stream(copies_.device));
   used_.hold(copies_);
   {
@@ -117,8 +117,7 @@ void AsyncFeed::copy(const Batch& batch, Flight& flight) {
     copy_batch(batch, flight.host);
   }
   flight.copied.record(copies_);
-  record_use(batch.x, copies_);
-  record_use(batch.y, copies_);
+  batch.each([&](const Tensor& t) { record_use(t, copies_); });
   if (is_pinned(flight.host.x)) trace::count<"copy.async">();
 }
 

@@ -9,7 +9,7 @@ static void augment(const Tensor& x, const Tensor& y, const Tensor& pixels, cons
   Planes in{pixels.ptr<uint8_t>(), pixels.dim(1), pixels.dim(2), pixels.dim(3)};
   const uint8_t* const all = in.bytes;
   for (int64_t b = 0; b < x.dim(0); ++b) {
-    const int64_t sample = order.data<int64_t>()[a.share.at(a.first + b, order.numel())];
+    const int64_t sample = order.data<int64_t>()[a.first + b];
     if (labels.defined()) y.data<int64_t>()[b] = labels.data<int64_t>()[sample];
     in.bytes = all + (labels.defined() ? sample : b) * in.channels * in.height * in.width;
     const Frame frame = a.recipe.frame(sample, in.height, in.width);

@@ -11,7 +11,6 @@ namespace {
 struct Source {
   Planes planes;                  // pixels of all samples, or of the batch only
   const int64_t *labels, *order;  // labels: null if planes has only the batch
-  int64_t samples;
 };
 
 template <class T> struct Target {
@@ -31,7 +30,7 @@ template <class T> static __global__ void augment(Target<T> to, Source from, Aug
   Frame& frame = *dynamic_shared<Frame>();
   Planes in = from.planes;
   const int64_t b = blockIdx.x;
-  const int64_t sample = from.order[a.share.at(a.first + b, from.samples)];
+  const int64_t sample = from.order[a.first + b];
   if (threadIdx.x == 0) frame = a.recipe.frame(sample, in.height, in.width);
   __syncthreads();
   in.bytes += (from.labels ? sample : b) * in.channels * in.height * in.width;
@@ -51,8 +50,7 @@ static void augment_cuda(const Tensor& x, const Tensor& y, const Tensor& pixels,
   const int64_t* const labels_ = labels.defined() ? labels.ptr<int64_t>() : nullptr;
   const Source from{{pixels.ptr<uint8_t>(), pixels.dim(1), pixels.dim(2), pixels.dim(3)},
                     labels_,
-                    order.ptr<int64_t>(),
-                    order.numel()};
+                    order.ptr<int64_t>()};
   const int64_t area = x.dim(2) * x.dim(3);
   const int64_t blocks = std::min(ceil_div(area, kPixels), kMostBlocks);
   const Grid grid{dim3(unsigned(x.dim(0)), unsigned(blocks)), dim3(kThreads), sizeof(Frame)};

@@ -8,19 +8,18 @@
 namespace bellows {
 
 struct Augment {
-  int64_t first = 0;  // index of the batch's first sample in the rank's order
-  RankShare share = {};
+  int64_t first = 0;  // index of the batch's first sample in `order`
   Recipe recipe = {};
 };
 
 namespace kernels {
-// Writes image b of x as the recipe transforms sample s = order[share.at(first + b, N)].
+// Writes image b of x as the recipe transforms sample s = order[first + b].
 //
 //   x       (B, C, h, w), any float type and strides
 //   y       (B) i64, receives labels[s]; not used if `labels` is undefined
 //   pixels  u8, contiguous: all samples, (N, C, H, W); the batch, (B, C, H, W), without labels
 //   labels  (N) i64, or undefined
-//   order   (N) i64: the epoch's order of all samples
+//   order   i64: the epoch's order of all samples, Sampler::order()
 inline constinit Kernel<void(const Tensor& x, const Tensor& y, const Tensor& pixels,
                              const Tensor& labels, const Tensor& order, const Augment& a)>
     augment{"augment"};

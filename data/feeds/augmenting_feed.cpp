@@ -33,7 +33,7 @@ class AugmentingFeed : public Feed {
           " of an epoch that has ", loader_.batches());
     if (from_) from_->start(epoch, first_batch);
     order_ = {};
-    order_ = loader_.sampler().whole_order(epoch, device_);
+    order_ = loader_.sampler().order(epoch, device_);
     recipe_ = augments() ? loader_.recipe(epoch) : Recipe{.levels = *loader_.transforms().levels()};
     next_ = first_batch;
   }
@@ -47,17 +47,20 @@ class AugmentingFeed : public Feed {
     batch = {};
     Batch in = samples_;
     if (from_ ? !from_->next(in) : next_ == loader_.batches()) return false;
-    const int64_t size = loader_.options().sampler.batch_size, first = next_++ * size;
-    batch = buffers_.free(
-        with_rows(std::min(size, loader_.samples() - first), loader_.transforms().shape()));
+    const Sampler& sampler = loader_.sampler();
+    batch = buffers_.free(with_rows(sampler.count(next_), loader_.transforms().shape()));
     batch.x.raise_version();
     batch.y.raise_version();
-    kernels::augment(batch.x, batch.y, in.x, samples_.y, order_,
-                     {first, loader_.sampler().share(), recipe_});
-    if (from_)
-      batch.y = in.y;
-    else
+    kernels::augment(batch.x, batch.y, in.x, samples_.y, order_, {sampler.first(next_), recipe_});
+    if (from_) {
+      in.x = batch.x;
+      batch = std::move(in);
+    } else {
+      batch.counts = {batch.size(), sampler.joint_size(next_), sampler.fewest(next_),
+                      sampler.weight(next_)};
       trace::count<"tensor.device_created">(2);
+    }
+    ++next_;
     if (augments()) trace::count<"augment.device_images">(batch.size());
     return true;
   }
@@ -92,7 +95,7 @@ std::unique_ptr<Feed> augmenting_feed(Device device, Loader& loader, std::unique
 static void upload(const Loader& loader, const Batch& to) {
   constexpr int64_t kPiece = 8192;  // samples
   const Dataset& dataset = loader.dataset();
-  const Shape& shape = dataset.info().sample;
+  const Shape& shape = dataset.info().input.shape;
   const int64_t bytes = shape.numel();
   Scratch scratch;
   for (int64_t begin = 0; begin < dataset.size(); begin += kPiece) {
@@ -110,25 +113,30 @@ static void upload(const Loader& loader, const Batch& to) {
   }
 }
 
+static std::string why_too_large(Device device, size_t bytes) {
+  const size_t free = api_of(device).available();
+  if (bytes <= free / 2) return "";
+  return cat("the data set has ", bytes >> 20, " MiB, more than half of the ", free >> 20,
+             " MiB that are free");
+}
+
 std::string why_not_resident(Device device, const Loader& loader) {
   const Dataset& dataset = loader.dataset();
-  if (!dataset.fixed_pixels()) return "the host decodes its samples";
+  if (!dataset.arrays() && !dataset.fixed_pixels()) return "the host decodes its samples";
   const Transforms& transforms = loader.transforms();
+  if (dataset.arrays())
+    return why_too_large(device, dataset.arrays()->x.nbytes() + dataset.arrays()->y.nbytes());
   if (loader.options().feed.device_augment && !transforms.all_left())
     return "only the host can do some of its transforms";
   if (!loader.options().feed.device_augment && !transforms.levels())
     return "its transforms are the host's; write  toggles: {device_augment: on}";
-  const auto bytes = static_cast<size_t>(dataset.size() * (dataset.info().sample.numel() + 8));
-  const size_t free = api_of(device).available();
-  if (bytes > free / 2)
-    return cat("the data set has ", bytes >> 20, " MiB, more than half of the ", free >> 20,
-               " MiB that are free");
-  return "";
+  return why_too_large(device, dataset.size() * (dataset.info().input.shape.numel() + 8));
 }
 
 std::unique_ptr<Feed> resident_feed(Device device, Loader& loader, const ModelInput& input) {
   const Dataset& dataset = loader.dataset();
-  const Batch samples{Tensor(with_rows(dataset.size(), dataset.info().sample), DType::u8, device),
+  if (dataset.arrays()) return resident_arrays_feed(device, loader);
+  const Batch samples{Tensor(with_rows(dataset.size(), dataset.info().input.shape), DType::u8, device),
                       Tensor({dataset.size()}, DType::i64, device)};
   upload(loader, samples);
   return std::make_unique<AugmentingFeed>(device, loader, input, samples);

@@ -26,7 +26,7 @@ class BlockingFeed : public Feed {
     batch = {};
     Batch host;
     if (!loader_.next(host)) return false;
-    batch = buffers_.free(host.x.shape());
+    batch = buffers_.free(host.x.shape(), host.y.shape());
     copy_batch(batch, host);
     synchronize(current_stream(device_));
     return true;
@@ -54,14 +54,17 @@ std::unique_ptr<Feed> make_feed(Device device, Loader& loader, std::vector<std::
     feed = async_feed(device, loader);
   else if (device != Device::cpu)
     feed = std::make_unique<BlockingFeed>(device, loader);
-  return options.device_augment ? augmenting_feed(device, loader, std::move(feed), input)
+  const bool augments = options.device_augment && loader.dataset().info().images();
+  return augments ? augmenting_feed(device, loader, std::move(feed), input)
                                 : std::move(feed);
 }
 
-void copy_batch(const Batch& to, const Batch& from) {
-  copy_into(to.x, from.x);
-  copy_into(to.y, from.y);
-  trace::count<"tensor.created_then_moved">(2);
+void copy_batch(Batch& to, const Batch& from) {
+  int64_t copies = 0;
+  for (const auto tensor : Batch::kTensors)
+    if ((from.*tensor).defined()) copy_into(to.*tensor, from.*tensor), ++copies;
+  to.counts = from.counts;
+  trace::count<"tensor.created_then_moved">(copies);
   is_pinned(from.x) ? trace::count<"data.pinned_copy">() : trace::count<"data.staging_copies">();
 }
 
@@ -69,20 +72,27 @@ BatchBuffers buffers_on(Device device, const Loader& loader) {
   const auto make = [device](const Shape& shape, DType type) {
     return Tensor(shape, type, device);
   };
-  return {loader.batch_shape(), loader.transforms().dtype(), loader.batch_format(), make};
+  return {loader.source().largest(), make};
 }
 
 BatchBuffers model_buffers_on(Device device, const Loader& loader, const ModelInput& input,
                               std::optional<int64_t> rows) {
-  const LoaderOptions& options = loader.options();
-  Shape x = with_rows(rows.value_or(loader.batch_shape()[0]), loader.transforms().shape());
-  const bool room = options.batch.channels_last && input.channels > x[1];
-  if (room) x[1] = input.channels;
+  const BatchSource& from = loader.source();
+  BatchForm form = from.largest();
+  if (rows) form = from.form(*rows, from.dataset->info().input.shape[0]);
+  bool room = false;
+  if (from.dataset->info().images()) {
+    form.x = with_rows(form.rows, loader.transforms().shape());
+    form.x_dtype = input.dtype;
+    form.format = loader.options().batch.format();
+    room = form.format == kNHWC && input.channels > form.x[1];
+    if (room) form.x[1] = input.channels;
+  }
   const auto make = [device, room](const Shape& shape, DType type) {
     return room && shape.rank() == 4 ? channel_room(shape, type, device)
                                      : zeros(shape, type, device);
   };
-  return {x, input.dtype, options.batch.format(), make};
+  return {form, make};
 }
 
 }  // namespace bellows

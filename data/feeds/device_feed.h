@@ -28,6 +28,7 @@ std::unique_ptr<Feed> async_feed(Device device, Loader& loader);
 // Keeps all samples on the device and gathers each batch there, without copies. Counters:
 // tensor.device_created and, with device_augment, augment.device_images.
 std::unique_ptr<Feed> resident_feed(Device device, Loader& loader, const ModelInput& input);
+std::unique_ptr<Feed> resident_arrays_feed(Device device, Loader& loader);
 // Returns the reason why resident_feed() is impossible; "" if it is possible.
 std::string why_not_resident(Device device, const Loader& loader);
 // Runs the transforms that are left to the device on batches of bytes. These come from `bytes`, or
@@ -35,9 +36,9 @@ std::string why_not_resident(Device device, const Loader& loader);
 std::unique_ptr<Feed> augmenting_feed(Device device, Loader& loader, std::unique_ptr<Feed> bytes,
                                       const ModelInput& input);
 
-// Copies x and y on the current stream. Counters: tensor.created_then_moved, and data.pinned_copy
+// Copies all tensors, and the counts, on the current stream. Counters: tensor.created_then_moved, and data.pinned_copy
 // or, for pageable memory, which the driver stages first, data.staging_copies.
-void copy_batch(const Batch& to, const Batch& from);
+void copy_batch(Batch& to, const Batch& from);
 
 // Returns buffers for batches on the device: in the loader's shape, dtype and format, or as
 // `input` describes them, initially zero. `rows`: of a batch, at most, if not the loader's.

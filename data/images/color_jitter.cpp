@@ -62,8 +62,8 @@ class ColorJitter : public RandomTransform {
 }  // namespace
 
 static TransformPtr make_color_jitter(const ColorJitterOptions& o, const DatasetInfo& info) {
-  CHECK(info.sample[0] == 3 && info.mean.size() == 3,
-        "color_jitter takes red, green and blue; the data set's images are ", info.sample);
+  CHECK(info.input.shape[0] == 3 && info.mean.size() == 3,
+        "color_jitter takes red, green and blue; the data set's images are ", info.input.shape);
   float gray = 0;
   for (int c = 0; c < 3; ++c) gray += 255 * kLuma[c] * info.mean[c];
   return std::make_shared<ColorJitter>(o, gray);

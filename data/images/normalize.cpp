@@ -59,7 +59,7 @@ std::vector<TransformChoice> with_statistics(std::vector<TransformChoice> list,
 
 static TransformPtr make_normalize(const NormalizeOptions& o, const DatasetInfo& info) {
   const std::vector<float> mean = or_else(o.mean, info.mean), std = or_else(o.std, info.std);
-  const size_t channels = info.sample[0];
+  const size_t channels = info.input.shape[0];
   CHECK(mean.size() == channels && std.size() == channels, "normalize: ", mean.size(),
         " means and ", std.size(), " deviations for ", channels,
         " channels; give one of each for each channel");

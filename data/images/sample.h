@@ -1,22 +1,51 @@
 // Sample: the pixels of one image and its label, whole or in part. DatasetInfo: what all samples of
-// a data set have in common.
+// a data set have in common, images or not.
 #pragma once
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
+#include "core/base/dtype.h"
 #include "core/tensor/shape.h"
 #include "data/images/frame.h"
 
 namespace bellows {
 
+// An array that each sample has.
+struct Field {
+  DType dtype;
+  Shape shape;          // of one sample
+  bool varies = false;  // axis 0 differs from sample to sample; `shape` has the longest
+};
+
+// A column of a table that is an input: a number, standardized, or one of several categories, which
+// takes one place for each.
+struct Column {
+  std::string name;
+  double mean = 0, std = 1;
+  std::vector<std::string> categories = {};  // empty: a number
+};
+
 struct DatasetInfo {
-  Shape sample;         // (C, H, W); H and W are 0 if they differ from sample to sample
-  int64_t classes = 0;  // labels are in [0, classes)
+  // Images: u8, (C, H, W); H and W are 0 if they differ. Tokens: i64. Values: f32.
+  Field input;
+  // A class: i64, of any shape; -1 is left out of losses and metrics. Values: f32.
+  Field target = {DType::i64, {}};
+  int64_t classes = 0;  // classes are in [0, classes); 0: the target has values
   std::vector<std::string> names = {};  // class names; empty: "0", "1" and so on
-  const char* unit = "images";          // unit of `ips`
-  std::vector<float> mean, std;         // for pixels scaled to [0, 1], per channel
+  std::string unit = "images";          // unit of `ips`
+  int64_t units = 1;                    // of a sample; one of varying length counts its length
+  std::vector<float> mean = {}, std = {};  // for pixels scaled to [0, 1], per channel
+  std::vector<Column> columns = {};        // of a table
+
+  bool images() const { return input.dtype == DType::u8; }
+  // Shape of a model's output for one sample: scores of the classes, or values.
+  Shape output() const {
+    Shape shape = target.shape;
+    if (classes || shape.empty()) shape.push_back(classes ? classes : 1);
+    return shape;
+  }
 };
 
 // Region of the source image that transforms read, and its downscale factor: source pixels per

@@ -4,7 +4,13 @@ namespace bellows {
 
 Transforms::Transforms(std::vector<TransformChoice> choices, const DatasetInfo& info,
                        TransformMode mode, DoneBy by)
-    : mode_(mode), by_(by), in_(info.sample), out_(in_) {
+    : mode_(mode), by_(by), dtype_(info.input.dtype), in_(info.input.shape), out_(in_) {
+  if (!info.images()) {
+    CHECK(choices.empty(), "data.transforms are for images, the data set has ", info.unit);
+    made_ = 0;
+    return;
+  }
+  dtype_ = by == DoneBy::host ? DType::f32 : DType::u8;
   CHECK(in_.rank() == 3 && in_[0] <= kMaxChannels, "transforms take images of up to ", kMaxChannels,
         " channels, (C, H, W); the data set's are ", in_);
   if (choices.empty()) choices.emplace_back("normalize");

@@ -53,10 +53,11 @@ class Transforms {
   // Error(Exit::usage) for an impossible list.
   Transforms(std::vector<TransformChoice> choices, const DatasetInfo& info,
              TransformMode mode = TransformMode::training, DoneBy by = DoneBy::host);
-  // (C, H, W) of the model's input; made_shape() and dtype(): of what the host makes.
+  // (C, H, W) of the model's input; made_shape() and dtype(): of what the host makes. Samples that
+  // are no images pass as they are.
   Shape shape() const { return out_; }
   Shape made_shape() const { return made_ < items_.size() ? items_[made_].in : out_; }
-  DType dtype() const { return by_ == DoneBy::host ? DType::f32 : DType::u8; }
+  DType dtype() const { return dtype_; }
   // Returns what the host does to an image of shape `sample`. Thread-safe and deterministic. Throws
   // Error(Exit::usage) if the image is too small.
   ImagePlan plan(const Shape& sample, uint64_t seed, int64_t epoch, int64_t index) const;
@@ -87,9 +88,10 @@ class Transforms {
 
   TransformMode mode_;
   DoneBy by_;
+  DType dtype_;
   Shape in_, out_;
   std::vector<Item> items_;
-  size_t made_;  // the host does the first `made_` transforms, except those that are left
+  size_t made_ = 0;  // the host does the first `made_` transforms, except those that are left
   Recipe recipe_;
 };
 

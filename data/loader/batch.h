@@ -8,15 +8,38 @@
 
 namespace bellows {
 
+// What a whole batch counts, and the round of all ranks that it belongs to. Known on the host.
+struct BatchCounts {
+  int64_t targets = 0;  // targets of this batch that count in the loss
+  int64_t units = 0;    // of all ranks, as `ips` counts them
+  int64_t fewest = 0;   // samples of the rank that has the fewest
+  double weight = 1;    // of this rank's mean in the mean over the ranks
+};
+
 // A handle. The loader reuses the buffer once no tensor shares it any more.
 struct Batch {
-  // (B, C, H, W), NCHW or NHWC. The loader makes f32, or u8 under device_augment; a device that
-  // converts it makes ModelInput's dtype.
+  // Images: (B, C, H, W), NCHW or NHWC. The loader makes f32, or u8 under device_augment; a device
+  // that converts it makes ModelInput's dtype. Other samples: (B, ...) in the data set's dtype; if
+  // their length varies, zeros pad them to the same one.
   Tensor x;
-  Tensor y;          // (B) i64
+  Tensor y;  // (B, ...): classes as i64, or values as f32; classes are padded with -1
+  // Undefined unless targets are left out or lengths vary: lengths (B) i64, and the number by which
+  // the sum of losses is divided, f32 (): targets that count on all ranks, divided by the ranks.
+  Tensor lengths = {}, divisor = {};
   bool last = true;  // last micro-batch of its update
-  double share = 1;  // weight of its mean loss: its fraction of the update's samples
+  double share = 1;     // weight of its loss: `fraction`, or 1 with a divisor
+  double fraction = 1;  // of the update's samples
+
+  BatchCounts counts = {};
   int64_t size() const { return x.dim(0); }
+
+  static constexpr Tensor Batch::*kTensors[] = {&Batch::x, &Batch::y, &Batch::lengths,
+                                                &Batch::divisor};
+  // Calls fn with each tensor that is defined.
+  template <class Fn> void each(const Fn& fn) const {
+    for (const auto tensor : kTensors)
+      if ((this->*tensor).defined()) fn(this->*tensor);
+  }
 };
 
 // Result of a worker: a batch or an error.
@@ -26,27 +49,35 @@ struct BatchResult {
 };
 
 // The samples of one update, split into min(parts, samples) micro-batches whose sizes differ by at
-// most one. They are views of the whole batch. `weight` multiplies their shares: it is the weight
-// of this rank's batch among those of all ranks.
+// most one. They are views of the whole batch, whose weight multiplies their shares.
 class Update {
  public:
-  Update(const Batch& whole, int64_t parts, double weight = 1);
+  Update(const Batch& whole, int64_t parts);
   const Batch& whole() const { return whole_; }
   auto begin() const { return parts_.begin(); }
   auto end() const { return parts_.end(); }
   int64_t size() const { return static_cast<int64_t>(parts_.size()); }
   int64_t samples() const { return whole_.size(); }
-  double weight() const { return weight_; }
 
  private:
   Batch whole_;
-  double weight_;
   std::vector<Batch, SmallBlockAllocator<Batch>> parts_;
 };
 
 inline Shape with_rows(int64_t n, const Shape& sample) {  // (n, C, H, W)
-  return {n, sample[0], sample[1], sample[2]};
+  Shape shape{n};
+  for (const int64_t dim : sample) shape.push_back(dim);
+  return shape;
 }
+
+// Shapes and types of batches.
+struct BatchForm {
+  int64_t rows = 0;  // samples
+  Shape x, y;
+  DType x_dtype = DType::f32, y_dtype = DType::i64;
+  MemoryFormat format = kNCHW;  // of x
+  bool lengths = false, divisor = false;
+};
 
 // Returns the samples begin <= i < end of a batch, as a view.
 Batch slice(const Batch& batch, int64_t begin, int64_t end);
@@ -56,38 +87,23 @@ class BatchBuffers {
  public:
   using Make = std::function<Tensor(const Shape& shape, DType dtype)>;
 
-  // For batches of up to shape x, (B, C, H, W), in that dtype and memory format, allocated by
-  // `make`. Images with fewer channels use x's strides, so each has room for all channels of x.
-  BatchBuffers(const Shape& x, DType dtype, const MemoryFormat& format, Make make)
-      : x_(x), dtype_(dtype), format_(format), make_(std::move(make)) {}
+  // For batches of up to the elements of `most`, allocated by `make`. Images with fewer channels
+  // use the strides of most.x, so each has room for all channels of that.
+  BatchBuffers(const BatchForm& most, Make make) : most_(most), make_(std::move(make)) {}
 
   // Makes free() return `place` for batches of its shape, whoever else references it.
   void prefer(const Batch& place) { place_ = place; }
 
-  // Returns a batch of shape x in a buffer that only this list references: the trainer and its
+  // Returns a batch of these shapes in a buffer that only this list references: the trainer and its
   // graph have released it. Allocates one if there is none. Contents are undefined.
-  Batch free(const Shape& x) {
-    CHECK(x[0] <= x_[0], "a batch of ", x[0], " in a buffer for ", x_[0]);
-    if (place_.x.defined() && place_.x.shape() == x) return place_;
-    const auto found = std::ranges::find_if(buffers_, is_free);
-    const Batch& buffer = found == buffers_.end() ? add() : *found;
-    Shape room = x;
-    room[1] = x_[1];
-    return {buffer.x.view(x, strides_of(room, format_), 0), buffer.y.view({x[0]}, {1}, 0)};
-  }
+  Batch free(const Shape& x, const Shape& y);
+  Batch free(const Shape& x) { return free(x, {x[0]}); }  // a class for each sample
 
  private:
-  Batch& add() {
-    buffers_.push_back({make_(x_, dtype_), make_(Shape{x_[0]}, DType::i64)});
-    return buffers_.back();
-  }
-  static bool is_free(const Batch& buffer) {
-    return buffer.x.storage()->references() == 1 && buffer.y.storage()->references() == 1;
-  }
+  Batch& add();
+  static bool is_free(const Batch& buffer);
 
-  Shape x_;
-  DType dtype_;
-  MemoryFormat format_;
+  BatchForm most_;
   Make make_;
   std::vector<Batch> buffers_;
   Batch place_;

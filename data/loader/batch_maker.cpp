@@ -1,6 +1,8 @@
 #include "data/loader/batch_maker.h"
+#include <algorithm>
 #include <chrono>
 #include <thread>
+#include "core/base/round.h"
 #include "core/base/trace.h"
 #include "core/config/visitor.h"
 #include "core/tensor/pinned.h"
@@ -18,20 +20,101 @@ void visit(Visitor& v, BatchOptions& o) {
     "decode only the part of a JPEG that is used, at a fraction of its size if that is enough");
   v("channels_last", o.channels_last, "memory format of batches is NHWC, not NCHW");
   v("pin_memory", o.pin_memory, "batches are made in page-locked memory, for a GPU to fetch");
+  v.list("pad_to", o.pad_to,
+         "pad samples of varying length to a multiple of this, or to the next of several lengths",
+         {.min = 1, .max = 1 << 24});
+  v.require("pad_to", std::ranges::is_sorted(o.pad_to), "must ascend");
   v("sim_latency_us", o.sim_latency_us, "sleep this long for each batch: a planted slow disk",
     {.min = 0, .max = 1e9});
 }
 
-Shape BatchSource::batch_shape() const {
-  return with_rows(std::min(batch_size, dataset->size()), transforms.made_shape());
+// ---- forms
+
+int64_t BatchSource::padded(int64_t length) const {
+  const std::vector<int64_t>& to = options.pad_to;
+  if (to.empty()) return length;
+  const int64_t longest = dataset->info().input.shape[0];
+  if (to.size() == 1) return std::min(round_up(length, to[0]), longest);
+  const auto bound = std::ranges::lower_bound(to, length);
+  return bound == to.end() ? longest : std::min(*bound, longest);
+}
+
+BatchForm BatchSource::form(int64_t rows, int64_t length) const {
+  const DatasetInfo& info = dataset->info();
+  Shape x = transforms.made_shape(), y = info.target.shape;
+  if (info.input.varies) x[0] = length;
+  if (info.target.varies) y[0] = length;
+  return {.rows = rows,
+          .x = with_rows(rows, x),
+          .y = with_rows(rows, y),
+          .x_dtype = transforms.dtype(),
+          .y_dtype = info.target.dtype,
+          .format = format,
+          .lengths = info.input.varies,
+          .divisor = dataset->arrays() && dataset->arrays()->targets.defined()};
+}
+
+BatchForm BatchSource::largest() const {
+  const DatasetInfo& info = dataset->info();
+  const int64_t rows = sampler.largest(), longest = info.input.varies ? info.input.shape[0] : 0;
+  if (sampler.length_buckets() != LengthBuckets::tokens) return form(rows, longest);
+  const EpochPlan plan = sampler.plan(0);
+  int64_t area = 0;
+  for (int64_t batch = 0; batch < sampler.batches(); ++batch) {
+    const Tensor samples = sampler.samples(plan, batch);
+    area = std::max(area, samples.numel() * padded(longest_of(*dataset, samples)));
+  }
+  BatchForm most = form(ceil_div(area, longest), longest);
+  most.rows = rows;
+  if (!info.target.varies) most.y[0] = rows;
+  return most;
+}
+
+int64_t longest_of(const Dataset& dataset, const Tensor& samples) {
+  int64_t longest = 0;
+  if (dataset.info().input.varies)
+    for (const int64_t i : samples.data<int64_t>())
+      longest = std::max(longest, dataset.arrays()->lengths.data<int64_t>()[i]);
+  return longest;
+}
+
+static int64_t sum_of(const Tensor& counts, std::span<const int64_t> samples, int64_t otherwise) {
+  if (!counts.defined()) return otherwise * std::ssize(samples);
+  int64_t sum = 0;
+  for (const int64_t i : samples) sum += counts.ptr<int64_t>()[i];
+  return sum;
+}
+
+BatchCounts BatchSource::counts(const Tensor& samples, const Round& round) const {
+  const Arrays* const arrays = dataset->arrays();
+  const DatasetInfo& info = dataset->info();
+  return {.targets = sum_of(arrays ? arrays->targets : Tensor(), samples.data<int64_t>(),
+                            info.classes ? info.target.shape.numel() : 1),
+          .units = sum_of(arrays ? arrays->lengths : Tensor(), round.joint, info.units),
+          .fewest = round.fewest,
+          .weight = round.weight};
+}
+
+double BatchSource::divisor(const Round& round) const {
+  const int64_t targets = sum_of(dataset->arrays()->targets, round.joint, 0);
+  return double(std::max<int64_t>(1, targets)) / sampler.share().world;
+}
+
+// ---- making
+
+void collate(const Arrays& arrays, const Tensor& samples, bool varies, const Batch& batch) {
+  const double left_out = batch.y.dtype() == DType::i64 ? -1 : 0;
+  kernels::collate(batch.x, arrays.x, arrays.offsets, samples, 0);
+  kernels::collate(batch.y, arrays.y, varies ? arrays.offsets : Tensor(), samples, left_out);
+  if (batch.lengths.defined())
+    kernels::collate(batch.lengths, arrays.lengths, Tensor(), samples, 0);
 }
 
 static Tensor pageable(const Shape& shape, DType dtype) { return Tensor(shape, dtype); }
 
 BatchMaker::BatchMaker(std::shared_ptr<const BatchSource> source)
     : source_(std::move(source)),
-      buffers_(source_->batch_shape(), source_->transforms.dtype(), source_->format,
-               source_->options.pin_memory ? pinned : pageable) {}
+      buffers_(source_->largest(), source_->options.pin_memory ? pinned : pageable) {}
 
 std::string BatchMaker::at_work_on() const {
   const int64_t sample = sample_.load(std::memory_order_relaxed);
@@ -63,21 +146,32 @@ void BatchMaker::fill(int64_t sample, int64_t epoch, const Batch& to, int64_t i)
   });
 }
 
-Batch BatchMaker::fill_all(std::span<const int64_t> samples, int64_t epoch) {
-  Batch batch = buffers_.free(with_rows(std::ssize(samples), source_->transforms.made_shape()));
-  batch.x.raise_version();
-  batch.y.raise_version();
-  for (size_t i = 0; i < samples.size(); ++i) fill(samples[i], epoch, batch, int64_t(i));
+Batch BatchMaker::fill_all(const Tensor& samples, int64_t epoch) {
+  const BatchForm form =
+      source_->form(samples.numel(), source_->padded(longest_of(*source_->dataset, samples)));
+  Batch batch = buffers_.free(form.x, form.y);
+  batch.each([](const Tensor& t) { t.raise_version(); });
+  if (const Arrays* const arrays = source_->dataset->arrays())
+    collate(*arrays, samples, source_->dataset->info().target.varies, batch);
+  else
+    for (int64_t i = 0; i < samples.numel(); ++i)
+      fill(samples.ptr<int64_t>()[i], epoch, batch, i);
   return batch;
 }
 
-BatchResult BatchMaker::make(std::span<const int64_t> samples, int64_t epoch) {
+BatchResult BatchMaker::make(const EpochPlan& plan, int64_t batch, int64_t epoch) {
   const trace::Range range("make_batch");
   const int64_t begin = trace::now_ns();
   if (source_->options.sim_latency_us)
     std::this_thread::sleep_for(std::chrono::microseconds(source_->options.sim_latency_us));
   try {
+    const Sampler& sampler = source_->sampler;
+    const Tensor samples = sampler.samples(plan, batch);
     BatchResult made = {fill_all(samples, epoch), nullptr};
+    const Round round = sampler.round(plan, batch);
+    made.batch.counts = source_->counts(samples, round);
+    if (made.batch.divisor.defined())
+      *made.batch.divisor.ptr<float>() = float(source_->divisor(round));
     source_->time->ns += trace::now_ns() - begin;
     ++source_->time->batches;
     return made;

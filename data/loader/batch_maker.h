@@ -5,6 +5,8 @@
 #include "data/images/image_file.h"
 #include "data/images/transform.h"
 #include "data/loader/batch.h"
+#include "data/loader/sampler.h"
+#include "data/sets/arrays.h"
 #include "data/sets/damaged.h"
 
 namespace bellows {
@@ -19,6 +21,9 @@ struct BatchOptions {
   bool scaled_decode = false;
   bool channels_last = false;  // NHWC
   bool pin_memory = false;     // in page-locked memory
+  // Samples of varying length are padded to the longest of the batch, rounded up to a multiple of
+  // the only number, or to the next of several.
+  std::vector<int64_t> pad_to;
   int64_t sim_latency_us = 0;  // sleep per batch, to simulate a slow disk
   const MemoryFormat& format() const { return channels_last ? kNHWC : kNCHW; }
 };
@@ -33,27 +38,39 @@ struct MakingTime {
 // Inputs that all makers of a loader share.
 struct BatchSource {
   DatasetPtr dataset;
+  Sampler sampler;
   Transforms transforms;
   uint64_t seed;
-  int64_t batch_size;
   BatchOptions options;
   MemoryFormat format;  // for batches: the options', or NCHW for bytes
   std::shared_ptr<MakingTime> time = std::make_shared<MakingTime>();
 
-  Shape batch_shape() const;  // (B, C, H, W) of the largest batch that makers produce
+  // Form of `rows` samples of which the longest has that length; it does not matter to images.
+  BatchForm form(int64_t rows, int64_t length) const;
+  BatchForm largest() const;  // has room for every batch of an epoch
+  // Length to which samples are padded of which the longest has this one.
+  int64_t padded(int64_t length) const;
+  BatchCounts counts(const Tensor& samples, const Round& round) const;
+  double divisor(const Round& round) const;  // value of Batch::divisor
 };
+// Returns the greatest length of the samples, i64 on the host; 0 if none varies.
+int64_t longest_of(const Dataset& dataset, const Tensor& samples);
+
+// Makes the batch of these samples, (B) i64, in batch.x, batch.y and batch.lengths. `varies`: the
+// targets do. All tensors are on one device.
+void collate(const Arrays& arrays, const Tensor& samples, bool varies, const Batch& batch);
 
 class BatchMaker {
  public:
   explicit BatchMaker(std::shared_ptr<const BatchSource> source);
-  // Returns the batch of these samples, or an error that names the sample and its origin.
-  BatchResult make(std::span<const int64_t> samples, int64_t epoch);
+  // Returns this rank's batch of a plan, or an error that names the sample and its origin.
+  BatchResult make(const EpochPlan& plan, int64_t batch, int64_t epoch);
   // Names the sample that make() is working on: "is at sample 7 (path)", or "has not begun a
   // sample". Callable from any thread.
   std::string at_work_on() const;
 
  private:
-  Batch fill_all(std::span<const int64_t> samples, int64_t epoch);
+  Batch fill_all(const Tensor& samples, int64_t epoch);
   void fill(int64_t sample, int64_t epoch, const Batch& to, int64_t i);
   Sample read(int64_t sample, int64_t epoch);
 

@@ -30,17 +30,24 @@ static Transforms transforms_of(const DatasetInfo& info, const std::vector<Trans
           o.feed.device_augment ? DoneBy::device : DoneBy::host};
 }
 
+static Sampler sampler_of(const Dataset& dataset, const SamplerOptions& options, uint64_t seed,
+                          const RankShare& share) {
+  const Arrays* const arrays = dataset.arrays();
+  const bool vary = arrays && arrays->lengths.defined();
+  return {dataset.size(), options, seed, share,
+          vary ? arrays->lengths.data<int64_t>() : std::span<const int64_t>()};
+}
+
 Loader::Loader(const DatasetPtr& dataset, const std::vector<TransformChoice>& transforms,
                const LoaderOptions& options, uint64_t seed, RankShare share)
     : options_(options),
       source_(
           new BatchSource{.dataset = dataset,
+                          .sampler = sampler_of(*dataset, options.sampler, seed, share),
                           .transforms = transforms_of(dataset->info(), transforms, options),
                           .seed = seed,
-                          .batch_size = options.sampler.batch_size,
                           .options = options.batch,
                           .format = options.feed.device_augment ? kNCHW : options.batch.format()}),
-      sampler_(dataset->size(), options.sampler, seed, share),
       maker_(source_) {}
 
 Recipe Loader::recipe(int64_t epoch) const {
@@ -59,10 +66,9 @@ void Loader::start(int64_t epoch, int64_t first_batch) {
         " of an epoch that has ", batches());
   end_epoch(timeout());
   epoch_.reset(new Epoch{.number = epoch,
-                         .order = sampler_.order(epoch),
+                         .plan = sampler().plan(epoch),
                          .first = first_batch,
                          .last = batches(),
-                         .batch_size = options_.sampler.batch_size,
                          .queue = nullptr});
   next_ = first_batch;
   returned_ns_ = trace::now_ns();  // evaluations between epochs are not part of a step
@@ -147,7 +153,7 @@ bool Loader::next(Batch& batch) {
   if (observes && next_ < epoch_->last) observe(trace::now_ns());
   if (next_ == epoch_->last) return stop_workers(timeout()), false;
   BatchResult made =
-      workers_.empty() ? maker_.make(epoch_->samples_of(next_), epoch_->number) : take();
+      workers_.empty() ? maker_.make(epoch_->plan, next_, epoch_->number) : take();
   if (made.error) {
     end_epoch(timeout());
     std::rethrow_exception(made.error);
@@ -179,8 +185,8 @@ static Shape shape_at(const Dataset& dataset, int64_t index) {
 
 void check_sizes(const Loader& loader) {
   const Dataset& dataset = loader.dataset();
-  const Shape& sample = dataset.info().sample;
-  if (sample.numel() || take_any_size(loader.transforms(), sample[0])) return;
+  const Shape& sample = dataset.info().input.shape;
+  if (dataset.arrays() || sample.numel() || take_any_size(loader.transforms(), sample[0])) return;
   parallel_for(dataset.size(), 64, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)
       at_sample(dataset, i, loader.options().batch.on_damaged,

@@ -26,19 +26,18 @@ class Loader : public Feed {
   ~Loader() override;
   Loader(Loader&&) = delete;
 
-  int64_t batches() const { return sampler_.batches(); }  // per epoch
-  int64_t samples() const { return sampler_.size(); }     // per epoch, of this rank
+  int64_t batches() const { return sampler().batches(); }  // per epoch
+  int64_t samples() const { return sampler().size(); }     // per epoch, of this rank
   const Dataset& dataset() const { return *source_->dataset; }
   const Transforms& transforms() const { return source_->transforms; }
-  const Sampler& sampler() const { return sampler_; }
+  const Sampler& sampler() const { return source_->sampler; }
+  const BatchSource& source() const { return *source_; }
   const LoaderOptions& options() const { return options_; }
-  Shape batch_shape() const { return source_->batch_shape(); }  // (B, C, H, W) of the largest
   int64_t workers() const { return workers_now_; }
   std::string take_news();  // one line when kAutoWorkers has chosen, else ""
   const MakingTime& making_time() const { return *source_->time; }
   // Returns the transforms that are left to the device in that epoch.
   Recipe recipe(int64_t epoch) const;
-  const MemoryFormat& batch_format() const { return source_->format; }
 
   void start(int64_t epoch, int64_t first_batch = 0) override;
   // Throws Error(Exit::data) if there is no batch after timeout_s. Any error ends the epoch. With
@@ -61,7 +60,6 @@ class Loader : public Feed {
 
   LoaderOptions options_;
   std::shared_ptr<const BatchSource> source_;
-  Sampler sampler_;
   BatchMaker maker_;                                                // used without workers
   const std::shared_ptr<Depth> depth_ = std::make_shared<Depth>();  // shared by the queues
   std::shared_ptr<Epoch> epoch_;

@@ -1,7 +1,8 @@
-// Sampler: the samples of a rank in an epoch, in order. The order is a pure function of (seed,
-// epoch), so a run can resume at any batch, with any number of workers.
+// Sampler: which samples the ranks take in an epoch, and in which order. An epoch is a list of
+// rounds; in each round every rank takes one batch. All of it is a pure function of (seed, epoch),
+// so a run can resume at any batch, with any number of workers.
 #pragma once
-#include <limits>
+#include <span>
 #include "core/tensor/tensor.h"
 
 namespace bellows {
@@ -15,22 +16,17 @@ enum class Uneven {
   join,  // ranks may have fewer samples or none; means count existing samples only
 };
 
-// Part of the samples that a rank takes. Round b of an epoch is a batch of every rank: samples
-// [b * world * batch, (b + 1) * world * batch) of the order, of which each rank takes a block. So
-// it has the samples of one rank with the joint batch.
 struct RankShare {
   int rank = 0, world = 1;
   Uneven uneven = Uneven::pad;
-  // Set by Sampler: samples per batch, how many of the rank's samples are in complete rounds, and
-  // where its block of the last, incomplete round begins.
-  int64_t batch = 1, full = std::numeric_limits<int64_t>::max(), last = 0;
+};
 
-  // Index of the rank's i-th sample in the order of all samples. Wraps around.
-  HD int64_t at(int64_t i, int64_t samples) const {
-    const int64_t joint =
-        i < full ? (i / batch * world + rank) * batch + i % batch : last + i - full;
-    return joint % samples;
-  }
+// How samples of varying length are put into batches (the toggle length_buckets).
+enum class LengthBuckets {
+  off,      // at random
+  sorted,   // from the shortest to the longest, in the same order in each epoch
+  buckets,  // of like length; the rounds in random order
+  tokens,   // the same, and each batch of each rank has about the same sum of lengths
 };
 
 // Value of batch_size for "auto": trainer/run/auto_batch.h replaces it.
@@ -38,12 +34,28 @@ constexpr int64_t kAutoBatch = 0;
 
 // Selects the samples of an epoch and their order.
 struct SamplerOptions {
-  int64_t batch_size = 64;  // per rank
+  int64_t batch_size = 64;  // per rank; with LengthBuckets::tokens on average
   bool shuffle = true;
   bool drop_last = false;
   bool device_randperm = false;  // keyed permutation, in parallel, instead of a serial shuffle
+  LengthBuckets length_buckets = LengthBuckets::off;
 };
 void visit(Visitor& v, SamplerOptions& o);
+
+// What the ranks take in one round.
+struct Round {
+  std::span<const int64_t> joint;  // samples of all ranks that count
+  int64_t fewest = 0;              // samples of the rank that has the fewest
+  // Weight of the mean over this rank's batch in the mean over the ranks.
+  double weight = 1;
+};
+
+// The samples of all ranks in one epoch, round by round and within a round rank by rank. Batch b of
+// rank r is order[cuts[b * world + r], cuts[b * world + r + 1]).
+struct EpochPlan {
+  Tensor order;  // i64, on the host
+  std::vector<int64_t> cuts;
+};
 
 // All ranks have the same number of batches. Fewer than world * batch_size samples may remain at
 // the end of the order. They are distributed by share.uneven:
@@ -51,31 +63,52 @@ void visit(Visitor& v, SamplerOptions& o);
 // - join: the first ranks take one more than the others. A rank without a sample takes one whose
 //   weight is 0.
 // - drop, or drop_last: they are left out.
+// With LengthBuckets::tokens none remain.
 class Sampler {
  public:
-  // Throws Error(Exit::data) if there are no samples, or if none are left.
-  Sampler(int64_t samples, const SamplerOptions& options, uint64_t seed, RankShare share);
-  int64_t size() const { return size_; }        // samples per epoch, of this rank
-  int64_t batches() const { return batches_; }  // the last may be smaller
-  // Weight of the mean over this rank's batch in the mean over the ranks. 1, but with join the last
-  // batch has world * (samples of the rank) / (samples of all ranks).
-  double weight(int64_t batch) const { return batch + 1 == batches_ ? last_weight_ : 1; }
+  // lengths: of each sample; empty if all are alike, which turns length_buckets off. Throws
+  // Error(Exit::data) if there are no samples, or if none are left.
+  Sampler(int64_t samples, const SamplerOptions& options, uint64_t seed, RankShare share,
+          std::span<const int64_t> lengths = {});
+  int64_t batches() const { return batches_; }  // per epoch
+  // Samples of this rank in a batch, and where they begin in order(); not for LengthBuckets that
+  // reorder the rounds.
+  int64_t first(int64_t batch) const { return cuts_[batch * share_.world + share_.rank]; }
+  int64_t count(int64_t batch) const {
+    return cuts_[batch * share_.world + share_.rank + 1] - first(batch);
+  }
+  int64_t size() const;                     // samples of this rank in an epoch
+  int64_t largest() const;                  // samples of the largest batch of any rank
   int64_t joint_size(int64_t batch) const;  // samples of all ranks in that round
   int64_t joint_size() const;               // samples of all ranks in an epoch
-  Tensor order(int64_t epoch) const;        // (size()) i64, on the host
-  // Order of all ranks' samples, (samples) i64; sample i of a rank is at share().at(i, samples).
-  Tensor whole_order(int64_t epoch, Device device) const;
+  // Fewest samples that a rank has in that round; with LengthBuckets::tokens, in any.
+  int64_t fewest(int64_t batch) const;
+  double weight(int64_t batch) const;  // Round::weight
+
+  // Order of the epoch for all ranks, on a device.
+  Tensor order(int64_t epoch, Device device) const;
+  EpochPlan plan(int64_t epoch) const;
+  // Samples of this rank in a batch of a plan, a view, and the round that they belong to.
+  Tensor samples(const EpochPlan& plan, int64_t batch) const;
+  Round round(const EpochPlan& plan, int64_t batch) const;
+
   const RankShare& share() const { return share_; }
+  LengthBuckets length_buckets() const { return options_.length_buckets; }
 
  private:
-  void place_last(int64_t first, int64_t rest);
+  void cut_equally();
+  void cut_last(int64_t rest);
+  void cut_by_tokens();
+  Tensor by_length(int64_t epoch) const;
+  void shuffle_rounds(EpochPlan& plan, int64_t epoch) const;
 
-  int64_t samples_, size_, batches_;
-  int64_t last_joint_;      // samples of all ranks in the last round
-  double last_weight_ = 1;  // weight of this rank's part of it
+  int64_t samples_, batches_ = 0;
   SamplerOptions options_;
   uint64_t seed_;
   RankShare share_;
+  std::vector<int64_t> lengths_;
+  std::vector<int64_t> cuts_ = {0};  // as in EpochPlan
+  int64_t last_joint_ = 0;           // samples of all ranks that count in the last round
 };
 
 }  // namespace bellows

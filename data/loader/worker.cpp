@@ -19,11 +19,6 @@ void visit(Visitor& v, WorkerOptions& o) {
     {.min = 1e-3, .max = 1e6});
 }
 
-std::span<const int64_t> Epoch::samples_of(int64_t batch) const {
-  const int64_t begin = batch * batch_size, end = std::min(order.numel(), begin + batch_size);
-  return order.data<int64_t>().subspan(begin, end - begin);
-}
-
 // All data that the thread uses. Shared with it, because a stuck thread cannot be joined.
 struct Worker::State {
   State(std::shared_ptr<const BatchSource> source, int index, int workers)
@@ -49,7 +44,7 @@ void Worker::State::work() {
 
 void Worker::State::make_all() {
   for (int64_t b = epoch->first + index; b < epoch->last; b += workers) {
-    BatchResult made = maker.make(epoch->samples_of(b), epoch->number);
+    BatchResult made = maker.make(epoch->plan, b, epoch->number);
     trace::count<"data.worker_batches">();
     if (!epoch->queue->push(b - epoch->first, std::move(made))) return;
   }

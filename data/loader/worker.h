@@ -22,12 +22,9 @@ void visit(Visitor& v, WorkerOptions& o);
 // One pass over the samples of a rank, from batch `first` on.
 struct Epoch {
   int64_t number;
-  Tensor order;         // i64: this rank's samples, in order
-  int64_t first, last;  // batches: first <= b < last
-  int64_t batch_size;
+  EpochPlan plan;
+  int64_t first, last;                // batches: first <= b < last
   std::unique_ptr<BatchQueue> queue;  // null without workers
-
-  std::span<const int64_t> samples_of(int64_t batch) const;
 };
 
 class Worker {

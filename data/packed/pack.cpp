@@ -55,12 +55,12 @@ class ShardWriter {
 void check_options(const DatasetInfo& info, const PackOptions& o) {
   CHECK(info.classes <= kMostClasses, info.classes, " classes; up to ", kMostClasses,
         " can be packed");
-  CHECK(o.encoding != Encoding::jpeg || info.sample[0] == 3,
-        "encoding jpeg is for images of 3 channels, these have ", info.sample[0],
+  CHECK(o.encoding != Encoding::jpeg || info.input.shape[0] == 3,
+        "encoding jpeg is for images of 3 channels, these have ", info.input.shape[0],
         "; write  --encoding raw");
-  CHECK(o.side == 0 || info.sample[1] == 0, "side ", o.side,
-        " is for images that differ in size, these are all ", info.sample[1], " x ",
-        info.sample[2]);
+  CHECK(o.side == 0 || info.input.shape[1] == 0, "side ", o.side,
+        " is for images that differ in size, these are all ", info.input.shape[1], " x ",
+        info.input.shape[2]);
 }
 
 // ---- one sample

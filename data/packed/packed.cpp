@@ -50,7 +50,7 @@ Packed::Packed(const PackedOptions& options, Split split) {
 
 bool Packed::fixed_pixels() const {
   const auto fixed = [&](const ShardRecord& r) {
-    return r.form == Form::planar && r.height == info_.sample[1] && r.width == info_.sample[2];
+    return r.form == Form::planar && r.height == info_.input.shape[1] && r.width == info_.input.shape[2];
   };
   return std::ranges::all_of(
       shards_, [&](const auto& shard) { return std::ranges::all_of(shard->records(), fixed); });
@@ -84,7 +84,7 @@ Sample Packed::at_least(int64_t index, const ViewOf& wanted, Scratch& scratch) c
   if (r.form == Form::file) return decode_image(*Packed::encoded(index), scratch, wanted);
   scratch.resize(r.size);
   read(index, scratch);
-  Sample sample{scratch.data(), {info_.sample[0], r.height, r.width}, r.label};
+  Sample sample{scratch.data(), {info_.input.shape[0], r.height, r.width}, r.label};
   if (r.form == Form::interleaved)
     sample.part = {.height = r.height, .width = r.width, .interleaved = true};
   return sample;

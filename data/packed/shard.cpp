@@ -14,12 +14,12 @@ Path shard_path(const Path& folder, Split split, int64_t number) {
 }
 
 ShardHeader header_of(const DatasetInfo& info, const std::string& source) {
-  INVARIANT(info.sample.rank() == 3 && info.sample[0] <= kMaxChannels, "samples of ", info.sample);
+  INVARIANT(info.input.shape.rank() == 3 && info.input.shape[0] <= kMaxChannels, "samples of ", info.input.shape);
   ShardHeader front{{}, source, {}};
   ShardHead& head = front.head;
-  head.channels = static_cast<uint32_t>(info.sample[0]);
-  head.height = static_cast<uint32_t>(info.sample[1]);
-  head.width = static_cast<uint32_t>(info.sample[2]);
+  head.channels = static_cast<uint32_t>(info.input.shape[0]);
+  head.height = static_cast<uint32_t>(info.input.shape[1]);
+  head.width = static_cast<uint32_t>(info.input.shape[2]);
   head.classes = static_cast<uint32_t>(info.classes);
   std::ranges::copy(info.mean, head.mean);
   std::ranges::copy(info.std, head.std);
@@ -34,7 +34,7 @@ DatasetInfo info_of(const ShardHeader& front) {
   std::vector<std::string> names;
   std::istringstream all(front.names);
   for (std::string name; std::getline(all, name, '\0');) names.push_back(printable(name));
-  return {.sample = {head.channels, head.height, head.width},
+  return {.input = {DType::u8, {head.channels, head.height, head.width}},
           .classes = head.classes,
           .names = names,
           .mean = {head.mean, head.mean + head.channels},

@@ -49,7 +49,7 @@ static void read_records(const CifarFiles& from, const std::string& name,
     fail(Exit::data, "data.root ", from.root, ": no file ", name, " there or in ", from.folder,
          "; `tools/fetch_data.sh cifar10` fetches CIFAR-10 to datasets/cifar10");
   const std::vector<uint8_t> file = read_bytes(path);
-  const size_t size = file.size(), bytes = from.label_bytes + from.info.sample.numel();
+  const size_t size = file.size(), bytes = from.label_bytes + from.info.input.shape.numel();
   if (size == 0 || size % bytes)
     fail(Exit::data, path, ": ", size, " bytes are not whole records of ", bytes, "; after ",
          size / bytes, " of them ", size % bytes, " are left");
@@ -63,7 +63,7 @@ static void read_records(const CifarFiles& from, const std::string& name,
 static DatasetPtr read_cifar(const CifarFiles& from) {
   constexpr int64_t kMostNameBytes = 1 << 16;
   std::vector<uint8_t> pixels, labels;
-  pixels.reserve(from.records.size() * 10000 * from.info.sample.numel());
+  pixels.reserve(from.records.size() * 10000 * from.info.input.shape.numel());
   for (const std::string& name : from.records) read_records(from, name, pixels, labels);
   DatasetInfo info = from.info;
   if (const std::string path = from.path(from.names); !path.empty()) {
@@ -81,7 +81,7 @@ static DatasetPtr make_cifar10(const Cifar10Options& o, const DatasetContext& c)
   for (int i = 1; i <= 5; ++i) records.push_back(cat("data_batch_", i, ".bin"));
   if (c.split == Split::test) records = {"test_batch.bin"};
   return read_cifar({o.root, "cifar-10-batches-bin", records, "batches.meta.txt", 1, 0,
-                     DatasetInfo{.sample = {3, 32, 32},
+                     DatasetInfo{.input = {DType::u8, {3, 32, 32}},
                                  .classes = 10,
                                  .names = {"airplane", "automobile", "bird", "cat", "deer", "dog",
                                            "frog", "horse", "ship", "truck"},
@@ -99,7 +99,7 @@ static DatasetPtr make_cifar100(const Cifar100Options& o, const DatasetContext& 
                      names,
                      2,
                      size_t(fine),
-                     DatasetInfo{.sample = {3, 32, 32},
+                     DatasetInfo{.input = {DType::u8, {3, 32, 32}},
                                  .classes = fine ? 100 : 20,
                                  .mean = {0.5071f, 0.4865f, 0.4409f},
                                  .std = {0.2673f, 0.2564f, 0.2762f}}});

@@ -18,12 +18,12 @@ void check_labels(std::span<const uint8_t> labels, int64_t classes, const std::s
 MemoryDataset::MemoryDataset(DatasetInfo info, std::vector<uint8_t> pixels,
                              std::vector<uint8_t> labels, std::string origin)
     : info_(std::move(info)),
-      bytes_(info_.sample.numel()),
+      bytes_(info_.input.shape.numel()),
       pixels_(std::move(pixels)),
       labels_(std::move(labels)),
       origin_(std::move(origin)) {
   INVARIANT(pixels_.size() == labels_.size() * bytes_, pixels_.size(), " bytes for ",
-            labels_.size(), " samples of ", info_.sample);
+            labels_.size(), " samples of ", info_.input.shape);
 }
 
 }  // namespace bellows

@@ -1,5 +1,5 @@
-// Dataset: samples by index, each an image of bytes and its label. Each data set is one file, which
-// registers itself:  static const AddEntry<MakeDataset> mnist_entry("mnist", "help", &make_mnist);
+// Dataset: samples by index, each an image of bytes and its label, or arrays (data/sets/arrays.h).
+// Each data set is one file, which registers itself:  static const AddEntry<MakeDataset> mnist_entry("mnist", "help", &make_mnist);
 #pragma once
 #include <memory>
 #include <optional>
@@ -10,6 +10,7 @@
 namespace bellows {
 
 enum class Split { train, test };
+struct Arrays;
 
 // Returns class names in the order of labels: the data set's own, or "0", "1" and so on.
 std::vector<std::string> class_names(const DatasetInfo& info);
@@ -36,6 +37,9 @@ class Dataset {
   virtual std::string damaged_text() const { return ""; }
   // Lines to print at start-up: files that were left out.
   virtual std::vector<std::string> notes() const { return {}; }
+  // The samples of a data set that has no images; null for images. Then only size(), info(),
+  // origin() and notes() may be called.
+  virtual const Arrays* arrays() const { return nullptr; }
   // True if at() decodes nothing and always returns the same pixels, (C, H, W) as in info(): a
   // device may keep them.
   virtual bool fixed_pixels() const { return false; }
@@ -46,6 +50,8 @@ struct DatasetContext {
   // Classes in the order of a trained model's outputs. A data set that finds its classes in the
   // files of the training split uses these instead and does not read those files. Empty: its own.
   std::vector<std::string> classes = {};
+  // The same for the columns of a table.
+  std::vector<Column> columns = {};
 };
 using DatasetPtr = std::shared_ptr<const Dataset>;
 using MakeDataset = DatasetPtr(const DatasetContext&);
@@ -62,7 +68,7 @@ class MemoryDataset : public Dataset {
   int64_t size() const override { return static_cast<int64_t>(labels_.size()); }
   const DatasetInfo& info() const override { return info_; }
   Sample at_least(int64_t index, const ViewOf&, Scratch&) const override {
-    return {pixels_.data() + index * bytes_, info_.sample, labels_[index]};
+    return {pixels_.data() + index * bytes_, info_.input.shape, labels_[index]};
   }
   std::string origin(int64_t) const override { return origin_; }
   int64_t label(int64_t index) const override { return labels_[index]; }

@@ -53,7 +53,7 @@ void expose(Draw& draw, size_t n, uint8_t* bytes, float noise, const Light& ligh
 template <class Fn>
 DatasetPtr drawn_dataset(const DatasetInfo& info, Split split, int64_t size, const char* name,
                          const Fn& draw) {
-  const int64_t bytes = info.sample.numel();
+  const int64_t bytes = info.input.shape.numel();
   std::vector<uint8_t> pixels(size * bytes), labels(size);
   parallel_for(size, 256, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {

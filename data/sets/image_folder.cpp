@@ -165,7 +165,7 @@ static DatasetPtr make_image_folder(const ImageFolderOptions& o, const DatasetCo
     refuse_other_classes(o, classes, folder);
     for (const std::string& name : classes) printed.push_back(printable(name));
   }
-  const DatasetInfo info{.sample = {3, 0, 0},
+  const DatasetInfo info{.input = {DType::u8, {3, 0, 0}},
                          .classes = static_cast<int64_t>(classes.size()),
                          .names = printed,
                          .mean = {0.485f, 0.456f, 0.406f},

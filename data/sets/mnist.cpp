@@ -78,7 +78,7 @@ static DatasetPtr read_idx(const IdxFiles& files, int64_t classes) {
   }
   check_labels(labels, classes, labels_path);
   const DatasetInfo info{
-      .sample = {1, shape[1], shape[2]}, .classes = classes, .mean = {0.1307f}, .std = {0.3081f}};
+      .input = {DType::u8, {1, shape[1], shape[2]}}, .classes = classes, .mean = {0.1307f}, .std = {0.3081f}};
   return std::make_shared<MemoryDataset>(info, std::move(pixels), std::move(labels), images_path);
 }
 

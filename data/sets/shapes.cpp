@@ -156,7 +156,7 @@ uint8_t draw_shape(Draw& draw, uint8_t* pixels) {
 DatasetInfo shapes_info(int64_t side) {
   std::vector<std::string> names;
   for (const Outline& outline : kOutlines) names.emplace_back(outline.name);
-  return {.sample = {3, side, side},
+  return {.input = {DType::u8, {3, side, side}},
           .classes = std::size(kOutlines),
           .names = names,
           .mean = {0.5f, 0.5f, 0.5f},

@@ -26,13 +26,13 @@ class DataPath {
         options_(plan.data.loader.batch),
         loader_(loader),
         dataset_(loader.dataset()),
-        batch_(size_t(loader.batch_shape().numel())) {
+        batch_(size_t(loader.source().largest().x.numel())) {
     for (const TransformChoice& choice : plan.data.transforms)
       transforms_.push_back(choice.make(dataset_.info()));
-    const int64_t most = loader.samples(), batch = std::min(most, loader.batch_shape()[0]);
+    const int64_t most = loader.samples(), batch = loader.sampler().largest();
     epoch_batches_ = most / batch;
     batches_ = std::min((least + batch - 1) / batch, epoch_batches_);
-    const Tensor order = loader.sampler().order(0);
+    const Tensor order = loader.sampler().order(0, Device::cpu);
     samples_.assign(order.ptr<int64_t>(), order.ptr<int64_t>() + batches_ * batch);
   }
   int64_t samples() const { return std::ssize(samples_); }

@@ -11,9 +11,9 @@ Layers& Layers::add(const std::string& name, const std::function<ModulePtr(Layer
   return *this;
 }
 
-ModulePtr Layers::take(int64_t classes) {
-  CHECK(context_.shape == Shape{classes}, "the model ends in samples of ", context_.shape,
-        ", the data set has ", classes, " classes");
+ModulePtr Layers::take(const Shape& output) {
+  CHECK(context_.shape == output, "the model ends in samples of ", context_.shape,
+        ", the data set's targets need ", output);
   return std::move(model_);
 }
 

@@ -29,8 +29,8 @@ class Layers {
   const Shape& shape() const { return context_.shape; }  // output shape of the last layer
   // Returns the model; this object is empty afterwards.
   ModulePtr take() { return std::move(model_); }
-  // The same; throws Exit::usage unless output samples have shape (classes).
-  ModulePtr take(int64_t classes);
+  // The same; throws Exit::usage unless output samples have this shape.
+  ModulePtr take(const Shape& output);
 
  private:
   LayerContext context_;

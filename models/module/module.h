@@ -109,7 +109,8 @@ ModulePtr make_layer(const Options& options, LayerContext& context) {
 // registers itself:
 //   static const AddEntry<MakeModel> lenet_entry("lenet", "LeNet-5", lenet);
 struct ModelContext : LayerContext {
-  int64_t classes;
+  int64_t classes;  // or values
+  Shape output;     // shape of an output sample: (classes), or what DatasetInfo::output() returns
 };
 using MakeModel = ModulePtr(const ModelContext& context);
 

@@ -21,7 +21,7 @@ class Noise : public Dataset {
  public:
   explicit Noise(const NoiseOptions& o)
       : size_(o.samples),
-        info_{.sample = {o.channels, o.size, o.size},
+        info_{.input = {DType::u8, {o.channels, o.size, o.size}},
               .classes = o.classes,
               .mean = std::vector(o.channels, .5f),
               .std = std::vector(o.channels, .289f)} {}  // 1 / sqrt(12)
@@ -29,9 +29,9 @@ class Noise : public Dataset {
   const DatasetInfo& info() const override { return info_; }
   Sample at_least(int64_t index, const ViewOf&, Scratch& scratch) const override {
     const Philox rng(RngKey{.site = static_cast<uint64_t>(index)});
-    scratch.resize(info_.sample.numel());
+    scratch.resize(info_.input.shape.numel());
     for (size_t i = 0; i < scratch.size(); ++i) scratch[i] = static_cast<uint8_t>(rng.bits(i));
-    return {scratch.data(), info_.sample, index * 7 % info_.classes};
+    return {scratch.data(), info_.input.shape, index * 7 % info_.classes};
   }
   std::string origin(int64_t index) const override { return cat("noise/", index); }
 

@@ -49,7 +49,7 @@ TEST(Mnist, FindsItsFilesWhereverTheyAreUsuallyPut) {
       write("labels", idx({6}));
       const auto dataset = make("mnist", Split::test, {{"root", folder.path}});
       EXPECT_EQ(dataset->size(), 6);
-      EXPECT_EQ(dataset->info().sample, (Shape{1, 4, 5}));
+      EXPECT_EQ(dataset->info().input.shape, (Shape{1, 4, 5}));
       Scratch scratch;
       EXPECT_EQ(dataset->at(5, scratch).label, 5);
       EXPECT_EQ(dataset->at(1, scratch).pixels[3], 23 % 10);
@@ -88,7 +88,7 @@ TEST(Emnist, TurnsItsImagesAndCountsItsLabelsFrom0) {
     folder.write(where + "emnist-letters-test-labels-idx1-ubyte.gz",
                  gzip(idx_header({2}) + "\1\x1a"));
     const auto set = make("emnist", Split::test, {{"root", folder.path}, {"split", "letters"}});
-    EXPECT_EQ(set->info().sample, (Shape{1, 3, 2}));
+    EXPECT_EQ(set->info().input.shape, (Shape{1, 3, 2}));
     EXPECT_EQ(set->info().classes, 26);
     EXPECT_EQ(bytes_of(*set), (std::vector<uint8_t>{'a', 'd', 'b', 'e', 'c', 'f', 0,  //
                                                     'A', 'D', 'B', 'E', 'C', 'F', 25}));
@@ -161,7 +161,7 @@ TEST(Cifar10, ReadsTheRecordsOfItsFilesInOrder) {
     folder.write(where + "test_batch.bin", records(2, 40));
     const auto train = make("cifar10", Split::train, {{"root", folder.path}});
     const auto test = make("cifar10", Split::test, {{"root", folder.path}});
-    EXPECT_EQ(train->info().sample, (Shape{3, 32, 32}));
+    EXPECT_EQ(train->info().input.shape, (Shape{3, 32, 32}));
     ASSERT_EQ(train->size(), 15);
     ASSERT_EQ(test->size(), 2);
     Scratch scratch;
@@ -186,7 +186,7 @@ TEST(Cifar100, ReadsFineOrCoarseLabels) {
     Scratch scratch;
     const auto fine = make("cifar100", Split::train, {{"root", folder.path}});
     EXPECT_EQ(fine->size(), 2);
-    EXPECT_EQ(fine->info().sample, (Shape{3, 32, 32}));
+    EXPECT_EQ(fine->info().input.shape, (Shape{3, 32, 32}));
     EXPECT_EQ(fine->info().names.at(99), "fine99");
     EXPECT_EQ(fine->at(1, scratch).label, 99);
     EXPECT_EQ(fine->at(1, scratch).pixels[0], 'p');
@@ -281,9 +281,9 @@ TEST_P(Drawn, IsTheSameInEveryProcessAndForAnyNumberOfThreads) {
 TEST_P(Drawn, HasTheStatisticsThatItNames) {
   const auto dataset = drawn(Split::train, 2000);
   const DatasetInfo& info = dataset->info();
-  const int64_t plane = info.sample[1] * info.sample[2];
+  const int64_t plane = info.input.shape[1] * info.input.shape[2];
   Scratch scratch;
-  for (int64_t c = 0; c < info.sample[0]; ++c) {
+  for (int64_t c = 0; c < info.input.shape[0]; ++c) {
     double sum = 0, squares = 0;
     for (int64_t i = 0; i < dataset->size(); ++i) {
       const uint8_t* const pixels = dataset->at(i, scratch).pixels + c * plane;
@@ -329,7 +329,7 @@ TEST(ShapesJpeg, AreTheShapesInOtherSizes) {
 static int64_t found_by_mean_pictures(const std::string& name) {
   const auto train = make(name, Split::train, {{"train_size", "3000"}});
   const auto test = make(name, Split::test, {{"test_size", "1000"}});
-  const int64_t pixels = train->info().sample.numel();
+  const int64_t pixels = train->info().input.shape.numel();
   std::vector<double> mean(10 * pixels), count(10);
   Scratch scratch;
   for (int64_t i = 0; i < train->size(); ++i) {

@@ -53,7 +53,7 @@ TEST(ImageFolder, SortsClassesAndFiles) {
   EXPECT_THAT(contents(*train), ElementsAre(Pair{1, 0}, Pair{2, 1}, Pair{3, 1}));
   EXPECT_EQ(train->info().classes, 2);
   EXPECT_THAT(train->info().names, ElementsAre("cat", "dog"));
-  EXPECT_EQ(train->info().sample, (Shape{3, 0, 0}));
+  EXPECT_EQ(train->info().input.shape, (Shape{3, 0, 0}));
   EXPECT_THAT(train->origin(0), HasSubstr("train/cat/more/z.png"));
   EXPECT_EQ(val->size(), 2);
   Scratch scratch;

@@ -10,7 +10,7 @@ namespace bellows {
 class Noise : public Dataset {
  public:
   Noise(const Shape& shape, int64_t size) : size_(size) {
-    info_ = {.sample = shape, .classes = 10, .mean = {.4f, .5f, .6f}, .std = {.2f, .3f, .4f}};
+    info_ = {.input = {DType::u8, shape}, .classes = 10, .mean = {.4f, .5f, .6f}, .std = {.2f, .3f, .4f}};
     info_.mean.resize(shape[0]);
     info_.std.resize(shape[0]);
   }
@@ -18,9 +18,9 @@ class Noise : public Dataset {
   const DatasetInfo& info() const override { return info_; }
   Sample at_least(int64_t index, const ViewOf&, Scratch& scratch) const override {
     const Philox rng(RngKey{.site = uint64_t(index)});
-    scratch.resize(info_.sample.numel());
+    scratch.resize(info_.input.shape.numel());
     for (size_t i = 0; i < scratch.size(); ++i) scratch[i] = uint8_t(rng.bits(i));
-    return {scratch.data(), info_.sample, index % 10};
+    return {scratch.data(), info_.input.shape, index % 10};
   }
   std::string origin(int64_t index) const override { return cat("noise/", index); }
   bool fixed_pixels() const override { return true; }
@@ -78,7 +78,7 @@ inline LoaderOptions augmenting(LoaderOptions options) {
 }
 
 inline DatasetInfo info_of(const Shape& sample) {
-  return {.sample = sample, .classes = 10, .mean = {0, 0, 0}, .std = {1, 1, 1}};
+  return {.input = {DType::u8, sample}, .classes = 10, .mean = {0, 0, 0}, .std = {1, 1, 1}};
 }
 inline Transforms split(const Chain& chain, const Shape& sample,
                         TransformMode mode = TransformMode::training) {

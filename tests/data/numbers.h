@@ -17,7 +17,7 @@ class Numbers : public Dataset {
   Sample at_least(int64_t index, const ViewOf&, Scratch& scratch) const override {
     on_read(index);
     scratch = {uint8_t(index), uint8_t(index >> 8), 0, 255};
-    return {scratch.data(), info_.sample, index % 10};
+    return {scratch.data(), info_.input.shape, index % 10};
   }
   std::string origin(int64_t index) const override { return cat("numbers/", index, ".png"); }
   bool fixed_pixels() const override { return fixed_; }
@@ -28,7 +28,7 @@ class Numbers : public Dataset {
  private:
   int64_t size_;
   bool fixed_;
-  DatasetInfo info_{.sample = {1, 2, 2}, .classes = 10, .mean = {0}, .std = {1.f / 255}};
+  DatasetInfo info_{.input = {DType::u8, {1, 2, 2}}, .classes = 10, .mean = {0}, .std = {1.f / 255}};
 };
 
 // Index of the i-th sample of a batch on the host.

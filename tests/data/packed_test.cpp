@@ -37,7 +37,7 @@ static std::vector<uint8_t> pixels_of(const Sample& s) {
 
 static void expect_same(const Dataset& a, const Dataset& b) {
   ASSERT_EQ(a.size(), b.size());
-  EXPECT_EQ(a.info().sample, b.info().sample);
+  EXPECT_EQ(a.info().input.shape, b.info().input.shape);
   EXPECT_EQ(a.info().classes, b.info().classes);
   EXPECT_EQ(a.info().names, b.info().names);
   EXPECT_EQ(a.info().mean, b.info().mean);

@@ -67,12 +67,12 @@ TEST(Split, LeavesTheEndOfTheListBehindWhatOnlyTheHostCanDo) {
 // A ImagePlan applies its levels last, wherever they are in the list. So does the device.
 TEST(Split, LeavesLevelsFromAnywhere) {
   const DatasetInfo info{
-      .sample = {3, 20, 30}, .classes = 10, .mean = {.25, .5, .75}, .std = {.5, .25, .125}};
+      .input = {DType::u8, {3, 20, 30}}, .classes = 10, .mean = {.25, .5, .75}, .std = {.5, .25, .125}};
   const Transforms first({normalize(), resize(), flip()}, info, TransformMode::training,
                          DoneBy::device);
   EXPECT_EQ(first.recipe().levels,
-            Transforms({normalize()}, info).plan(info.sample, 0, 0, 0).levels);
-  EXPECT_TRUE(first.plan(info.sample, 1, 0, 0).bytes_only());
+            Transforms({normalize()}, info).plan(info.input.shape, 0, 0, 0).levels);
+  EXPECT_TRUE(first.plan(info.input.shape, 1, 0, 0).bytes_only());
 }
 
 TEST(Split, RefusesWhatBytesCannotHold) {

@@ -9,7 +9,7 @@ using namespace bellows;
 using testing::HasSubstr;
 
 static const DatasetInfo kInfo{
-    .sample = {2, 3, 5}, .classes = 10, .mean = {.25f, .5f}, .std = {.5f, .125f}};
+    .input = {DType::u8, {2, 3, 5}}, .classes = 10, .mean = {.25f, .5f}, .std = {.5f, .125f}};
 
 static std::vector<uint8_t> pixels() {
   std::vector<uint8_t> bytes(30);
@@ -19,7 +19,7 @@ static std::vector<uint8_t> pixels() {
 
 TEST(Normalize, TakesTheDataSetsOwnStatisticsUnlessToldOthers) {
   const auto in = pixels();
-  const Sample sample{in.data(), kInfo.sample, 0};
+  const Sample sample{in.data(), kInfo.input.shape, 0};
   std::vector<float> out(32, -7.f);
   Transforms({}, kInfo).write(sample, 1, 0, 0, out.data() + 1);
   for (int i = 0; i < 30; ++i) {

@@ -26,7 +26,8 @@ inline ModulePtr build(const std::map<std::string, std::string>& texts,
                                          .vectorized = options.vectorized,
                                          .format = options.channels_last ? kNHWC : kNCHW,
                                          .group = context.group},
-                                        context.classes});
+                                        context.classes,
+                                        {context.classes}});
   const std::string fused = "fused: ";
   if (context.fused) context.fused->clear();
   for (const std::string& line : rewrite(*model, options.rewrites))

@@ -137,7 +137,7 @@ TEST(LayerList, MistakesNameTheLayer) {
             }),
             "layer '2': max_pool2d: a window of 12 does not fit samples of [4,26,6]");
   EXPECT_EQ(refusal([] { build(with(kLayers, "layers.5.out", "7")); }),
-            "the model ends in samples of [7], the data set has 10 classes");
+            "the model ends in samples of [7], the data set's targets need [10]");
   EXPECT_THAT(refusal([] {
                 build({{"name", "layers"}});
               }),

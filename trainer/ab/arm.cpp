@@ -147,7 +147,7 @@ static AbEnd end_of(const Outcome& outcome, Session& session) {
   const auto updates = int64_t(outcome.losses.size()), per_epoch = session.steps_per_epoch();
   rusage usage = {};
   getrusage(RUSAGE_SELF, &usage);
-  const Shape image = session.input;  // (C, H, W)
+  const Shape sample = session.input;  // of images: (C, H, W)
   constexpr int64_t kBatches = 8;     // a large test set would take longer than the comparison
   return {.losses = outcome.losses,
           .counters = trace::counters(),
@@ -157,7 +157,7 @@ static AbEnd end_of(const Outcome& outcome, Session& session) {
           .samples = updates / per_epoch * session.loader->sampler().joint_size() +
                      updates % per_epoch * session.joint_batch(),
           .reached_target = outcome.at.target_s >= 0,
-          .pixels = image[1] * image[2],
+          .pixels = session.train_set->info().images() ? sample[1] * sample[2] : 0,
           .evaluation = evaluate(session, {}, kBatches).value("loss")};
 }
 

@@ -114,15 +114,14 @@ class Loop {
       const Update update = update_of(data);
       losses_.add(train_on_(update), update);
       profile_.end(at_.step);
+      meter_.count(data.counts.units);
       end_update();
     }
   }
 
   // All ranks make the same number of micro-batches, even if some have fewer samples.
   Update update_of(const Batch& batch) const {
-    const Sampler& sampler = session_.loader->sampler();
-    const int64_t fewest = sampler.joint_size(at_.batch) / session_.ranks.world;
-    return {batch, micro_batches(plan_, fewest), sampler.weight(at_.batch)};
+    return {batch, micro_batches(plan_, batch.counts.fewest)};
   }
 
   bool done() const {
@@ -131,7 +130,6 @@ class Loop {
 
   void end_update() {
     losses_.end_update();
-    meter_.count(session_.loader->sampler().joint_size(at_.batch));
     ++at_.batch, ++at_.step;
     consensus_.end_update(plan_.log.deferred ? nullptr : &losses_.known().back());
     meter_.lap(Phase::step);  // with the wait for a slower rank

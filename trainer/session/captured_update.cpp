@@ -26,7 +26,7 @@ Tensors CapturedUpdate::run(const Update& update, const Body& body) {
   const bool tuned_later = session_.kernels().autotune < session_.plan.kernels.autotune;
   const Batch& batch = update.whole();
   const bool usual =
-      batch.size() == session_.plan.data.loader.sampler.batch_size && update.weight() == 1;
+      batch.size() == session_.plan.data.loader.sampler.batch_size && batch.counts.weight == 1;
   if (tuned_later || !usual) return body(update);
   if (!input_) {
     input_.emplace(session_.zeros_like_batches(batch.size()), update.size());
@@ -42,10 +42,11 @@ Tensors CapturedUpdate::run(const Update& update, const Body& body) {
 // A feed may have written the batch there.
 void CapturedUpdate::receive(const Batch& batch) {
   const Batch& place = input_->whole();
-  for (const auto& [to, from] : {std::pair{&place.x, &batch.x}, {&place.y, &batch.y}}) {
-    if (to->bytes() == from->bytes()) continue;
-    copy_into(*to, *from);
-    trace::count<"graph.copied_input_bytes">(int64_t(to->nbytes()));
+  for (const auto tensor : Batch::kTensors) {
+    const Tensor &to = place.*tensor, &from = batch.*tensor;
+    if (!from.defined() || to.bytes() == from.bytes()) continue;
+    copy_into(to, from);
+    trace::count<"graph.copied_input_bytes">(int64_t(to.nbytes()));
   }
 }
 

@@ -6,6 +6,7 @@
 #include "core/base/crc32c.h"
 #include "core/base/json.h"
 #include "core/config/values.h"
+#include "data/sets/arrays.h"
 #include "data/images/image_file.h"
 #include "plan/plan.h"
 
@@ -16,13 +17,26 @@ DatasetPtr open_set(const DataOptions& data, Split split, const Names& names) {
   return data.dataset.make({split, names});
 }
 
+static Json to_json(const Field& field) {
+  const Shape& shape = field.shape;
+  return {{"dtype", name_of(field.dtype)},
+          {"shape", std::vector<int64_t>(shape.begin(), shape.end())},
+          {"varies", field.varies}};
+}
+
 Json data_card(const Dataset& train_set) {
   const DatasetInfo& info = train_set.info();
-  return {{"samples", train_set.size()},
-          {"sample", {info.sample[0], info.sample[1], info.sample[2]}},
-          {"classes", info.classes},
-          {"mean", info.mean},
-          {"std", info.std}};
+  Json card = {{"samples", train_set.size()},
+               {"sample", to_json(info.input).at("shape")},
+               {"classes", info.classes},
+               {"mean", info.mean},
+               {"std", info.std}};
+  if (info.images()) return card;
+  card.update({{"input", to_json(info.input)},
+               {"target", to_json(info.target)},
+               {"unit", info.unit},
+               {"units", info.units}});
+  return card;
 }
 
 static int64_t number_in(const Json& value, int64_t least, int64_t most, const char* what) {
@@ -43,20 +57,46 @@ static std::vector<float> statistics_in(const Json& value, int64_t channels) {
   return all;
 }
 
+constexpr int64_t kMostSamples = int64_t{1} << 40;
+
+static Field read_field(const Json& json, const char* what) {
+  constexpr int64_t kLongest = 1 << 24;
+  const auto dtype = json.at("dtype").get<std::string>();
+  if (dtype != "i64" && dtype != "f32")
+    fail(Exit::checkpoint, "the checkpoint's 'dataset': ", what, " of ", printable(dtype));
+  Field field{dtype == "i64" ? DType::i64 : DType::f32, {}, json.at("varies").get<bool>()};
+  for (const Json& side : json.at("shape")) field.shape.push_back(number_in(side, 1, kLongest, what));
+  if (field.varies && field.shape.empty())
+    fail(Exit::checkpoint, "the checkpoint's 'dataset': ", what, " without an axis that varies");
+  return field;
+}
+
+static Field read_image(const Json& sample) {
+  constexpr int64_t kSide = 65536;
+  return {DType::u8,
+          {number_in(sample.at(0), 1, kMaxChannels, "the number of channels"),
+           number_in(sample.at(1), 0, kSide, "the height"),
+           number_in(sample.at(2), 0, kSide, "the width")}};
+}
+
 TrainingSetInfo read_data_card(const Json& card, const Names& names) {
-  constexpr int64_t kSide = 65536, kMost = int64_t{1} << 40;
-  const Json& sample = card.at("sample");
-  const int64_t channels = number_in(sample.at(0), 1, kMaxChannels, "the number of channels");
   TrainingSetInfo trained;
-  trained.samples = number_in(card.at("samples"), 1, kMost, "the number of samples");
-  trained.info.sample = {channels, number_in(sample.at(1), 0, kSide, "the height"),
-                         number_in(sample.at(2), 0, kSide, "the width")};
-  trained.info.classes = number_in(card.at("classes"), 1, 1 << 24, "the number of classes");
-  trained.info.names = names;
-  trained.info.mean = statistics_in(card.at("mean"), channels);
-  trained.info.std = statistics_in(card.at("std"), channels);
-  if (!names.empty() && std::ssize(names) != trained.info.classes)
-    fail(Exit::checkpoint, "the checkpoint has ", names.size(), " names for ", trained.info.classes,
+  DatasetInfo& info = trained.info;
+  trained.samples = number_in(card.at("samples"), 1, kMostSamples, "the number of samples");
+  info.input = card.contains("input") ? read_field(card.at("input"), "an input")
+                                      : read_image(card.at("sample"));
+  if (!info.images()) {
+    info.target = read_field(card.at("target"), "a target");
+    info.unit = printable(card.at("unit").get<std::string>());
+    info.units = number_in(card.at("units"), 1, kMostSamples, "the units of a sample");
+  }
+  info.classes = number_in(card.at("classes"), info.images(), 1 << 24, "the number of classes");
+  info.names = names;
+  const int64_t channels = info.images() ? info.input.shape[0] : info.mean.size();
+  info.mean = statistics_in(card.at("mean"), channels);
+  info.std = statistics_in(card.at("std"), channels);
+  if (!names.empty() && std::ssize(names) != info.classes)
+    fail(Exit::checkpoint, "the checkpoint has ", names.size(), " names for ", info.classes,
          " classes");
   return trained;
 }
@@ -78,7 +118,10 @@ std::string fingerprint(const Dataset& data) {
   constexpr int64_t kSamples = 256;
   uint32_t crc = 0;
   Scratch scratch;
-  const int64_t n = data.size(), taken = std::min(n, kSamples);
+  const int64_t n = data.size(), taken = data.arrays() ? 0 : std::min(n, kSamples);
+  if (const Arrays* const arrays = data.arrays())
+    for (const Tensor& part : {arrays->x, arrays->y, arrays->offsets})
+      if (part.defined()) crc = crc32c({part.bytes(), part.nbytes()}, crc);
   for (int64_t i = 0; i < taken; ++i) {
     try {
       const Sample sample = data.at(i * n / taken, scratch);

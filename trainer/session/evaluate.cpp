@@ -160,7 +160,7 @@ Metrics evaluate(Session& session, const std::function<bool()>& stop, int64_t ba
   for (Batch batch; at < batches && session.test_feed->next(batch); ++at) {
     if (stop && stop()) return {};
     const Tensor logits = (*session.model)(batch.x);
-    if (session.test_loader->sampler().weight(at) > 0) tally.add(logits, batch.y);
+    if (batch.counts.weight > 0) tally.add(logits, batch.y);
   }
   Metrics metrics = tally.means(session.host_group());
   metrics.damaged = session.test_set->damaged();

@@ -46,10 +46,10 @@ LossTerms::LossTerms(const LossOptions& loss, Device device) {
   for (size_t i = 0; i <= names_.size(); ++i) sums_.push_back(zeros({}, DType::f32, device));
 }
 
-void LossTerms::add(const NamedTensors& terms, double share) {
+void LossTerms::add(const NamedTensors& terms, const Batch& batch) {
   if (terms.empty()) return;
-  for (size_t i = 0; i < terms.size(); ++i) add_into(sums_[i], terms[i].tensor, share);
-  add_into(sums_.back(), full({}, 1, sums_.back()), share);
+  for (size_t i = 0; i < terms.size(); ++i) add_into(sums_[i], terms[i].tensor, batch.share);
+  add_into(sums_.back(), full({}, 1, sums_.back()), batch.fraction);
 }
 
 std::vector<double> LossTerms::take() {

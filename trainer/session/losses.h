@@ -38,9 +38,10 @@ class LossTerms {
  public:
   LossTerms() = default;
   LossTerms(const LossOptions& loss, Device device);
-  // Adds the terms of a micro-batch, scalars on the device. share: Batch::share.
-  void add(const NamedTensors& terms, double share);
-  // Returns sum(share * term) for each of names(), then sum(share); empty if the loss has no terms.
+  // Adds the terms of a micro-batch, scalars on the device.
+  void add(const NamedTensors& terms, const Batch& batch);
+  // Returns sum(batch.share * term) for each of names(), then sum(batch.fraction); empty if the loss
+  // has no terms.
   // Waits for the device.
   std::vector<double> take();
   const std::vector<std::string>& names() const { return names_; }

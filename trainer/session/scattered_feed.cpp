@@ -22,9 +22,8 @@ class ScatteredFeed : public Feed {
 
   bool next(Batch& batch) override {
     batch = {};
-    const int64_t most = loader_.options().sampler.batch_size, batches = loader_.batches();
-    if (at_ == batches) return false;
-    const int64_t n = ++at_ == batches ? loader_.samples() - (batches - 1) * most : most;
+    if (at_ == loader_.batches()) return false;
+    const int64_t most = loader_.options().sampler.batch_size, n = loader_.sampler().count(at_++);
     const Shape sample = loader_.transforms().shape();
     batch = buffers_.free(with_rows(n, sample));
     const Sent images(group_, batch.x.dtype(), batch.x.device(), with_rows(most, sample)),
@@ -35,6 +34,8 @@ class ScatteredFeed : public Feed {
       copy_into(images.rows(rank, its.size()), its.x);
       copy_into(labels.rows(rank++, its.size()), its.y);
     }
+    const Sampler& sampler = loader_.sampler();
+    batch.counts = {n, sampler.joint_size(at_ - 1), sampler.fewest(at_ - 1), sampler.weight(at_ - 1)};
     copy_into(batch.x, images.receive(n, "images"));
     copy_into(batch.y, labels.receive(n, "labels"));
     return true;

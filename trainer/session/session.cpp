@@ -187,6 +187,11 @@ static void note_idle_options(const Session& session, std::vector<std::string>& 
     notes.push_back(joined(unevaluated) + ": no effect without evaluations (eval.every is 0)");
   if (plan.target.metric == "none" && plan.target.value != 0)
     notes.emplace_back("target.value: no effect without target.metric");
+  const bool varies = session.train_set->info().input.varies;
+  if (!varies && plan.data.loader.sampler.length_buckets != LengthBuckets::off)
+    notes.emplace_back("length_buckets: no effect, all samples have one length");
+  if (!varies && !plan.data.loader.batch.pad_to.empty())
+    notes.emplace_back("data.pad_to: no effect, all samples have one length");
   if (plan.profile.window.empty() && plan.profile.exit_after)
     notes.emplace_back("profile.exit_after: no effect without profile.window");
 }
@@ -294,6 +299,7 @@ void Session::meet_ranks() {
 // Returns a checksum of up to 64 samples, from the first to the last: files as they are stored, or
 // else pixels.
 static std::string content_of(const Dataset& set) {
+  if (set.arrays()) return fingerprint(set);
   constexpr int64_t kMost = 64;
   const int64_t n = std::min(set.size(), kMost);
   uint32_t crc = 0;
@@ -322,7 +328,8 @@ static std::string content_of(const Dataset& set) {
 static void add_data(Facts& facts, const std::string& name, const Dataset& set) {
   facts.emplace_back(name + " samples", std::to_string(set.size()));
   facts.emplace_back(name + " classes", cat(set.info().classes, " ", joined(set.info().names)));
-  facts.emplace_back(name + " image", cat(set.info().sample));
+  facts.emplace_back(name + " sample", cat(set.info().input.shape));
+  facts.emplace_back(name + " target", cat(set.info().target.shape));
   facts.emplace_back(name + " content", content_of(set));
 }
 
@@ -380,9 +387,9 @@ void Session::check(bool tests) const {
   if (tests) {
     const Shape tested = test_loader->transforms().shape();
     if (!(input == tested))
-      fail(Exit::data, "data.name ", name, ": after the transforms its test images are ", tested,
-           ", its training images ", input,
-           "; make the sizes equal with  resize  in data.transforms");
+      fail(Exit::data, "data.name ", name, ": after the transforms its test samples are ", tested,
+           ", its training samples ", input,
+           input.rank() == 3 ? "; make the sizes equal with  resize  in data.transforms" : "");
     if (known != classes)
       fail(Exit::data, "data.name ", name, ": its test set has ", classes,
            " classes, its training set ", known, "; use the test set that belongs to it");
@@ -419,6 +426,29 @@ static void note_groups(const Session& session, Names& notes) {
         updates, 100 * left, std::pow(0.01, 1 / updates)));
 }
 
+static void note_transforms(const Session& session, Names& notes) {
+  const auto transforms =
+      with_statistics(session.plan.data.transforms, session.train_set->info());
+  const Json listed = to_json(transforms);
+  notes.push_back("transforms: " + to_line(listed));
+  for (const Json& item : listed)
+    if (const Json mean = item.value("mean", Json::array());
+        !mean.empty() && *std::ranges::max_element(mean) > 1)
+      notes.push_back(cat("warning: normalize: mean ", to_line(mean),
+                          ", but pixels are scaled to 0..1 before; divide mean and std by 255"));
+}
+
+static void note_lengths(const Session& session, Names& notes) {
+  const DatasetInfo& info = session.train_set->info();
+  notes.push_back(cat("samples: ", info.input.dtype, " ", info.input.shape,
+                      info.input.varies ? " at the longest" : "", ", targets: ", info.target.dtype,
+                      " ", info.target.shape));
+  if (session.loader->sampler().length_buckets() == LengthBuckets::sorted)
+    notes.emplace_back(
+        "warning: length_buckets: sorted  loses the shuffle: each epoch goes from the shortest to "
+        "the longest sample; buckets does not");
+}
+
 // Notes on the data and the schedule, and on options without effect.
 void Session::describe() {
   notes.push_back(fmt::format("data: {}, {} to train on, {} to test", plan.data.dataset.name(),
@@ -429,14 +459,7 @@ void Session::describe() {
   for (const auto& set : {train_set, test_set})
     for (const std::string& note : set->notes())
       if (!std::ranges::count(notes, note)) notes.push_back(note);
-  const auto transforms = with_statistics(plan.data.transforms, train_set->info());
-  const Json listed = to_json(transforms);
-  notes.push_back("transforms: " + to_line(listed));
-  for (const Json& item : listed)
-    if (const Json mean = item.value("mean", Json::array());
-        !mean.empty() && *std::ranges::max_element(mean) > 1)
-      notes.push_back(cat("warning: normalize: mean ", to_line(mean),
-                          ", but pixels are scaled to 0..1 before; divide mean and std by 255"));
+  train_set->info().images() ? note_transforms(*this, notes) : note_lengths(*this, notes);
   const int64_t warmup = warmup_of(plan.schedule, steps_per_epoch()), steps = total_steps();
   if (steps && warmup >= steps)
     notes.push_back(cat("schedule: the run ends after ", steps, " of ", count_of(warmup, "update"),
@@ -488,7 +511,8 @@ ModulePtr Session::make_model() {
        .device = device,
        .format = plan.model.channels_last ? kNHWC : kNCHW,
        .group = plan.model.sync_bn && ranks.world > 1 ? group.get() : nullptr},
-      train_set->info().classes};
+      train_set->info().output()[-1],
+      train_set->info().output()};
   const long users = state.use_count();
   ModulePtr made = plan.model.model.make(context);
   draws_ = state.use_count() > users;  // only layers that draw keep the state
@@ -525,6 +549,7 @@ Feed* Session::feed_from(Loader& loader) {
 // In dp rank 0 has a loader for each rank, and sends what they deliver.
 Feed* Session::training_feed() {
   if (!by_root()) return feed_from(*loader);
+  CHECK(train_set->info().images(), "toggles.ddp: off  sends images only; write  toggles.ddp: on");
   std::vector<Feed*> feeds;
   for (int rank = 0; ranks.rank == 0 && rank < ranks.world; ++rank) {
     RankShare share = loader->sampler().share();
@@ -542,7 +567,12 @@ Feed* Session::training_feed() {
 }
 
 Batch Session::zeros_like_batches(int64_t rows) const {
-  return model_buffers_on(device, *loader, wanted(), rows).free(with_rows(rows, input));
+  const BatchForm form = loader->source().form(rows, input[0]);
+  Batch zeros =
+      model_buffers_on(device, *loader, wanted(), rows).free(with_rows(rows, input), form.y);
+  if (zeros.lengths.defined()) fill(zeros.lengths, double(input[0]));
+  if (zeros.divisor.defined()) fill(zeros.divisor, double(form.y.numel()));
+  return zeros;
 }
 
 int64_t Session::total_steps() const { return steps_of(plan.train, steps_per_epoch()); }
@@ -589,7 +619,7 @@ Tensor Session::loss_of(const Batch& batch) {
   NamedTensors terms;
   const Tensor loss =
       criterion({.output = (*model)(batch.x), .labels = batch.y, .terms = &terms}, plan.loss);
-  loss_terms.add(terms, batch.share);
+  loss_terms.add(terms, batch);
   return loss;
 }
 

@@ -25,7 +25,7 @@ class Session {
   explicit Session(const Plan& plan, const std::optional<TrainingSetInfo>& trained = {});
   Session(Session&&) = delete;
 
-  // Returns zeros in the layout and dtype of the feed's batches.
+  // Returns zeros in the form of the feed's batches, samples of varying length at their longest.
   Batch zeros_like_batches(int64_t rows) const;
   // Runs a forward pass under kernels() and returns the mean loss, a scalar. `batch` is on the
   // device. Adds the terms of a sum to loss_terms.
@@ -76,7 +76,7 @@ class Session {
   std::optional<Loader> loader;       // batches of the training set
   std::optional<Loader> test_loader;  // all of the test set, in order, not augmented
   std::shared_ptr<DeviceStepState> state;
-  Shape input;                           // shape of a transformed sample: (C, H, W)
+  Shape input;                           // shape of a transformed sample; images: (C, H, W)
   double model_s = 0;                    // time to make the model, filters from images included
   std::vector<NormedConv> normed_convs;  // those of the model before rewrites
   ModulePtr model;

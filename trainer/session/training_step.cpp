@@ -72,7 +72,7 @@ int64_t micro_batches(const Plan& plan, int64_t samples) {
 void check_micro_batches(Session& session, int64_t step) {
   const int64_t batches = session.steps_per_epoch(), end = session.total_steps();
   const auto has_one_sample = [&](int64_t index) {
-    const int64_t fewest = session.loader->sampler().joint_size(index) / session.ranks.world;
+    const int64_t fewest = session.loader->sampler().fewest(index);
     return fewest / micro_batches(session.plan, fewest) <= 1;
   };
   const bool any = step < end && has_one_sample(0);

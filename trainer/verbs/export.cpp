@@ -79,11 +79,12 @@ static Metadata metadata_of(const SafeTensors& saved) {
   const TrainingSetInfo trained = trained_on(saved);
   const auto list = with_statistics(plan_of(saved).data.transforms, trained.info);
   const Shape input = Transforms(list, trained.info, TransformMode::evaluation).shape();
+  metadata["input_size"] = to_line(std::vector<int64_t>(input.begin(), input.end()));
+  if (trained.info.classes) metadata[kClassNames] = to_line(class_names(trained.info));
+  if (!trained.info.images()) return metadata;
   const Json transforms = to_json(list);
-  metadata["input_size"] = to_line({input[0], input[1], input[2]});
   metadata["channels"] = std::to_string(input[0]);
   metadata["transforms"] = to_line(transforms);
-  metadata[kClassNames] = to_line(class_names(trained.info));
   add_normalization(transforms, input[0], metadata);
   return metadata;
 }

@@ -34,7 +34,7 @@ static Tensor input_of(const Session& session, const std::string& path, bool inv
   const DatasetInfo& info = session.train_set->info();
   const Transforms transforms(session.plan.data.transforms, info, TransformMode::evaluation);
   const DecodedImage image = read_image(path);
-  Shape shape = info.sample;
+  Shape shape = info.input.shape;
   if (shape[1] == 0) shape = {shape[0], image.height, image.width};  // the transforms resize it
   std::vector<uint8_t> pixels = fitted(image, shape);
   if (invert)

@@ -1,0 +1,62 @@
+// ArrayDataset: samples that are not images, such as texts and rows of a table, all in memory.
+#pragma once
+#include "core/tensor/kernel.h"
+#include "data/sets/dataset.h"
+
+namespace bellows {
+
+// Inputs and targets of all samples, row after row. Sample i has the rows from offsets[i] to
+// offsets[i + 1] of x, and of y if the targets vary too; without offsets it has row i.
+struct Arrays {
+  // (rows, ...): u8 or i64 for tokens and classes, f32 for values. Not varying: y (N, ...).
+  Tensor x, y;
+  Tensor offsets = {};  // (N + 1) i64, or undefined if all samples have one shape
+  // (N) i64, which ArrayDataset fills in: rows of each sample, and how many of its targets are not
+  // -1. Undefined: all samples have one shape, and all of their targets count.
+  Tensor lengths = {}, targets = {};
+
+  int64_t size() const { return offsets.defined() ? offsets.numel() - 1 : x.dim(0); }
+};
+
+class ArrayDataset : public Dataset {
+ public:
+  // Fills in arrays.lengths, arrays.targets and the longest length of info. Throws
+  // Error(Exit::data), which begins with `origin`, for a class that is not below info.classes.
+  ArrayDataset(DatasetInfo info, Arrays arrays, std::string origin);
+  int64_t size() const override { return arrays_.size(); }
+  const DatasetInfo& info() const override { return info_; }
+  const Arrays* arrays() const override { return &arrays_; }
+  std::string origin(int64_t) const override { return origin_; }
+  Sample at_least(int64_t, const ViewOf&, Scratch&) const override {
+    fail(Exit::usage, origin_, ": its samples are not images");
+  }
+
+ private:
+  DatasetInfo info_;
+  Arrays arrays_;
+  std::string origin_;
+};
+
+// Collects samples of varying length for an ArrayDataset.
+class Sequences {
+ public:
+  void add(std::span<const int64_t> x, std::span<const int64_t> y);
+  Arrays take() const;
+
+ private:
+  std::vector<int64_t> x_, y_, offsets_ = {0};
+};
+
+namespace kernels {
+// Writes the rows of sample samples[b] to out[b], converted, and `fill` behind them.
+//
+//   out      (B, rows, ...), or (B, ...) without offsets; i64 or f32, contiguous
+//   flat     (rows, ...), u8 or the dtype of out, contiguous
+//   offsets  (N + 1) i64, or undefined: a sample is one row
+//   samples  (B) i64
+inline constinit Kernel<void(const Tensor& out, const Tensor& flat, const Tensor& offsets,
+                             const Tensor& samples, double fill)>
+    collate{"collate"};
+}  // namespace kernels
+
+}  // namespace bellows

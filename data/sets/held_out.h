@@ -1,0 +1,29 @@
+// Files of data sets whose samples are lines, rows or windows of one file, and their split into
+// samples to train on and to test on.
+#pragma once
+#include "core/config/visitor.h"
+#include "data/sets/dataset.h"
+
+namespace bellows {
+
+struct HeldOut {
+  std::string file, test_file;
+  int64_t test_every = 10;
+
+  const std::string& of(Split split) const {
+    return split == Split::test && !test_file.empty() ? test_file : file;
+  }
+  // True if sample i of the file belongs to the split.
+  bool takes(Split split, int64_t i) const {
+    return !test_file.empty() || (i % test_every == test_every - 1) == (split == Split::test);
+  }
+};
+inline void visit(Visitor& v, HeldOut& o) {
+  v("file", o.file, "file to train on");
+  v("test_file", o.test_file, "file to test on; empty: a part of `file`");
+  v("test_every", o.test_every, "without a test_file: each such sample is one to test on",
+    {.min = 2, .max = 1e6});
+  v.require("file", !o.file.empty(), "must name a file");
+}
+
+}  // namespace bellows

@@ -1,0 +1,122 @@
+// lines: each line of a UTF-8 text file is a sample, as bytes. A tab separates input and target:
+//
+//   target: text    the target follows the input in one sequence, and only it counts in the loss;
+//                   a line without a tab counts whole
+//   target: label   what follows the tab is the class of the text before it
+#include <algorithm>
+#include <set>
+#include "core/base/file.h"
+#include "core/base/utf8.h"
+#include "data/sets/arrays.h"
+#include "data/sets/held_out.h"
+
+namespace bellows {
+
+namespace {
+
+enum class LineTarget { text, label };
+struct LinesOptions : HeldOut {
+  LineTarget target = LineTarget::text;
+  int64_t longest = 256;
+};
+void visit(Visitor& v, LinesOptions& o) {
+  visit(v, static_cast<HeldOut&>(o));
+  v("target", o.target, {"text", "label"}, "what follows a tab: a text or a class");
+  v("longest", o.longest, "most bytes of a line", {.min = 2, .max = 1 << 20});
+}
+
+struct Line {
+  int64_t number;  // from 1
+  std::string_view text;
+};
+
+// Returns the lines of `all`, checked.
+std::vector<Line> lines_of(std::string_view all, const std::string& path, int64_t longest) {
+  const auto refuse = [&](int64_t number, const auto&... what) {
+    fail(Exit::data, path, ", line ", number, ": ", what...);
+  };
+  std::vector<Line> lines;
+  while (!all.empty()) {
+    const std::string_view text = all.substr(0, all.find('\n'));
+    all.remove_prefix(std::min(all.size(), text.size() + 1));
+    const int64_t number = std::ssize(lines) + 1, size = std::ssize(text);
+    if (text.empty()) refuse(number, "is empty");
+    if (size > longest)
+      refuse(number, size, " bytes, and data.longest is ", longest, "; raise it or shorten the line");
+    if (text.back() == '\r') refuse(number, "ends in a carriage return; write line ends as \\n");
+    if (const size_t at = find_non_text(text); at != text.npos)
+      refuse(number, "byte ", at, " is not UTF-8 text");
+    lines.push_back({number, text});
+  }
+  return lines;
+}
+
+// x is the line without its last byte, y without its first, and the line ends in a newline.
+void add_text(Sequences& all, std::string_view line) {
+  const size_t tab = line.find('\t');
+  std::vector<int64_t> x, y;
+  for (size_t i = 0; i < line.size(); ++i) {
+    x.push_back(uint8_t(line[i]));
+    const bool counts = tab == line.npos || i >= tab;
+    y.push_back(!counts ? -1 : i + 1 < line.size() ? uint8_t(line[i + 1]) : '\n');
+  }
+  all.add(x, y);
+}
+
+std::string_view label_of(const Line& line, const std::string& path) {
+  const size_t tab = line.text.find('\t');
+  if (tab == 0 || tab == line.text.npos)
+    fail(Exit::data, path, ", line ", line.number, ": needs a text, a tab and a label");
+  return line.text.substr(tab + 1);
+}
+
+}  // namespace
+
+static DatasetPtr labelled(const std::vector<Line>& lines, const std::string& path,
+                           const LinesOptions& o, const DatasetContext& context) {
+  std::vector<std::string> names = context.classes;
+  if (names.empty()) {
+    std::set<std::string> found;
+    for (const Line& line : lines) found.emplace(label_of(line, path));
+    names.assign(found.begin(), found.end());
+  }
+  Sequences all;
+  std::vector<int64_t> labels;
+  for (const Line& line : lines) {
+    const std::string_view label = label_of(line, path);
+    const auto name = std::ranges::find(names, label);
+    if (name == names.end())
+      fail(Exit::data, path, ", line ", line.number, ": the label ", printable(label),
+           " is not among those of the training file");
+    if (!o.takes(context.split, line.number - 1)) continue;
+    labels.push_back(name - names.begin());
+    const std::string_view text = line.text.substr(0, line.text.find('\t'));
+    all.add(std::vector<int64_t>(text.begin(), text.end()), {});
+  }
+  Arrays arrays = all.take();
+  arrays.y = tensor_of(labels, {std::ssize(labels)});
+  const DatasetInfo info{.input = {DType::i64, {o.longest}},
+                         .classes = std::ssize(names),
+                         .names = names,
+                         .unit = "tokens"};
+  return std::make_shared<ArrayDataset>(info, std::move(arrays), path);
+}
+
+static DatasetPtr make_lines(const LinesOptions& o, const DatasetContext& context) {
+  constexpr int64_t kMost = int64_t{1} << 32;
+  const std::string path = o.of(context.split), all = read_file(path, kMost, Exit::data);
+  const std::vector<Line> lines = lines_of(all, printable(path), o.longest);
+  if (o.target == LineTarget::label) return labelled(lines, printable(path), o, context);
+  Sequences taken;
+  for (const Line& line : lines)
+    if (o.takes(context.split, line.number - 1)) add_text(taken, line.text);
+  const DatasetInfo info{.input = {DType::i64, {o.longest}},
+                         .target = {DType::i64, {o.longest}, true},
+                         .classes = 256,
+                         .unit = "tokens"};
+  return std::make_shared<ArrayDataset>(info, taken.take(), printable(path));
+}
+static const AddEntry<MakeDataset> lines_entry("lines", "lines of a text file, as bytes",
+                                               &make_lines);
+
+}  // namespace bellows

@@ -1,0 +1,179 @@
+// npy: two arrays in NumPy's format, inputs and targets, with a sample for each index of axis 0.
+// Floating-point, bool and u8 inputs become f32, other integers i64 (tokens). Integer targets are
+// classes, others values.
+// Format: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <regex>
+#include "core/base/file.h"
+#include "core/base/utf8.h"
+#include "data/sets/arrays.h"
+#include "data/sets/held_out.h"
+
+namespace bellows {
+
+namespace {
+
+struct NpyOptions {
+  std::string x, y, test_x, test_y;
+  int64_t test_every = 10;
+  HeldOut inputs() const { return {x, test_x, test_every}; }
+  HeldOut targets() const { return {y, test_y, test_every}; }
+};
+void visit(Visitor& v, NpyOptions& o) {
+  v("x", o.x, "file of the inputs to train on");
+  v("y", o.y, "file of the targets");
+  v("test_x", o.test_x, "file of the inputs to test on; empty: a part of `x`");
+  v("test_y", o.test_y, "file of their targets");
+  v("test_every", o.test_every, "without a test_x: each such sample is one to test on",
+    {.min = 2, .max = 1e6});
+  v.require("x", !o.x.empty() && !o.y.empty(), "and y must name a file each");
+  v.require("test_x", o.test_x.empty() == o.test_y.empty(), "and test_y go together");
+}
+
+struct Array {
+  char kind;     // f, i, u or b
+  int64_t size;  // bytes of an element
+  Shape shape;
+  std::string bytes;
+  bool integer() const { return kind == 'i' || kind == 'u'; }
+};
+
+Array read_header(const std::string& path, const std::string& header) {
+  const auto refuse = [&](const auto&... why) { fail(Exit::data, path, ": ", why...); };
+  static const std::regex kFormat(
+      R"(\{'descr': '([<>|=]?)([a-zA-Z])(\d*)', 'fortran_order': (True|False), 'shape': \(([0-9, ]*)\), \}\s*)");
+  std::smatch part;
+  if (!std::regex_match(header, part, kFormat))
+    refuse("its header is not one of a single array: ", printable(header));
+  const std::string kind = part[2];
+  if (kind == "O") refuse("holds pickled Python objects; save numbers, as in x.astype('float32')");
+  if (kind.find_first_of("fiub") == kind.npos || part[3].length() != 1 ||
+      std::string("1248").find(part[3].str()) == std::string::npos)
+    refuse("elements of type ", printable(part[2].str() + part[3].str()),
+           "; use floats or integers of up to 8 bytes");
+  if (part[1] == ">") refuse("big-endian; save it with  x.astype('<f4')");
+  if (part[4] == "True") refuse("in Fortran order; save  numpy.ascontiguousarray(x)");
+  Array array{kind[0], std::stoll(part[3]), {}, {}};
+  const std::string sides = part[5];
+  int64_t most = int64_t{1} << 40;  // elements
+  for (const char *at = sides.data(), *end = at + sides.size(); at < end;) {
+    int64_t side = 0;
+    const auto [next, error] = std::from_chars(at, end, side);
+    if (error == std::errc() && (side < 1 || side > most || array.shape.rank() == kMaxRank - 1))
+      refuse("shape (", sides, ")");
+    if (error == std::errc()) array.shape.push_back(side), most /= side;
+    at = std::max(next, at + 1);
+  }
+  if (array.shape.empty()) refuse("a single number; axis 0 must be that of the samples");
+  return array;
+}
+
+Array read_npy(const std::string& path) {
+  constexpr int64_t kMost = int64_t{1} << 36, kMostHeader = 1 << 16;
+  const InputFile file(path, Exit::data);
+  const std::string where = printable(path);
+  const auto refuse = [&](const auto&... why) { fail(Exit::data, where, ": ", why...); };
+  uint8_t head[12] = {};
+  const int64_t start = std::min<int64_t>(sizeof head, file.size());
+  file.read(0, std::as_writable_bytes(std::span(head).first(start)));
+  if (start < 12 || std::memcmp(head, "\x93NUMPY", 6) != 0 || head[6] < 1 || head[6] > 3)
+    refuse("not in NumPy's .npy format");
+  const int64_t begin = head[6] == 1 ? 10 : 12;
+  const int64_t size =
+      head[8] | head[9] << 8 | (head[6] == 1 ? 0 : int64_t{head[10]} << 16 | int64_t{head[11]} << 24);
+  if (size > kMostHeader || begin + size > file.size()) refuse("a header of ", size, " bytes");
+  std::string header(size, 0);
+  file.read(begin, std::as_writable_bytes(std::span(header)));
+  Array array = read_header(where, header);
+  const int64_t bytes = file.size() - begin - size;
+  if (bytes > kMost || bytes % array.size || bytes / array.size != array.shape.numel())
+    refuse(bytes, " bytes of data, its header claims ", array.shape, " of ", array.size);
+  array.bytes.resize(bytes);
+  file.read(begin + size, std::as_writable_bytes(std::span(array.bytes)));
+  return array;
+}
+
+template <class From, class To> void convert_all(const std::string& bytes, std::span<To> to) {
+  for (size_t i = 0; i < to.size(); ++i) {
+    From value;
+    std::memcpy(&value, bytes.data() + i * sizeof(From), sizeof(From));
+    to[i] = convert<To>(value);
+  }
+}
+
+template <class To> Tensor converted(const Array& a) {
+  const Tensor t(a.shape, dtype_of<To>);
+  const std::span<To> to = t.data<To>();
+  const bool sign = a.kind == 'i';
+  if (a.kind == 'f')
+    a.size == 2   ? convert_all<F16>(a.bytes, to)
+    : a.size == 4 ? convert_all<float>(a.bytes, to)
+                  : convert_all<double>(a.bytes, to);
+  else if (a.size == 1)
+    sign ? convert_all<int8_t>(a.bytes, to) : convert_all<uint8_t>(a.bytes, to);
+  else if (a.size == 2)
+    sign ? convert_all<int16_t>(a.bytes, to) : convert_all<uint16_t>(a.bytes, to);
+  else if (a.size == 4)
+    sign ? convert_all<int32_t>(a.bytes, to) : convert_all<uint32_t>(a.bytes, to);
+  else
+    convert_all<int64_t>(a.bytes, to);
+  return t;
+}
+
+// Refuses values that no f32 has, because training would only find a loss of NaN.
+void check_finite(const Tensor& t, const std::string& path) {
+  if (t.dtype() != DType::f32) return;
+  const auto values = t.data<float>();
+  const auto bad = std::ranges::find_if(values, [](float x) { return !std::isfinite(x); });
+  if (bad != values.end())
+    fail(Exit::data, path, ": element ", bad - values.begin(), " is not a finite f32");
+}
+
+Tensor read(const std::string& path, bool target) {
+  const Array array = read_npy(path);
+  const bool whole = array.integer() && (target || array.size > 1);
+  const Tensor t = whole ? converted<int64_t>(array) : converted<float>(array);
+  check_finite(t, printable(path));
+  return t;
+}
+
+// Returns the samples of the split.
+Tensor taken(const Tensor& all, const HeldOut& o, Split split) {
+  std::vector<int64_t> samples;
+  for (int64_t i = 0; i < all.dim(0); ++i)
+    if (o.takes(split, i)) samples.push_back(i);
+  Shape shape = all.shape();
+  shape[0] = std::ssize(samples);
+  const Tensor some(shape, all.dtype());
+  if (samples.empty()) fail(Exit::data, printable(o.of(split)), ": no samples are left");
+  kernels::collate(some, all, {}, tensor_of(samples, {shape[0]}), 0);
+  return some;
+}
+
+Shape sample_of(const Tensor& all) { return Shape(std::span(all.shape()).subspan(1)); }
+
+}  // namespace
+
+static DatasetPtr make_npy(const NpyOptions& o, const DatasetContext& context) {
+  const Split split = context.split;
+  const std::string x_path = o.inputs().of(split), y_path = o.targets().of(split);
+  const Tensor x = read(x_path, false), y = read(y_path, true);
+  if (x.dim(0) != y.dim(0))
+    fail(Exit::data, printable(y_path), ": ", y.dim(0), " targets for ", x.dim(0), " inputs in ",
+         printable(x_path));
+  const Tensor known = split == Split::test && y_path != o.y ? read(o.y, true) : y;
+  DatasetInfo info{.input = {x.dtype(), sample_of(x)},
+                   .target = {y.dtype(), sample_of(y)},
+                   .unit = "samples"};
+  if (y.dtype() == DType::i64)
+    info.classes = 1 + std::max<int64_t>(0, std::ranges::max(known.data<int64_t>()));
+  return std::make_shared<ArrayDataset>(
+      info, Arrays{.x = taken(x, o.inputs(), split), .y = taken(y, o.targets(), split)},
+      printable(y_path));
+}
+static const AddEntry<MakeDataset> npy_entry("npy", "two arrays in NumPy's .npy format", &make_npy);
+
+}  // namespace bellows

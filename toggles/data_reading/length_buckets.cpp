@@ -1,0 +1,34 @@
+#include "plan/toggle.h"
+
+// Text of varying length.
+static constexpr const char* kTexts = R"(
+data: {name: sums, train_size: 640, test_size: 64}
+model: {name: layers, layers: [{name: embedding, entries: 13, width: 8}, {name: linear, out: 13}]}
+eval.metrics: [exact_match]
+)";
+
+static const bellows::AddToggle length_buckets({
+    .aliases = {"bucketing", "group_by_length", "max_tokens", "bucket_iterator", "sortagrad"},
+    .idea = "Samples of like length share a batch, so less of it is padding. sorted: from short to "
+            "long; buckets: rounds in random order; tokens: the same, and each batch of each rank "
+            "has about the same sum of lengths, so that no rank waits for another.",
+    .claim = "no figure in the seeds; the share of padding falls, and so does the wait of ranks",
+    .cost = "batches are less random; sorted loses the shuffle; with tokens the number of samples "
+            "in a batch varies",
+    .sources = "S4:140,141,142",
+    .footprint = "data.bucketed_batches",
+    .same = bellows::Same::statistical,
+    .values = {"off", "sorted", "buckets", "tokens"},
+    .default_value = "off",
+    .fast = "",  // it changes the order of samples
+    .proof = kTexts,
+    .example = "configs/adder.yaml",
+    .set =
+        [](bellows::Plan& plan, const std::string& value) {
+          using bellows::LengthBuckets;
+          plan.data.loader.sampler.length_buckets = value == "sorted"    ? LengthBuckets::sorted
+                                                    : value == "buckets" ? LengthBuckets::buckets
+                                                    : value == "tokens"  ? LengthBuckets::tokens
+                                                                         : LengthBuckets::off;
+        },
+});
