@@ -37,20 +37,21 @@ inline constinit Kernel<Tensor(const Tensor& dy, const Tensor& y, const Tensor& 
 
 // Sizes of an attention, on every device. A pair is a sample and a head.
 struct AttentionSizes {
-  AttentionSizes(const Tensor& qkv, const AttentionOptions& options)
+  AttentionSizes(const Tensor& qkv, const Tensor& lengths, const AttentionOptions& options)
       : T(qkv.dim(1)),
         D(qkv.dim(2) / 3),
         heads(options.heads),
         size(D / options.heads),
         pairs(qkv.dim(0) * options.heads),
-        causal(options.causal) {}
+        causal(options.causal),
+        lengths(lengths.defined() ? lengths.ptr<int64_t>() : nullptr) {}
   double scale() const { return 1 / std::sqrt(double(size)); }
   // Offsets of the first row of a pair, in a tensor with rows of `row` values.
   HD int64_t first(int64_t pair, int64_t row) const {
     return pair / heads * T * row + pair % heads * size;
   }
   // Number of keys of a pair that are not padding.
-  HD int64_t keys(int64_t pair, const int64_t* lengths) const {
+  HD int64_t keys(int64_t pair) const {
     if (!lengths) return T;
     const int64_t length = lengths[pair / heads];
     return length < 0 ? 0 : length < T ? length : T;
@@ -60,6 +61,7 @@ struct AttentionSizes {
 
   int64_t T, D, heads, size, pairs;
   bool causal;
+  const int64_t* lengths;  // or null
 };
 }  // namespace kernels
 }  // namespace bellows
