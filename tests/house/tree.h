@@ -27,7 +27,7 @@ inline const std::map<std::string, std::vector<std::string>> kRooms = {
     {"core", {"base", "config", "device", "tensor"}},
     {"dist", {"base", "rendezvous", "groups", "."}},
     {"data", {"images", "sets", "packed", "loader", "feeds"}},
-    {"ops", {"base", ".", "matmul", "norm", "conv", "chain", "vendor"}},
+    {"ops", {"base", ".", "matmul", "attention", "norm", "conv", "chain", "vendor"}},
     {"models", {"module", "losses", "metrics", "layers", "rewrites", "."}},
     {"trainer", {"session", "state", "log", "run", "launch", "verbs", "ab", "."}},
     {"labs", {"page", "plan", "bench", "doctor", "profile", "diagnose"}}};
