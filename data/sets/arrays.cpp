@@ -1,5 +1,6 @@
 #include "data/sets/arrays.h"
 #include <algorithm>
+#include "core/base/utf8.h"
 
 namespace bellows {
 
@@ -60,6 +61,23 @@ Arrays Sequences::take() const {
   return {.x = tensor_of(x_, {std::ssize(x_)}),
           .y = tensor_of(y_, {std::ssize(y_)}),
           .offsets = tensor_of(offsets_, {std::ssize(offsets_)})};
+}
+
+std::vector<Tensor> tokens_of(const NoOptions&, const GivenInputs& given) {
+  const std::vector<std::string>& names = given.info.names;
+  const bool named = !names.empty() && given.info.target.varies;  // else the names are of labels
+  std::vector<int64_t> tokens;
+  for (const char c : given.bytes) {
+    const auto name = std::ranges::find(names, std::string(1, c));
+    if (named && name == names.end())
+      fail(Exit::data, printable(given.bytes), ": ", printable(std::string(1, c)),
+           " is not a character of the data set");
+    tokens.push_back(named ? name - names.begin() : int64_t{uint8_t(c)});
+  }
+  const int64_t size = std::ssize(tokens), longest = given.info.input.shape[0];
+  if (size < 1 || size > longest)
+    fail(Exit::data, printable(given.bytes), ": ", size, " characters, not from 1 to ", longest);
+  return {tensor_of(tokens, {1, size})};
 }
 
 // ---- collate

@@ -84,4 +84,18 @@ static DatasetPtr make_csv(const CsvOptions& o, const DatasetContext& context) {
 }
 static const AddEntry<MakeDataset> csv_entry("csv", "rows of a table, comma-separated", &make_csv);
 
+static std::vector<Tensor> inputs_of(const NoOptions&, const GivenInputs& given) {
+  std::string all = given.bytes;
+  const Table table = parse_table(given.name, [&] { return std::exchange(all, {}); });
+  std::vector<Tensor> inputs;
+  for (const Table::Row& row : table.rows) {
+    std::vector<float> x;
+    encode_row(table, row, given.info.columns, x);
+    inputs.push_back(tensor_of(x, {1, std::ssize(x)}));
+  }
+  return inputs;
+}
+static const AddEntry<MakeInputs> csv_inputs("csv", "CSV files with the columns of the training",
+                                             &inputs_of);
+
 }  // namespace bellows

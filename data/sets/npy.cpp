@@ -37,7 +37,7 @@ struct Array {
   char kind;     // f, i, u or b
   int64_t size;  // bytes of an element
   Shape shape;
-  std::string bytes;
+  std::string_view bytes;
   bool integer() const { return kind == 'i' || kind == 'u'; }
 };
 
@@ -71,32 +71,26 @@ Array read_header(const std::string& path, const std::string& header) {
   return array;
 }
 
-Array read_npy(const std::string& path) {
-  constexpr int64_t kMost = int64_t{1} << 36, kMostHeader = 1 << 16;
-  const InputFile file(path, Exit::data);
-  const std::string where = printable(path);
+// Parses the bytes of a file; the array's are a part of them.
+Array parse_npy(const std::string& where, std::string_view all) {
+  constexpr int64_t kMostHeader = 1 << 16;
   const auto refuse = [&](const auto&... why) { fail(Exit::data, where, ": ", why...); };
-  uint8_t head[12] = {};
-  const int64_t start = std::min<int64_t>(sizeof head, file.size());
-  file.read(0, std::as_writable_bytes(std::span(head).first(start)));
-  if (start < 12 || std::memcmp(head, "\x93NUMPY", 6) != 0 || head[6] < 1 || head[6] > 3)
+  const auto byte = [&](int64_t at) { return int64_t{uint8_t(all[at])}; };
+  if (all.size() < 12 || !all.starts_with("\x93NUMPY") || byte(6) < 1 || byte(6) > 3)
     refuse("not in NumPy's .npy format");
-  const int64_t begin = head[6] == 1 ? 10 : 12;
-  const int64_t size =
-      head[8] | head[9] << 8 | (head[6] == 1 ? 0 : int64_t{head[10]} << 16 | int64_t{head[11]} << 24);
-  if (size > kMostHeader || begin + size > file.size()) refuse("a header of ", size, " bytes");
-  std::string header(size, 0);
-  file.read(begin, std::as_writable_bytes(std::span(header)));
-  Array array = read_header(where, header);
-  const int64_t bytes = file.size() - begin - size;
-  if (bytes > kMost || bytes % array.size || bytes / array.size != array.shape.numel())
+  const bool first_version = byte(6) == 1;
+  const int64_t begin = first_version ? 10 : 12;
+  const int64_t size = byte(8) | byte(9) << 8 | (first_version ? 0 : byte(10) << 16 | byte(11) << 24);
+  if (size > kMostHeader || begin + size > std::ssize(all)) refuse("a header of ", size, " bytes");
+  Array array = read_header(where, std::string(all.substr(begin, size)));
+  array.bytes = all.substr(begin + size);
+  const int64_t bytes = std::ssize(array.bytes);
+  if (bytes % array.size || bytes / array.size != array.shape.numel())
     refuse(bytes, " bytes of data, its header claims ", array.shape, " of ", array.size);
-  array.bytes.resize(bytes);
-  file.read(begin + size, std::as_writable_bytes(std::span(array.bytes)));
   return array;
 }
 
-template <class From, class To> void convert_all(const std::string& bytes, std::span<To> to) {
+template <class From, class To> void convert_all(std::string_view bytes, std::span<To> to) {
   for (size_t i = 0; i < to.size(); ++i) {
     From value;
     std::memcpy(&value, bytes.data() + i * sizeof(From), sizeof(From));
@@ -132,12 +126,17 @@ void check_finite(const Tensor& t, const std::string& path) {
     fail(Exit::data, path, ": element ", bad - values.begin(), " is not a finite f32");
 }
 
-Tensor read(const std::string& path, bool target) {
-  const Array array = read_npy(path);
+Tensor tensor_in(const std::string& where, std::string_view bytes, bool target) {
+  const Array array = parse_npy(where, bytes);
   const bool whole = array.integer() && (target || array.size > 1);
   const Tensor t = whole ? converted<int64_t>(array) : converted<float>(array);
-  check_finite(t, printable(path));
+  check_finite(t, where);
   return t;
+}
+
+Tensor read(const std::string& path, bool target) {
+  constexpr int64_t kMost = int64_t{1} << 36;
+  return tensor_in(printable(path), read_file(path, kMost, Exit::data), target);
 }
 
 // Returns the samples of the split.
@@ -175,5 +174,20 @@ static DatasetPtr make_npy(const NpyOptions& o, const DatasetContext& context) {
       printable(y_path));
 }
 static const AddEntry<MakeDataset> npy_entry("npy", "two arrays in NumPy's .npy format", &make_npy);
+
+static std::vector<Tensor> inputs_of(const NoOptions&, const GivenInputs& given) {
+  const Tensor all = tensor_in(printable(given.name), given.bytes, false);
+  if (!(sample_of(all) == given.info.input.shape) || all.dtype() != given.info.input.dtype)
+    fail(Exit::data, printable(given.name), ": samples of ", all.dtype(), " ", sample_of(all),
+         ", the model was trained on ", given.info.input.dtype, " ", given.info.input.shape);
+  std::vector<Tensor> inputs;
+  for (int64_t i = 0; i < all.dim(0); ++i) {
+    Shape shape = all.shape();
+    shape[0] = 1;
+    inputs.push_back(all.view(shape, all.strides(), i * all.strides()[0]));
+  }
+  return inputs;
+}
+static const AddEntry<MakeInputs> npy_inputs("npy", ".npy files of samples", &inputs_of);
 
 }  // namespace bellows

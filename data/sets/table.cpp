@@ -68,26 +68,23 @@ class Reader {
 void check_bytes(const Table& table, std::string_view piece, bool first, int64_t line) {
   if (first && piece.starts_with("\xef\xbb\xbf"))
     refuse(table, 1, "a byte order mark; save the file as UTF-8 without one");
-  if (piece.find('\r') != piece.npos)
-    refuse(table, line + std::ranges::count(piece.substr(0, piece.find('\r')), '\n'),
+  if (const size_t at = piece.find('\r'); at != piece.npos)
+    refuse(table, line + std::ranges::count(piece.substr(0, at), '\n'),
            "a carriage return; write line ends as \\n");
 }
 
 }  // namespace
 
-Table read_table(const Path& path) {
-  constexpr int64_t kPiece = 1 << 16, kMostInCell = 1 << 20;
-  Table table{.path = printable(path.native()), .names = {}, .rows = {}};
-  const InputFile file(path, Exit::data);
+Table parse_table(const std::string& name, const NextPiece& next) {
+  constexpr int64_t kMostInCell = 1 << 20;
+  Table table{.path = printable(name), .names = {}, .rows = {}};
   csv_parser parser;
   CHECK(csv_init(&parser, CSV_STRICT | CSV_STRICT_FINI) == 0, "libcsv cannot start");
   const std::unique_ptr<csv_parser, decltype(&csv_free)> owner(&parser, csv_free);
   Reader reader(table);
-  std::string piece;
-  for (int64_t at = 0; at < file.size(); at += std::ssize(piece)) {
-    piece.resize(std::min(kPiece, file.size() - at));
-    file.read(at, std::as_writable_bytes(std::span(piece)));
-    check_bytes(table, piece, at == 0, reader.line());
+  bool first = true;
+  for (std::string piece = next(); !piece.empty(); piece = next()) {
+    check_bytes(table, piece, std::exchange(first, false), reader.line());
     const size_t parsed =
         csv_parse(&parser, piece.data(), piece.size(), Reader::cell, Reader::row, &reader);
     reader.check();
@@ -101,6 +98,18 @@ Table read_table(const Path& path) {
   reader.check();
   if (table.rows.empty()) fail(Exit::data, table.path, ": no rows below the names of the columns");
   return table;
+}
+
+Table read_table(const Path& path) {
+  constexpr int64_t kPiece = 1 << 16;
+  const InputFile file(path, Exit::data);
+  int64_t at = 0;
+  return parse_table(path.native(), [&] {
+    std::string piece(std::min(kPiece, file.size() - at), 0);
+    file.read(at, std::as_writable_bytes(std::span(piece)));
+    at += std::ssize(piece);
+    return piece;
+  });
 }
 
 size_t Table::index_of(const std::string& name) const {

@@ -1,5 +1,6 @@
 // Tables of text, comma-separated, and their rows as numbers.
 #pragma once
+#include <functional>
 #include "core/base/file.h"
 #include "data/images/sample.h"
 
@@ -18,10 +19,12 @@ struct Table {
   size_t index_of(const std::string& name) const;
 };
 
-// Reads a CSV file (RFC 4180) whose first line has the names of the columns. Throws
-// Error(Exit::data) with path and line: for a row with more or fewer cells, an empty cell, a cell of
-// more than 1 MiB, bytes that are not UTF-8, a byte order mark or line ends of Windows.
+// Reads CSV (RFC 4180) whose first line has the names of the columns. Throws Error(Exit::data) with
+// path and line: for a row with more or fewer cells, an empty cell, a cell of more than 1 MiB, bytes
+// that are not UTF-8, a byte order mark or line ends of Windows.
 Table read_table(const Path& path);
+using NextPiece = std::function<std::string()>;  // "" at the end
+Table parse_table(const std::string& name, const NextPiece& next);
 
 // Describes these columns by the rows for which takes(i) holds: numbers if all cells are.
 std::vector<Column> describe(const Table& table, const std::vector<std::string>& names,

@@ -12,9 +12,10 @@
 
 namespace bellows {
 
-DatasetPtr open_set(const DataOptions& data, Split split, const Names& names) {
+DatasetPtr open_set(const DataOptions& data, Split split, const DatasetInfo* trained) {
   most_pixels() = data.loader.batch.max_pixels;
-  return data.dataset.make({split, names});
+  if (!trained) return data.dataset.make({split});
+  return data.dataset.make({split, class_names(*trained), trained->columns});
 }
 
 static Json to_json(const Field& field) {
@@ -36,6 +37,11 @@ Json data_card(const Dataset& train_set) {
                {"target", to_json(info.target)},
                {"unit", info.unit},
                {"units", info.units}});
+  for (const Column& column : info.columns)
+    card["columns"].push_back({{"name", column.name},
+                               {"mean", column.mean},
+                               {"std", column.std},
+                               {"categories", column.categories}});
   return card;
 }
 
@@ -89,6 +95,10 @@ TrainingSetInfo read_data_card(const Json& card, const Names& names) {
     info.target = read_field(card.at("target"), "a target");
     info.unit = printable(card.at("unit").get<std::string>());
     info.units = number_in(card.at("units"), 1, kMostSamples, "the units of a sample");
+    for (const Json& column : card.value("columns", Json::array()))
+      info.columns.push_back({column.at("name").get<std::string>(), column.at("mean").get<double>(),
+                              column.at("std").get<double>(),
+                              column.at("categories").get<std::vector<std::string>>()});
   }
   info.classes = number_in(card.at("classes"), info.images(), 1 << 24, "the number of classes");
   info.names = names;

@@ -17,8 +17,8 @@ struct TrainingSetInfo {
 };
 
 struct DataOptions;
-// Opens a data set. `names`: of the classes, or empty.
-DatasetPtr open_set(const DataOptions& data, Split split, const Names& names);
+// Opens a data set. `trained`: of a trained model's training set, or null.
+DatasetPtr open_set(const DataOptions& data, Split split, const DatasetInfo* trained);
 
 // Describes a training set, for example:
 // {"samples": 60000, "sample": [1, 28, 28], "classes": 10, "mean": [0.1307], "std": [0.3081]}

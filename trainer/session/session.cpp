@@ -100,7 +100,7 @@ class DescribedDataset : public Dataset {
 static DatasetPtr open(const DataOptions& data, Split split,
                        const std::optional<TrainingSetInfo>& trained) {
   if (trained && split == Split::train) return std::make_shared<DescribedDataset>(*trained);
-  return open_set(data, split, trained ? class_names(trained->info) : Names());
+  return open_set(data, split, trained ? &trained->info : nullptr);
 }
 
 // Returns the training set in place of a missing test set if training evaluates nothing.

@@ -31,7 +31,7 @@ static std::string read_stdin() {
   }
 }
 
-static std::string read_path(const std::string& path) {
+std::string read_path(const std::string& path) {
   return path == "-" ? read_stdin() : read_file(path, kMaxBytes, Exit::data);
 }
 

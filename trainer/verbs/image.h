@@ -12,6 +12,8 @@ struct DecodedImage {
   std::vector<uint8_t> pixels;  // (height, width, 3)
 };
 
+// Returns the bytes of a file. The path "-" is standard input.
+std::string read_path(const std::string& path);
 // Reads an image file, detected by its content. The path "-" is standard input. Throws Error (exit
 // 3) with path and reason. Refuses more than most_pixels() before it allocates them.
 DecodedImage read_image(const std::string& path);

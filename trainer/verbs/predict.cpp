@@ -1,4 +1,5 @@
-// trainer predict RUN IMAGE...: class probabilities of images.
+// trainer predict RUN INPUT...: class probabilities of images, rows and arrays; values; texts that go
+// on.
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
@@ -12,6 +13,7 @@
 #include "core/base/words.h"
 #include "core/tensor/copy.h"
 #include "data/images/transform.h"
+#include "data/sets/arrays.h"
 #include "ops/softmax.h"
 #include "trainer/session/session.h"
 #include "trainer/state/trained.h"
@@ -48,6 +50,11 @@ static Tensor input_of(const Session& session, const std::string& path, bool inv
   return to(session.device, x);
 }
 
+static std::vector<float> on_host(const Tensor& values) {
+  const Tensor host = contiguous(cast(to(Device::cpu, values), DType::f32));
+  return {host.data<float>().begin(), host.data<float>().end()};
+}
+
 // Returns the probability of each class, or its logit. Runs one image at a time, so that no result
 // depends on other images.
 static std::vector<float> predict(const Session& session, const std::string& path,
@@ -55,9 +62,7 @@ static std::vector<float> predict(const Session& session, const std::string& pat
   const Kernels use(session.plan.kernels);
   const NoGrad untracked;
   const Tensor logits = (*session.model)(input_of(session, path, line.invert));
-  const Tensor values = line.logits ? logits : softmax(logits, 1);
-  const Tensor host = contiguous(to(Device::cpu, values));
-  return {host.data<float>().begin(), host.data<float>().end()};
+  return on_host(line.logits ? logits : softmax(logits, 1));
 }
 
 // Returns the classes from the highest value to the lowest; NaN counts as the lowest.
@@ -90,8 +95,8 @@ static Json json_of(const std::vector<float>& values, const Names& names, const 
 
 static void declare(CommandLine& line, PredictLine& given) {
   line.add_option("run,--checkpoint", given.from, "run folder or checkpoint file").required();
-  line.add_option("images,--image", given.images,
-                  "PNG, JPEG, PGM or PPM files, folders of them, or - for an image on stdin");
+  line.add_option("inputs,--image", given.images,
+                  "image files, folders of them, CSV or .npy files, or texts; - for stdin");
   line.add_option("--list", given.list, "file with one image path per line; - for stdin");
   const auto json = line.add_flag(
       "--json", given.json,
@@ -138,13 +143,78 @@ static void predict_all(const Session& session, const std::vector<std::string>& 
   if (unread) fail(Exit::data, unread, " of ", paths.size(), " images could not be used");
 }
 
+// ---- samples that are not images
+
+// Continues a text, (1, T) tokens, with the most probable token until the end of the line or the
+// longest text that the model has learned.
+static std::string continued(const Session& session, Tensor x) {
+  const DatasetInfo& info = session.train_set->info();
+  std::string text;
+  while (x.dim(1) < info.input.shape[0]) {
+    const std::vector<float> scores = on_host((*session.model)(to(session.device, x)));
+    const auto last = scores.end() - info.classes;
+    const int64_t next = std::ranges::max_element(last, scores.end()) - last;
+    const std::string character = info.names.empty() ? std::string(1, char(next)) : info.names[next];
+    if (character == "\n") break;
+    text += character;
+    std::vector<int64_t> tokens(x.data<int64_t>().begin(), x.data<int64_t>().end());
+    tokens.push_back(next);
+    x = tensor_of(tokens, {1, std::ssize(tokens)});
+  }
+  return text;
+}
+
+static Json prediction(const Session& session, const Tensor& x, const PredictLine& line) {
+  const DatasetInfo& info = session.train_set->info();
+  if (x.dtype() == DType::i64 && info.target.shape.rank() == 1)
+    return {{"text", printable(continued(session, x))}};
+  const Tensor output = (*session.model)(to(session.device, x));
+  if (info.classes == 0) return {{"values", on_host(output)}};
+  return json_of(on_host(line.logits ? output : softmax(output, -1)), info.names, line);
+}
+
+static std::string text_of(const Json& made, const Names& names, const PredictLine& line) {
+  if (made.contains("text")) return made["text"].get<std::string>();
+  if (made.contains("values")) return to_line(made["values"]);
+  const char* const key = line.logits ? "logits" : "probabilities";
+  return joined(best_of(made[key].get<std::vector<float>>(), names, line.top));
+}
+
+// Texts are given themselves, other inputs as files; - is standard input, of texts one per line.
+static std::vector<GivenInputs> given_inputs(const Session& session, const PredictLine& line) {
+  const DatasetInfo& info = session.train_set->info();
+  const std::string& set = session.plan.data.dataset.name();
+  const bool texts = set != "csv" && set != "npy";
+  std::vector<GivenInputs> all;
+  for (const std::string& given : line.images)
+    if (texts && given == "-")
+      for (const std::string& text : read_lines("-")) all.push_back({info, text, text});
+    else
+      all.push_back({info, given, texts ? given : read_path(given)});
+  CHECK(!all.empty(), "predict: no input is named; write  trainer predict ", quoted(line.from),
+        texts ? " TEXT" : " FILE");
+  return all;
+}
+
+static void predict_inputs(const Session& session, const PredictLine& line) {
+  const Kernels use(session.plan.kernels);
+  const NoGrad untracked;
+  const Choice<MakeInputs> reads(session.plan.data.dataset.name());
+  for (const GivenInputs& given : given_inputs(session, line))
+    for (const Tensor& x : reads.make(given)) {
+      const Json made = prediction(session, x, line);
+      say(line.json ? to_line(made) : text_of(made, session.train_set->info().names, line));
+    }
+}
+
 static int run_predict(CommandLine& line, const Arguments& args) {
   PredictLine given;
   declare(line, given);
   if (!line.read(args)) return 0;
-  const std::vector<std::string> paths = paths_of(given);
   const auto session = load_to_predict(given.from);
   session->model->train(false);
+  if (!session->train_set->info().images()) return predict_inputs(*session, given), 0;
+  const std::vector<std::string> paths = paths_of(given);
   const Names& names = session->train_set->info().names;
   const bool only_one = paths == given.images && paths.size() == 1;
   if (!only_one || given.json)
@@ -155,7 +225,7 @@ static int run_predict(CommandLine& line, const Arguments& args) {
   return 0;
 }
 
-static const AddVerb predict_verb({"predict", "prints the class probabilities of images",
+static const AddVerb predict_verb({"predict", "prints what a trained model says of images, texts, rows or arrays",
                                    "trainer predict runs/lenet digit.png", run_predict});
 
 }  // namespace bellows
