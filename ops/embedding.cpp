@@ -52,7 +52,7 @@ static const AddOp spec({.name = "embedding",
                          .cases = {{{5, 3}}, {{9, 8}}, {{1, 1}}},
                          .run = run_embedding,
                          .rejects = {{{4}}, {{2, 3, 4}}, {{0, 4}}},
-                         .large = {{{512, 384}}, {{700, 33}}}});
+                         .large = {{{128, 384}}, {{700, 33}}}});
 
 // ---- CPU
 

@@ -102,6 +102,13 @@ TEST(Work, BytesOfTheOpsOfAResNetAreTheirPasses) {
   expect_bytes("adaptive_avg_pool2d", {2, 8, 1, 1}, 1, 512 + 32, 512 + 32);
 }
 
+// Six rows of 16 bytes out of a hundred, by an index of 48 bytes. Every row has a gradient.
+TEST(Work, AnEmbeddingReadsOnlyTheRowsThatItPicks) {
+  const RecordedOp op{"embedding", "", {2, 3, 4}, {{{100, 4}, DType::f32, true}}};
+  EXPECT_EQ(work_of(op).forward.bytes, 48 + 2 * 96);
+  EXPECT_EQ(work_of(op).backward.bytes, 48 + 96 + 1600);
+}
+
 TEST(Work, EachFurtherConsumerAddsAGradient) {
   const Tensor x = require_grad(Tensor({8}, DType::f32));
   fill(x, 1);
