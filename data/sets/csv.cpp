@@ -77,14 +77,15 @@ static DatasetPtr make_csv(const CsvOptions& o, const DatasetContext& context) {
                          .names = known.classes,
                          .unit = "rows",
                          .columns = known.columns};
-  Arrays arrays{.x = tensor_of(x, {rows, width})};
+  Arrays arrays;
+  arrays.x = tensor_of(x, {rows, width});
   arrays.y = values ? tensor_of(y, {rows})
                     : tensor_of(std::vector<int64_t>(y.begin(), y.end()), {rows});
   return std::make_shared<ArrayDataset>(info, std::move(arrays), table.path);
 }
 static const AddEntry<MakeDataset> csv_entry("csv", "rows of a table, comma-separated", &make_csv);
 
-static std::vector<Tensor> inputs_of(const NoOptions&, const GivenInputs& given) {
+static std::vector<Tensor> rows_given(const NoOptions&, const GivenInputs& given) {
   std::string all = given.bytes;
   const Table table = parse_table(given.name, [&] { return std::exchange(all, {}); });
   std::vector<Tensor> inputs;
@@ -96,6 +97,6 @@ static std::vector<Tensor> inputs_of(const NoOptions&, const GivenInputs& given)
   return inputs;
 }
 static const AddEntry<MakeInputs> csv_inputs("csv", "CSV files with the columns of the training",
-                                             &inputs_of);
+                                             &rows_given);
 
 }  // namespace bellows

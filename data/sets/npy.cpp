@@ -94,7 +94,10 @@ template <class From, class To> void convert_all(std::string_view bytes, std::sp
   for (size_t i = 0; i < to.size(); ++i) {
     From value;
     std::memcpy(&value, bytes.data() + i * sizeof(From), sizeof(From));
-    to[i] = convert<To>(value);
+    if constexpr (std::is_same_v<From, F16>)
+      to[i] = convert<To>(value);
+    else
+      to[i] = To(value);
   }
 }
 
@@ -175,7 +178,7 @@ static DatasetPtr make_npy(const NpyOptions& o, const DatasetContext& context) {
 }
 static const AddEntry<MakeDataset> npy_entry("npy", "two arrays in NumPy's .npy format", &make_npy);
 
-static std::vector<Tensor> inputs_of(const NoOptions&, const GivenInputs& given) {
+static std::vector<Tensor> samples_given(const NoOptions&, const GivenInputs& given) {
   const Tensor all = tensor_in(printable(given.name), given.bytes, false);
   if (!(sample_of(all) == given.info.input.shape) || all.dtype() != given.info.input.dtype)
     fail(Exit::data, printable(given.name), ": samples of ", all.dtype(), " ", sample_of(all),
@@ -188,6 +191,6 @@ static std::vector<Tensor> inputs_of(const NoOptions&, const GivenInputs& given)
   }
   return inputs;
 }
-static const AddEntry<MakeInputs> npy_inputs("npy", ".npy files of samples", &inputs_of);
+static const AddEntry<MakeInputs> npy_inputs("npy", ".npy files of samples", &samples_given);
 
 }  // namespace bellows

@@ -9,9 +9,14 @@ using namespace bellows;
 static std::vector<int64_t> order(int64_t samples, const SamplerOptions& o, int64_t epoch,
                                   RankShare share = {}, uint64_t seed = 7) {
   const Sampler sampler(samples, o, seed, share);
-  const Tensor order = sampler.order(epoch);
-  EXPECT_EQ(order.shape(), Shape{sampler.size()});
-  return {order.ptr<int64_t>(), order.ptr<int64_t>() + sampler.size()};
+  std::vector<int64_t> all;
+  const EpochPlan plan = sampler.plan(epoch);
+  for (int64_t batch = 0; batch < sampler.batches(); ++batch) {
+    const Tensor samples = sampler.samples(plan, batch);
+    all.insert(all.end(), samples.ptr<int64_t>(), samples.ptr<int64_t>() + samples.numel());
+  }
+  EXPECT_EQ(std::ssize(all), sampler.size());
+  return all;
 }
 
 TEST(Sampler, VisitsEverySampleOnceInAnOrderThatIsAFunctionOfSeedAndEpoch) {

@@ -13,10 +13,10 @@ static Sampler sampler_of(int64_t samples, int64_t batch, RankShare share, bool 
 }
 
 // Returns the samples of a batch.
-static Indices part(const Sampler& sampler, int64_t batch, int64_t size, int64_t epoch = 0) {
-  const Tensor order = sampler.order(epoch);
-  const int64_t begin = batch * size, end = std::min(begin + size, sampler.size());
-  return {order.ptr<int64_t>() + begin, order.ptr<int64_t>() + end};
+static Indices part(const Sampler& sampler, int64_t batch, int64_t epoch = 0) {
+  const EpochPlan plan = sampler.plan(epoch);
+  const Tensor samples = sampler.samples(plan, batch);
+  return {samples.ptr<int64_t>(), samples.ptr<int64_t>() + samples.numel()};
 }
 
 TEST(Shards, RanksInOrderHaveTheSamplesOfOneRankWithTheJointBatch) {
@@ -27,9 +27,9 @@ TEST(Shards, RanksInOrderHaveTheSamplesOfOneRankWithTheJointBatch) {
       for (int rank = 0; rank < world; ++rank) {
         const Sampler mine(96, {.batch_size = 4}, 7, {.rank = rank, .world = world});
         EXPECT_EQ(mine.batches(), whole.batches());
-        std::ranges::copy(part(mine, step, 4, 1), std::back_inserter(together));
+        std::ranges::copy(part(mine, step, 1), std::back_inserter(together));
       }
-      EXPECT_EQ(together, part(whole, step, 4 * world, 1));
+      EXPECT_EQ(together, part(whole, step, 1));
     }
   }
 }
@@ -42,7 +42,7 @@ TEST(Shards, PadRepeatsTheFirstSamplesSoThatAllRanksHaveAsMany) {
     EXPECT_EQ(sampler.size(), 6);
     EXPECT_EQ(sampler.weight(1), 1);
     EXPECT_EQ(sampler.joint_size(1), 8);
-    last.push_back(part(sampler, 1, 4));
+    last.push_back(part(sampler, 1));
   }
   EXPECT_THAT(last, ElementsAre(Indices{16, 17}, Indices{18, 19}, Indices{20, 0}, Indices{1, 2}));
 }
@@ -59,7 +59,7 @@ TEST(Shards, JoinTakesEachSampleOnceAndWeighsTheRanksByTheirSamples) {
       const double weight = sampler.weight(sampler.batches() - 1);
       weights += weight;
       for (int64_t b = 0; b < sampler.batches(); ++b) {
-        const Indices now = part(sampler, b, 4);
+        const Indices now = part(sampler, b);
         EXPECT_GE(now.size(), 1u);
         if (sampler.weight(b) == 0) continue;
         EXPECT_DOUBLE_EQ(sampler.weight(b) * double(sampler.joint_size(b)), 4 * double(now.size()));
@@ -90,8 +90,12 @@ TEST(Shards, IndicesOnADeviceAreThoseOfTheOrder) {
   for (const Uneven uneven : {Uneven::drop, Uneven::pad, Uneven::join})
     for (int rank = 0; rank < 3; ++rank) {
       const Sampler sampler(37, {.batch_size = 5}, 7, {rank, 3, uneven});
-      const Tensor mine = sampler.order(2), all = sampler.whole_order(2, Device::cpu);
-      for (int64_t i = 0; i < sampler.size(); ++i)
-        EXPECT_EQ(mine.data<int64_t>()[i], all.data<int64_t>()[sampler.share().at(i, 37)]);
+      const Tensor all = sampler.order(2, Device::cpu);
+      for (int64_t batch = 0; batch < sampler.batches(); ++batch) {
+        const Indices mine = part(sampler, batch, 2);
+        ASSERT_EQ(std::ssize(mine), sampler.count(batch));
+        for (int64_t i = 0; i < sampler.count(batch); ++i)
+          EXPECT_EQ(mine[i], all.data<int64_t>()[sampler.first(batch) + i]);
+      }
     }
 }
