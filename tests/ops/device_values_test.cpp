@@ -45,6 +45,14 @@ TEST_F(ValuesOnDevice, AWrongLabelMakesTheLossAndTheGradientOfItsRowNaN) {
   }
 }
 
+TEST_F(ValuesOnDevice, ATargetThatIsLeftOutAddsNothingWhateverItsScores) {
+  const Tensor x = require_grad(full({3, 2}, NAN, DType::f32, Device::cuda));
+  const Tensor loss = cross_entropy(x, full({3}, kLeftOut, DType::i64, Device::cuda));
+  EXPECT_EQ(loss.item(), 0);
+  backward(loss);
+  EXPECT_EQ(values<float>(grad(x)), std::vector<float>(6));
+}
+
 TEST_F(ValuesOnDevice, AnIndexOutsideOfItsAxisPicksNaNOrTheLowestAndMakesTheGradientNaN) {
   const Tensor index = tensor_of<int64_t>({0, -1, 3, 2}, {4}, Device::cuda);
   const Tensor x = require_grad(tensor_of<float>({5, 6, 7}, {3}, Device::cuda));
