@@ -4,19 +4,39 @@
 #include "core/device/shared.cuh"
 #include "core/tensor/copy.h"
 #include "ops/cross_entropy.cuh"
-#include "ops/cross_entropy.h"
 
 namespace bellows {
 
 namespace {
 
-// Sums `mine` over the block. A single block writes the loss, several write their sums to parts.
+// A sum of losses, and the number of rows that it is over.
+struct LossSum {
+  double loss = 0, rows = 0;
+  __device__ LossSum operator+(const LossSum& other) const {
+    return {loss + other.loss, rows + other.rows};
+  }
+};
+
+// Results of a forward pass, and the divisor of the caller; null: the number of rows that count.
+template <class T> struct Results {
+  T* loss;
+  double* divisor;
+  const float* given;
+
+  __device__ void write(const LossSum& sum) const {
+    *divisor = given ? double(*given) : std::max(sum.rows, 1.0);
+    *loss = T(Acc<T>(sum.loss / *divisor));
+  }
+};
+
+// Sums `mine` over the block. A single block writes the results, several write sums to parts.
 template <class T>
-__device__ void reduce_loss(double mine, double* parts, T* loss, int64_t N, double* scratch) {
-  const double sum = block_sum(mine, scratch);
+__device__ void reduce_loss(const LossSum& mine, LossSum* parts, const Results<T>& results,
+                            LossSum* scratch) {
+  const LossSum sum = block_fold(mine, LossSum{}, Plus(), scratch);
   if (threadIdx.x != 0) return;
   if (gridDim.x == 1)
-    *loss = T(Acc<T>(sum / N));
+    results.write(sum);
   else
     parts[blockIdx.x] = sum;
 }
@@ -24,27 +44,29 @@ __device__ void reduce_loss(double mine, double* parts, T* loss, int64_t N, doub
 // A small batch runs in one block of up to 1024 threads, which limits the registers per thread.
 template <class T>
 __global__ void __launch_bounds__(1024) forward(const T* x, Targets targets, int64_t N, Acc<T>* lse,
-                                                double* parts, T* loss, Team team) {
+                                                LossSum* parts, Results<T> results, Team team) {
   auto* const scratch = dynamic_shared<Exps<double>>();  // large enough for every fold below
-  double mine = 0;
-  for (int64_t n = team.line(); n < N; n += gridDim.x * team.lines())
-    mine += loss_of_row(x + n * targets.classes, n, targets, team, scratch, lse);
-  reduce_loss(mine, parts, loss, N, reinterpret_cast<double*>(scratch));
+  LossSum mine;
+  for (int64_t n = team.line(); n < N; n += gridDim.x * team.lines()) {
+    mine.loss += loss_of_row(x + n * targets.classes, n, targets, team, scratch, lse);
+    mine.rows += team.rank() == 0 && targets.counts(n);
+  }
+  reduce_loss(mine, parts, results, reinterpret_cast<LossSum*>(scratch));
 }
 
-template <class T> __global__ void mean_of(const double* parts, int n_parts, int64_t N, T* loss) {
-  double mine = 0;
-  for (int part = threadIdx.x; part < n_parts; part += blockDim.x) mine += parts[part];
-  reduce_loss<T>(mine, nullptr, loss, N, dynamic_shared<double>());
+template <class T> __global__ void add_parts(LossSum* parts, int n_parts, Results<T> results) {
+  LossSum mine;
+  for (int part = threadIdx.x; part < n_parts; part += blockDim.x) mine = mine + parts[part];
+  reduce_loss(mine, parts, results, dynamic_shared<LossSum>());
 }
 
-// dx = (softmax(x) - q) * dy / N
+// dx = (softmax(x) - q) * dy / divisor
 template <class T>
 __global__ void backward(const T* dy, const T* x, Targets targets, int64_t N, const Acc<T>* lse,
-                         T* dx, Team team) {
+                         const double* divisor, T* dx, Team team) {
   const int64_t n = team.line(), C = targets.classes;
   if (n >= N) return;
-  const auto slope = slope_of_row(Acc<T>(*dy), n, N, lse, targets);
+  const auto slope = slope_of_row(Acc<T>(*dy), n, *divisor, lse, targets);
   map_line(dx + n * C, C, 1, team, slope, x + n * C);
 }
 
@@ -60,38 +82,42 @@ Grid grid_of_rows(int64_t N, int64_t C, Team team) {
   return grid;
 }
 
-kernels::CrossEntropy forward_cuda(const Tensor& logits, const Tensor& target, double smoothing) {
+kernels::CrossEntropy forward_cuda(const Tensor& logits, const Tensor& target,
+                                   const Tensor& divisor, double smoothing) {
   const Tensor x = contiguous(logits);
   const int64_t N = x.dim(0), C = x.dim(1);
   const Team team = team_for(C, 1);
   const Grid grid = grid_of_rows(N, C, team);
   const int blocks = int(grid.blocks.x);
-  const Tensor parts({blocks}, DType::f64, x.device());
+  const Tensor parts({blocks, 2}, DType::f64, x.device()), over({}, DType::f64, x.device());
+  auto* const parts_ = reinterpret_cast<LossSum*>(parts.ptr<double>());
+  const float* const given = divisor.defined() ? divisor.ptr<float>() : nullptr;
   return visit_stored(x.dtype(), [&]<class T>(T) {
     const Tensor loss = empty({}, x), lse({N, 2}, dtype_of<Acc<T>>, x.device());
+    const Results<T> results{loss.ptr<T>(), over.ptr<double>(), given};
     launch(forward<T>, grid, x.ptr<T>(), targets_of(target, C, smoothing), N, lse.ptr<Acc<T>>(),
-           parts.ptr<double>(), loss.ptr<T>(), team);
+           parts_, results, team);
     if (blocks > 1)
-      launch(mean_of<T>, {1, kThreads, kWarp * sizeof(double)}, parts.ptr<double>(), blocks, N,
-             loss.ptr<T>());
-    return kernels::CrossEntropy{loss, lse};
+      launch(add_parts<T>, {1, kThreads, kWarp * sizeof(LossSum)}, parts_, blocks, results);
+    return kernels::CrossEntropy{loss, lse, over};
   });
 }
 
 Tensor backward_cuda(const Tensor& dy, const Tensor& logits, const Tensor& target,
-                     const Tensor& lse, double smoothing) {
+                     const Tensor& lse, const Tensor& divisor, double smoothing) {
   const Tensor x = contiguous(logits), dx = empty(x.shape(), x);
   const int64_t N = x.dim(0), C = x.dim(1);
   const Team team = team_for(C, 1);
   visit_stored(x.dtype(), [&]<class T>(T) {
     launch(backward<T>, grid_of_lines(N, team), dy.ptr<T>(), x.ptr<T>(),
-           targets_of(target, C, smoothing), N, lse.ptr<Acc<T>>(), dx.ptr<T>(), team);
+           targets_of(target, C, smoothing), N, lse.ptr<Acc<T>>(), divisor.ptr<double>(),
+           dx.ptr<T>(), team);
   });
   return dx;
 }
 
 // Refusing a label would need a wait for the device; a wrong label makes the loss NaN instead.
-void leave_labels(const Tensor&, int64_t) {}
+bool leave_labels(const Tensor&, int64_t) { return false; }
 
 const bool gpu = kernels::cross_entropy.on(Device::cuda, forward_cuda) &&
                  kernels::cross_entropy_backward.on(Device::cuda, backward_cuda) &&

@@ -1,7 +1,7 @@
 // Cross-entropy of one row of logits and its gradient, for every kernel that computes them.
 #pragma once
 #include "core/tensor/line.cuh"
-#include "core/tensor/tensor.h"
+#include "ops/cross_entropy.h"
 #include "ops/exps.cuh"
 
 namespace bellows {
@@ -11,6 +11,7 @@ struct Targets {
   int64_t step, classes;
   double smoothing;
   __device__ int64_t label(int64_t n) const { return labels[n * step]; }
+  __device__ bool counts(int64_t n) const { return label(n) != kLeftOut; }
   __device__ bool valid(int64_t label) const { return label >= 0 && label < classes; }
 };
 inline Targets targets_of(const Tensor& target, int64_t classes, double smoothing) {
@@ -27,11 +28,13 @@ __device__ double loss_of(const T* x, double max, double log_sum, double sum, in
 }
 
 // Returns the loss of row n, whose logits are x, on rank 0 of the team, which writes row n of lse;
-// 0 on other ranks. scratch: shared memory for one Exps<double> per warp, if the team is a block.
+// 0 on other ranks. A row that is left out is not read, and its lse is not written. scratch: shared
+// memory for one Exps<double> per warp, if the team is a block.
 template <class T>
 __device__ double loss_of_row(const T* x, int64_t n, const Targets& targets, Team team,
                               Exps<double>* scratch, Acc<T>* lse) {
   using A = Acc<T>;
+  if (!targets.counts(n)) return 0;
   Exps<A> exps = Exps<A>::nothing();
   A sum = 0;
   const auto take = [&](int64_t, A value) {
@@ -48,24 +51,27 @@ __device__ double loss_of_row(const T* x, int64_t n, const Targets& targets, Tea
   return loss_of(x, exps.max, log_sum, sum, targets.label(n), targets);
 }
 
-// Gradient of the logits of one row of N: (softmax(x) - q) * dy / N
+// Gradient of the logits of one row: (softmax(x) - q) * dy / divisor, or 0 if it is left out
 template <class A> struct SlopeOfRow {
-  A scale, own, even, max, log_sum;
-  int64_t label;
+  int64_t label = kLeftOut;
+  A scale = 0, own = 0, even = 0, max = 0, log_sum = 0;
 
   __device__ A operator()(int64_t c, A x) const {
+    if (label == kLeftOut) return 0;
     return (std::exp(x - max - log_sum) - even - (c == label ? own : A(0))) * scale;
   }
 };
 template <class A>
-__device__ SlopeOfRow<A> slope_of_row(A dy, int64_t n, int64_t N, const A* lse, const Targets& t) {
+__device__ SlopeOfRow<A> slope_of_row(A dy, int64_t n, double divisor, const A* lse,
+                                      const Targets& t) {
   const int64_t label = t.label(n);
-  return {t.valid(label) ? dy / A(N) : A(NAN),
+  if (!t.counts(n)) return {};
+  return {label,
+          t.valid(label) ? dy / A(divisor) : A(NAN),
           A(1 - t.smoothing),
           A(t.smoothing / t.classes),
           lse[2 * n],
-          lse[2 * n + 1],
-          label};
+          lse[2 * n + 1]};
 }
 
 }  // namespace bellows

@@ -16,7 +16,7 @@ namespace bellows {
 // The term begins at a leaf with the values of the model's output, so its backward pass ends there.
 static Passes term_part(Session& session, const Batch& batch, const LossTerm& term) {
   const Tensor output = require_grad((*session.model)(batch.x).detach());
-  const LossInput in{.output = output, .labels = batch.y, .fused = session.plan.loss.fused};
+  const LossInput in{.output = output, .target = batch.y, .fused = session.plan.loss.fused};
   const std::string weight = term.weight == 1 ? "" : fmt::format(" x {:g}", term.weight);
   return {
       term.name + weight, [term, in] { return mul(term.loss.make(in), term.weight); }, {output}};

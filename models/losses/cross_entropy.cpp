@@ -12,7 +12,9 @@ static void visit(Visitor& v, CrossEntropyOptions& o) {
 
 static Tensor loss(const CrossEntropyOptions& o, const LossInput& in) {
   const CrossEntropyOptions options = in.training ? o : CrossEntropyOptions{};
-  return cross_entropy(in.output, in.labels, options, in.fused ? Impl::fused : Impl::composed);
+  need_classes("cross_entropy", in);
+  return cross_entropy(in.output, in.target, options, in.fused ? Impl::fused : Impl::composed,
+                       in.divisor);
 }
 static const AddEntry<LossFunction> cross_entropy_entry("cross_entropy",
                                                         "-mean(log(softmax(output)[label]))", loss);

@@ -4,6 +4,7 @@
 #include "ops/cross_entropy.h"
 #include "ops/elementwise.h"
 #include "ops/gather.h"
+#include "ops/shape.h"
 
 namespace bellows {
 
@@ -17,15 +18,40 @@ Tensor criterion(LossInput in, const LossOptions& options) {
   return options.loss.make(in);
 }
 
-Tensor one_hot_error(const char* loss, const LossInput& in) {
+static std::string text_of(const LossInput& in) {
+  return cat("output ", in.output.dtype(), " ", in.output.shape(), ", target ", in.target.dtype(),
+             " ", in.target.shape());
+}
+
+void need_classes(const char* loss, const LossInput& in) {
+  CHECK(in.target.dtype() == DType::i64, loss, ": the targets are values (", text_of(in),
+        "); use  loss: {name: mse}");
+}
+
+void need_values(const char* loss, const LossInput& in) {
+  CHECK(is_float(in.target.dtype()), loss, ": the targets are classes (", text_of(in),
+        "); use  loss: {name: cross_entropy}");
+}
+
+static Errors class_errors(const char* loss, const LossInput& in) {
+  Tensor y = amp::full(in.output);
+  CHECK(y.rank() >= 2 && y.numel() > 0 && in.target.shape() == positions_of(y.shape()), loss, ": ",
+        text_of(in), "; for classes they should be (..., C) and (...)");
+  const auto [index, counts] = class_targets(in.target, y.dim(-1), y.dtype());
+  if (y.rank() > 2) y = reshape(y, {-1, y.dim(-1)});
+  const Tensor ones = full(index.shape(), 1, y);
+  return {sub(y, kernels::gather_backward(ones, 1, index, y.shape())), counts};
+}
+
+Errors errors_of(const char* loss, const LossInput& in) {
+  const Tensor& target = in.target;
+  if (target.dtype() == DType::i64) return class_errors(loss, in);
+  need_values(loss, in);
   const Tensor y = amp::full(in.output);
-  CHECK(y.rank() == 2 && in.labels.shape() == Shape{y.dim(0)}, loss, ": output ", y.shape(),
-        " and labels ", in.labels.shape(), " should be (N, C) and (N)");
-  CHECK(in.labels.dtype() == DType::i64, loss, ": the labels are ", in.labels.dtype(), ", not i64");
-  CHECK(y.numel() > 0, loss, ": an empty batch ", y.shape());
-  kernels::check_labels(in.labels, y.dim(1));
-  const Tensor index = contiguous(in.labels).view_as({y.dim(0), 1});
-  return sub(y, kernels::gather_backward(full(index.shape(), 1, y), 1, index, y.shape()));
+  const Shape wanted{target.rank() ? target.dim(0) : 1, target.rank() == 2 ? target.dim(1) : 1};
+  CHECK(y.shape() == wanted && y.numel() == target.numel() && y.numel() > 0, loss, ": ",
+        text_of(in), "; for values they should be (N, K) and (N, K), or (N, 1) and (N)");
+  return {sub(y, cast(contiguous(target), y.dtype()).view_as(wanted)), {}};
 }
 
 }  // namespace bellows

@@ -7,15 +7,22 @@
 
 namespace bellows {
 
+// A unit is what a loss is a mean over: a class target that counts, or a sample whose target is
+// values.
 struct LossInput {
-  Tensor output;  // (N, C), floating-point, with history
-  Tensor labels;  // (N), i64: class indices
+  Tensor output;  // (..., C) class scores, or (N, K) values; floating-point, with history
+  // (...), i64: class indices, or kLeftOut. Or values, floating-point: (N, K), or (N) if K is 1.
+  Tensor target;
+  // f32 scalar on the device of the output, above 0. Defined: the loss is the sum over the units
+  // divided by it, so the losses of the parts of a batch add up. Undefined: the mean over the
+  // units.
+  Tensor divisor = {};
   bool fused = false;
   bool training = true;           // false: evaluation, which never smooths labels
   NamedTensors* terms = nullptr;  // receives the terms of a sum, without history, for the log
 };
-// Returns the mean loss over the samples, a scalar with history. Throws Exit::usage if the shapes
-// do not fit, and Exit::data if a label is out of range. A GPU does not check labels; there,
+// Returns the loss, a scalar with history. Throws Exit::usage if output and target do not fit each
+// other or the loss, and Exit::data if a label is out of range. A GPU does not check labels; there,
 // cross_entropy becomes NaN.
 using LossFunction = Tensor(const LossInput& in);
 
@@ -27,8 +34,8 @@ void visit(Visitor& v, LossOptions& o);
 
 // The loss of the options. `in.fused` is set from them.
 Tensor criterion(LossInput in, const LossOptions& options);
-inline Tensor criterion(const Tensor& output, const Tensor& labels, const LossOptions& options) {
-  return criterion({.output = output, .labels = labels}, options);
+inline Tensor criterion(const Tensor& output, const Tensor& target, const LossOptions& options) {
+  return criterion({.output = output, .target = target}, options);
 }
 
 struct LossTerm {
@@ -39,7 +46,18 @@ struct LossTerm {
 // Returns the terms of a sum in their order. Any other loss is its own only term.
 std::vector<LossTerm> terms_of(const LossOptions& options);
 
-// Returns output - one_hot(labels), (N, C), in f32 under amp. `loss` begins the messages of errors.
-Tensor one_hot_error(const char* loss, const LossInput& in);
+// ---- for losses and metrics; `loss` is the name that begins the messages of errors
+
+// Throws Exit::usage if the target is values, or classes.
+void need_classes(const char* loss, const LossInput& in);
+void need_values(const char* loss, const LossInput& in);
+
+// The error of each output.
+struct Errors {
+  Tensor each;    // (N, K), in f32 under amp: output - one_hot(target), or output - target
+  Tensor counts;  // (N, 1): 1, or 0 where a class target is left out; undefined: all count
+};
+// Flattens (..., C) to (N, C). Throws as a LossFunction does.
+Errors errors_of(const char* loss, const LossInput& in);
 
 }  // namespace bellows

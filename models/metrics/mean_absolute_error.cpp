@@ -4,15 +4,21 @@
 
 namespace bellows {
 
-static Tensor sum_of_errors(const Tensor& output, const Tensor& labels) {
-  const Tensor error = one_hot_error("mean_absolute_error", {.output = output, .labels = labels});
-  return mul(sum(abs(error)), 1.0 / double(output.dim(1)));
+static Tensor sums_of_errors(const Tensor& output, const Tensor& target) {
+  const auto [each, counts] =
+      errors_of("mean_absolute_error", {.output = output, .target = target});
+  const Tensor sizes = counts.defined() ? mul(abs(each), counts) : abs(each);
+  return sums_of(
+      {mul(sum(sizes), 1.0 / double(each.dim(1))), number_of(counts, each.dim(0), each.device())});
 }
 static Metric mean_absolute_error(const NoOptions&) {
-  return {.name = "mean_absolute_error", .higher_is_better = false, .sum = sum_of_errors};
+  return {.name = "mean_absolute_error",
+          .higher_is_better = false,
+          .sums = sums_of_errors,
+          .targets = Metric::Targets::any};
 }
 static const AddEntry<MakeMetric> mean_absolute_error_entry("mean_absolute_error",
-                                                            "mean(|output - one_hot(label)|)",
+                                                            "mean(|output - target|)",
                                                             mean_absolute_error);
 
 }  // namespace bellows

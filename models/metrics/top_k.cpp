@@ -3,6 +3,7 @@
 #include "core/tensor/copy.h"
 #include "models/metrics/metric.h"
 #include "ops/bucketize.h"
+#include "ops/cross_entropy.h"
 #include "ops/elementwise.h"
 #include "ops/gather.h"
 
@@ -23,28 +24,30 @@ static Tensor above(const Tensor& x, double bound) {
   return cast(kernels::bucketize(x, full({1}, bound, DType::f64, x.device())), DType::f32);
 }
 
-// Returns the number of samples whose label is among the k highest scores, an f32 scalar. A tie
-// counts against the model, and so does a NaN: a broken model must not look good.
-static Tensor in_top_k(const Tensor& output, const Tensor& labels, int64_t k) {
-  const Tensor own = gather(output, 1, contiguous(labels).view_as({labels.dim(0), 1}));
+Hits hits_of(const Tensor& output, const Tensor& target, int64_t k) {
+  const Tensor scores = reshape(output, {-1, output.dim(-1)});
+  auto [index, counts] = class_targets(target, scores.dim(1), DType::f32);
+  if (!counts.defined()) counts = full(index.shape(), 1, scores);
+  const Tensor own = gather(scores, 1, index);
   // Counts scores >= the label's, including that one. The bound makes > act as >=: no f32 is in
   // [-1e-300, 0).
-  const Tensor not_below = sum(above(sub(output, own), -1e-300), {.axes = {1}});
-  return affine(sum(above(not_below, double(k) + 0.5)), -1, double(labels.dim(0)));
+  const Tensor not_below = sum(above(sub(scores, own), -1e-300), {.axes = {1}, .keepdim = true});
+  return {counts, mul(sub(counts, above(not_below, double(k) + 0.5)), counts)};
 }
 
 static Metric share_in_top_k(const std::string& name, int64_t k) {
-  const auto sum = [k](const Tensor& output, const Tensor& labels) {
-    return in_top_k(output, labels, k);
+  const auto sums = [k](const Tensor& output, const Tensor& target) {
+    const auto [counts, hit] = hits_of(output, target, k);
+    return sums_of({sum(hit), sum(counts)});
   };
-  return {.name = name, .higher_is_better = true, .sum = sum, .min_classes = k};
+  return {.name = name, .higher_is_better = true, .sums = sums, .min_classes = k};
 }
 static Metric accuracy(const NoOptions&) { return share_in_top_k("accuracy", 1); }
 static Metric top_k(const TopKOptions& o) { return share_in_top_k(cat("accuracy_top", o.k), o.k); }
-static const AddEntry<MakeMetric> accuracy_entry("accuracy",
-                                                 "share of samples whose label scores highest",
+static const AddEntry<MakeMetric> accuracy_entry("accuracy", "share of labels that score highest",
                                                  accuracy);
-static const AddEntry<MakeMetric> top_k_entry(
-    "top_k", "share of samples whose label is among the k highest scores", top_k);
+static const AddEntry<MakeMetric> top_k_entry("top_k",
+                                              "share of labels that are among the k highest scores",
+                                              top_k);
 
 }  // namespace bellows

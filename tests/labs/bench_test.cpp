@@ -153,7 +153,7 @@ void visit(Visitor& v, PlantedOptions& o) { v("us", o.us, "sleep of each call");
 }  // namespace
 static Tensor planted_loss(const PlantedOptions& o, const LossInput& in) {
   std::this_thread::sleep_for(std::chrono::microseconds(o.us));
-  return mean(square(one_hot_error("planted_slow", in)));
+  return mean(square(errors_of("planted_slow", in).each));
 }
 static const AddEntry<LossFunction> planted("planted_slow", "sleeps", planted_loss);
 

@@ -6,6 +6,7 @@
 #include "core/config/values.h"
 #include "core/tensor/foreach.h"
 #include "core/tensor/rng.h"
+#include "ops/shape.h"
 
 using namespace bellows;
 
@@ -14,10 +15,14 @@ static constexpr int64_t N = 50, C = 12;
 namespace {
 struct Batch {
   Tensor output{Shape{N, C}, DType::f32}, labels{Shape{N}, DType::i64};
+  Tensor values = zeros({N, C});  // 1 for the label's class
   // Rows of ties, of NaN, and with NaN beside the label.
   Batch() {
     fill_normal(output, 0, 1, {.seed = 7});
-    for (int64_t n = 0; n < N; ++n) labels.data<int64_t>()[n] = n * 5 % C;
+    for (int64_t n = 0; n < N; ++n) {
+      labels.data<int64_t>()[n] = n * 5 % C;
+      values.data<float>()[n * C + label(n)] = 1;
+    }
     float* const x = output.ptr<float>();
     std::fill_n(x, C, 1.f);
     std::fill_n(x + C, C, NAN);
@@ -25,12 +30,18 @@ struct Batch {
   }
   const float* row(int64_t n) const { return output.ptr<float>() + n * C; }
   int64_t label(int64_t n) const { return labels.data<int64_t>()[n]; }
-  // The metric's sum over samples first .. end - 1.
-  double sum(const Metric& metric, int64_t first, int64_t end) const {
-    const Shape rows{end - first, C}, n{end - first};
-    return metric
-        .sum(output.view(rows, strides_of(rows), first * C), labels.view(n, strides_of(n), first))
-        .item();
+  // The metric's sums over samples first .. end - 1.
+  std::vector<double> sums(const Metric& metric, int64_t first, int64_t end) const {
+    return sums_in(metric, slice(output, 0, first, end),
+                   slice(metric.fits(C) ? labels : values, 0, first, end));
+  }
+  double value(const Metric& metric) const { return metric.value(sums(metric, 0, N)); }
+
+  static std::vector<double> sums_in(const Metric& metric, const Tensor& output,
+                                     const Tensor& target) {
+    const Tensor sums = metric.sums(output, target);
+    EXPECT_EQ(sums.shape(), Shape{metric.sums_count}) << metric.name;
+    return {sums.data<float>().begin(), sums.data<float>().end()};
   }
 };
 
@@ -63,13 +74,22 @@ static const std::map<std::string, Expected> kExpected = {
     {"mean_absolute_error", {"mean_absolute_error", false, absolute_error}},
 };
 
+static std::vector<Metric> all_metrics() {
+  std::vector<Metric> all;
+  for (const std::string& name : Choice<MakeMetric>::names())
+    all.push_back(Choice<MakeMetric>(name).make());
+  return all;
+}
+
 TEST(Metric, OfEveryNameAddsUpOverTheSamples) {
   const Batch batch;
-  for (const std::string& name : Choice<MakeMetric>::names()) {
-    const Metric metric = Choice<MakeMetric>(name).make();
-    double want = 0;
-    for (int64_t n = 3; n < N; ++n) want += batch.sum(metric, n, n + 1);
-    EXPECT_NEAR(batch.sum(metric, 3, N), want, 1e-5 * std::abs(want)) << name;
+  for (const Metric& metric : all_metrics()) {
+    std::vector<double> want(metric.sums_count);
+    for (int64_t n = 3; n < N; ++n)
+      for (int64_t k = 0; k < metric.sums_count; ++k) want[k] += batch.sums(metric, n, n + 1)[k];
+    const std::vector<double> got = batch.sums(metric, 3, N);
+    for (int64_t k = 0; k < metric.sums_count; ++k)
+      EXPECT_NEAR(got[k], want[k], 1e-5 * std::abs(want[k])) << metric.name << k;
   }
 }
 
@@ -80,13 +100,37 @@ TEST(Metric, OfEveryNamePrefersRightScoresAndNoNaN) {
     fill(batch.output, others);
     for (int64_t n = 0; n < N; ++n)
       batch.output.data<float>()[n * C + (batch.label(n) + shift) % C] += 1;
-    return batch.sum(metric, 0, N) * (metric.higher_is_better ? 1 : -1);
+    return batch.value(metric) * (metric.higher_is_better ? 1 : -1);
   };
-  for (const std::string& name : Choice<MakeMetric>::names()) {
-    const Metric metric = Choice<MakeMetric>(name).make();
+  for (const Metric& metric : all_metrics()) {
     const double right = score(metric, 0, 0), wrong = score(metric, 1, 0);
-    EXPECT_GT(right, wrong) << name;
-    EXPECT_FALSE(score(metric, 0, NAN) > wrong) << name << ": a broken model looks good";
+    EXPECT_GT(right, wrong) << metric.name;
+    EXPECT_FALSE(score(metric, 0, NAN) > wrong) << metric.name << ": a broken model looks good";
+  }
+}
+
+// Scores of rank 3, with a mark in every third place, give the sums of the others alone.
+TEST(Metric, OfClassesLeavesOutWhatIsMarked) {
+  const Batch batch;
+  std::vector<int64_t> marked;
+  std::vector<Tensor> outputs, labels;
+  for (int64_t n = 4; n < N; ++n) {
+    marked.push_back(n % 3 ? batch.label(n) : -1);
+    if (n % 3 == 0) continue;
+    outputs.push_back(slice(batch.output, 0, n, n + 1));
+    labels.push_back(slice(batch.labels, 0, n, n + 1));
+  }
+  for (const Metric& metric : all_metrics()) {
+    if (!metric.fits(C)) continue;
+    const bool by_sample = metric.name == "exact_match";
+    const Shape rows = by_sample ? Shape{N - 4} : Shape{2, (N - 4) / 2};
+    Shape scores = rows;
+    scores.push_back(C);
+    const auto got = Batch::sums_in(metric, reshape(slice(batch.output, 0, 4, N), scores),
+                                    tensor_of(marked, rows));
+    const auto want = Batch::sums_in(metric, concat(outputs, 0), concat(labels, 0));
+    for (size_t k = 0; k < want.size(); ++k)
+      EXPECT_NEAR(got[k], want[k], 1e-6 * want[k]) << metric.name << k;
   }
 }
 
@@ -100,7 +144,7 @@ TEST(Metric, IsTheSumOfItsDefinition) {
     for (const int64_t first : {0, 3}) {  // with and without NaN
       double want = 0;
       for (int64_t n = first; n < N; ++n) want += expected.definition(batch.row(n), batch.label(n));
-      const double got = batch.sum(metric, first, N);
+      const double got = batch.sums(metric, first, N)[0];
       if (std::isnan(want))
         EXPECT_TRUE(std::isnan(got));
       else
@@ -120,5 +164,40 @@ TEST(Metric, TopKCountsTheKHighest) {
   const Batch batch;
   double want = 0;
   for (int64_t n = 0; n < N; ++n) want += in_top<3>(batch.row(n), batch.label(n));
-  EXPECT_EQ(metric.sum(batch.output, batch.labels).item(), want);
+  EXPECT_EQ(batch.sums(metric, 0, N)[0], want);
+}
+
+static double value_of(const char* name, const Tensor& output, const Tensor& target) {
+  const Metric metric = Choice<MakeMetric>(name).make();
+  return metric.value(Batch::sums_in(metric, output, target));
+}
+
+TEST(Metric, PerplexityIsTheInverseOfTheGeometricMeanOfTheProbabilities) {
+  const float two = std::log(2.f), five = std::log(5.f);
+  const Tensor output = tensor_of<float>({0, two, five, 0, 0, 0, 9, 9, 0, 0, two, five}, {4, 3});
+  const Tensor target = tensor_of<int64_t>({2, 0, -1, 0}, {4});  // 5/8, 1/3, 1/8
+  EXPECT_NEAR(value_of("perplexity", output, target), std::cbrt(8 / 5. * 3 * 8), 1e-5);
+}
+
+TEST(Metric, ExactMatchIsTheShareOfSamplesWithoutAMiss) {
+  // Scores of class 1, beside 0 for class 0, of five samples of three positions.
+  const std::vector<float> ones = {1, -1, 1, 1, 1, -9, -1, 1, 0, 1, NAN, 1, 5, 5, 5};
+  const std::vector<int64_t> target = {1,  0,  1,    // right
+                                       1,  1,  -1,   // right: the last one is left out
+                                       0,  1,  1,    // a tie
+                                       1,  1,  1,    // NaN
+                                       -1, -1, -1};  // does not count
+  std::vector<float> scores;
+  for (const float one : ones) scores.insert(scores.end(), {0, one});
+  EXPECT_DOUBLE_EQ(value_of("exact_match", tensor_of(scores, {5, 3, 2}), tensor_of(target, {5, 3})),
+                   2 / 4.);
+}
+
+TEST(Metric, R2IsTheExplainedShareOfTheVariance) {
+  const std::vector<float> y = {1, 2, 3, 6}, guess = {1, 2, 4, 4};  // SSE 5, about the mean 3: 14
+  for (const Shape& shape : {Shape{4}, Shape{4, 1}})
+    EXPECT_NEAR(value_of("r2", tensor_of(guess, {4, 1}), tensor_of(y, shape)), 1 - 5. / 14, 1e-6);
+  EXPECT_NEAR(value_of("r2", tensor_of(guess, {2, 2}), tensor_of(y, {2, 2})), 1 - 5. / 14, 1e-6);
+  EXPECT_NEAR(value_of("mean_absolute_error", tensor_of(guess, {2, 2}), tensor_of(y, {2, 2})),
+              3 / 4., 1e-6);
 }

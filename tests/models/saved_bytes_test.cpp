@@ -47,8 +47,8 @@ static constexpr int64_t kFusedLayers = N * (1 * 28 * 28) * kFloat + N * (6 * 14
 
 // log_softmax saves its output, gather the labels; both are (N, ...).
 static constexpr int64_t kComposedLoss = N * 10 * kFloat + N * kLong;
-// logits, labels, and two values per sample.
-static constexpr int64_t kFusedLoss = N * 10 * kFloat + N * kLong + 2 * N * kFloat;
+// logits, labels, two values per sample, and the divisor in f64.
+static constexpr int64_t kFusedLoss = N * 10 * kFloat + N * kLong + 2 * N * kFloat + kLong;
 
 TEST(SavedBytes, OfLeNetAreTheComputedOnes) {
   EXPECT_EQ(saved_by_a_step(false, {}).counted, kPlain + kLinear + kComposedLoss);

@@ -34,7 +34,7 @@ template <class T> static std::vector<T> values(const Tensor& t) {
 
 // The host does not wait for the device, so it cannot throw.
 TEST_F(ValuesOnDevice, AWrongLabelMakesTheLossAndTheGradientOfItsRowNaN) {
-  for (const int64_t wrong : {int64_t(-1), int64_t(3), INT64_MIN, INT64_MAX}) {
+  for (const int64_t wrong : {int64_t(-2), int64_t(3), INT64_MIN, INT64_MAX}) {
     const Tensor x = require_grad(full({4, 3}, 1, DType::f32, Device::cuda));
     const Tensor labels = tensor_of<int64_t>({1, wrong, 2, 0}, {4}, Device::cuda);
     EXPECT_TRUE(std::isnan(cross_entropy(x, labels, {}, Impl::composed).item()));
@@ -44,6 +44,14 @@ TEST_F(ValuesOnDevice, AWrongLabelMakesTheLossAndTheGradientOfItsRowNaN) {
     const auto dx = values<float>(grad(x));
     for (int i = 0; i < 12; ++i) EXPECT_EQ(std::isnan(dx[i]), i / 3 == 1) << wrong << ' ' << i;
   }
+}
+
+TEST_F(ValuesOnDevice, ATargetThatIsLeftOutAddsNothingWhateverItsScores) {
+  const Tensor x = require_grad(full({3, 2}, NAN, DType::f32, Device::cuda));
+  const Tensor loss = cross_entropy(x, full({3}, kLeftOut, DType::i64, Device::cuda));
+  EXPECT_EQ(loss.item(), 0);
+  backward(loss);
+  EXPECT_EQ(values<float>(grad(x)), std::vector<float>(6));
 }
 
 TEST_F(ValuesOnDevice, AnIndexOutsideOfItsAxisPicksNaNOrTheLowestAndMakesTheGradientNaN) {

@@ -97,6 +97,15 @@ ckpt.best: mean_absolute_error
   EXPECT_TRUE(higher_is_better(plan, "accuracy_top2"));
 }
 
+// A metric of one target per sample beside one that is no mean.
+TEST(Evaluate, TakesTheValueOfAMetricFromTheSumsOfAllBatches) {
+  Session session(
+      load(small_plan(), from_yaml("eval.metrics: [perplexity, accuracy, exact_match]")));
+  const Metrics metrics = evaluate(session);
+  EXPECT_NEAR(std::log(metrics.value("perplexity")), metrics.value("loss"), 1e-6);
+  EXPECT_EQ(metrics.value("exact_match"), metrics.value("accuracy"));
+}
+
 TEST(Evaluate, RefusesAMetricThatIsNotInTheListOrNeedsMoreClasses) {
   const auto refusal_of = [](const Values& values) {
     return refusal([&] { Session session(load(small_plan(), values)); });
@@ -112,6 +121,9 @@ TEST(Evaluate, RefusesAMetricThatIsNotInTheListOrNeedsMoreClasses) {
             "accuracy_top5");
   EXPECT_EQ(refusal_of({{"eval.metrics.0", {"accuracy"}}, {"eval.metrics.1", {"accuracy"}}}),
             "eval.metrics: accuracy is named twice");
+  EXPECT_EQ(refusal_of({{"eval.metrics.0", {"r2"}}}),
+            "eval.metrics: r2 needs targets that are values, and those of digits are classes; "
+            "leave it out");
   for (const char* option : {"target.metric", "ckpt.best"})
     EXPECT_EQ(refusal([&] {
                 metrics_of_images(true, {{option, {"accuracy_top5"}}});

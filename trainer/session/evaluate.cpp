@@ -33,43 +33,51 @@ std::string text_of(const Metrics& metrics) {
 
 namespace {
 
-// Sums of scalars of batches, by name. The scalars stay on the device until read().
+struct Sums {
+  std::string name;
+  std::vector<double> values;
+};
+
+// Sums over batches, by name. Their terms stay on the device until read().
 class BatchSums {
  public:
   explicit BatchSums(Device device) : slots_(Shape{kSlots}, DType::f32, device) {}
 
-  // Returns the index of the sum with that name, which begins with 0.
-  int64_t name(const std::string& name) {
-    auto sum = std::ranges::find(sums_, name, &Scalars::value_type::first);
-    if (sum == sums_.end()) sum = sums_.emplace(sum, name, 0);
-    return sum - sums_.begin();
+  // Returns the index of the sums with that name. New ones are `count` sums that begin with 0.
+  int64_t name(const std::string& name, int64_t count = 1) {
+    auto sums = std::ranges::find(sums_, name, &Sums::name);
+    if (sums == sums_.end()) sums = sums_.insert(sums, {name, std::vector<double>(count)});
+    return sums - sums_.begin();
   }
-  void add(const std::string& name, const Tensor& scalar, double weight) {
-    if (std::ssize(parts_) == kSlots) read();
-    copy_into(slots_.view(scalar.shape(), strides_of(scalar.shape()), std::ssize(parts_)),
-              scalar.detach());
+  // terms: a scalar, or one for each sum of that name.
+  void add(const std::string& name, const Tensor& terms, double weight) {
+    if (used_ + terms.numel() > kSlots) read();
+    copy_into(slots_.view(terms.shape(), strides_of(terms.shape()), used_), terms.detach());
     parts_.push_back({this->name(name), weight});
+    used_ += terms.numel();
   }
   // Returns the sums in the order in which they were named. Waits for the device.
-  Scalars& read() {
+  std::vector<Sums>& read() {
     if (parts_.empty()) return sums_;
-    const Shape filled{std::ssize(parts_)};
-    const Tensor host = to(Device::cpu, slots_.view(filled, strides_of(filled), 0));
-    for (size_t i = 0; i < parts_.size(); ++i)
-      sums_[parts_[i].sum].second += parts_[i].weight * host.data<float>()[i];
+    const Tensor host = to(Device::cpu, slots_.view({used_}, {1}, 0));
+    const float* term = host.ptr<float>();
+    for (const Part& part : parts_)
+      for (double& sum : sums_[part.sums].values) sum += part.weight * *term++;
     parts_.clear();
+    used_ = 0;
     return sums_;
   }
 
  private:
   static constexpr int64_t kSlots = 16384;
   struct Part {
-    int64_t sum;
+    int64_t sums;
     double weight;
   };
   Tensor slots_;             // (kSlots) on the device
-  std::vector<Part> parts_;  // one per used slot
-  Scalars sums_;
+  int64_t used_ = 0;         // slots
+  std::vector<Part> parts_;  // in the order of the slots
+  std::vector<Sums> sums_;
 };
 
 class Tally {
@@ -77,30 +85,35 @@ class Tally {
   explicit Tally(const Session& session) : loss_(session.plan.loss), sums_(session.device) {
     const int64_t classes = session.test_set->info().classes;
     for (const Choice<MakeMetric>& choice : session.plan.eval.metrics)
-      if (const Metric metric = choice.make(); classes >= metric.min_classes) {
+      if (const Metric metric = choice.make(); metric.computed_for(classes)) {
         metrics_.push_back(metric);
-        sums_.name(metric.name);
+        sums_.name(metric.name, metric.sums_count);
       }
     sums_.name("loss");
   }
 
-  void add(const Tensor& logits, const Tensor& labels) {
-    const int64_t n = logits.dim(0);
+  void add(const Tensor& output, const Batch& batch) {
     NamedTensors terms;
     const Tensor loss =
-        criterion({.output = logits, .labels = labels, .training = false, .terms = &terms}, loss_);
-    const Tensor scores = contiguous(cast(logits.detach(), DType::f32));
-    for (const Metric& metric : metrics_) sums_.add(metric.name, metric.sum(scores, labels), 1);
-    sums_.add("loss", loss, double(n));
-    for (const NamedTensor& term : terms) sums_.add(term.name, term.tensor, double(n));
-    samples_ += n;
+        criterion({.output = output, .target = batch.y, .training = false, .terms = &terms}, loss_);
+    const Tensor scores = contiguous(cast(output.detach(), DType::f32));
+    for (const Metric& metric : metrics_) sums_.add(metric.name, metric.sums(scores, batch.y), 1);
+    const auto n = double(batch.counts.targets);  // the loss is a mean over them
+    sums_.add("loss", loss, n);
+    for (const NamedTensor& term : terms) sums_.add(term.name, term.tensor, n);
+    samples_ += double(batch.size());
+    units_ += n;
   }
-  // Adds the sums of all ranks, so that each has the means over the whole test set. Waits for the
+  // Adds the sums of all ranks, so that each has the values of the whole test set. Waits for the
   // device. Call once.
-  Metrics means(ProcessGroup& group) {
+  Metrics values(ProcessGroup& group) {
     if (group.world() > 1) add_ranks(group);
-    Metrics metrics{.samples = samples_, .values = sums_.read()};
-    for (auto& [name, value] : metrics.values) value = unsigned_nan(value / double(samples_));
+    Metrics metrics{.samples = int64_t(samples_)};
+    auto metric = metrics_.begin();  // the first sums are those of metrics
+    for (const auto& [name, sums] : sums_.read()) {
+      const double value = metric != metrics_.end() ? (metric++)->value(sums) : sums[0] / units_;
+      metrics.values.emplace_back(name, unsigned_nan(value));
+    }
     return metrics;
   }
 
@@ -108,21 +121,21 @@ class Tally {
   // A rank without a sample does not know the terms of the loss, which come last.
   void add_ranks(ProcessGroup& group) {
     constexpr int64_t kMost = 256;
-    const Tensor all = zeros({kMost}, DType::f64);
-    const std::span<double> values(all.ptr<double>(), kMost);
-    Scalars& sums = sums_.read();
-    values[0] = double(samples_);
-    const size_t known = std::min<size_t>(sums.size(), kMost - 1);
-    for (size_t i = 0; i < known; ++i) values[i + 1] = sums[i].second;
-    group.all_reduce(all, Reduction::sum, "evaluation").wait();
-    samples_ = int64_t(values[0]);
-    for (size_t i = 0; i < known; ++i) sums[i].second = values[i + 1];
+    std::vector<double*> all = {&samples_, &units_};
+    for (Sums& sums : sums_.read())
+      for (double& sum : sums.values) all.push_back(&sum);
+    const Tensor joint = zeros({kMost}, DType::f64);
+    const std::span<double> values = joint.data<double>();
+    const size_t n = std::min<size_t>(all.size(), kMost);
+    for (size_t i = 0; i < n; ++i) values[i] = *all[i];
+    group.all_reduce(joint, Reduction::sum, "evaluation").wait();
+    for (size_t i = 0; i < n; ++i) *all[i] = values[i];
   }
 
   const LossOptions loss_;
   std::vector<Metric> metrics_;
-  int64_t samples_ = 0;
-  BatchSums sums_;
+  double samples_ = 0, units_ = 0;
+  BatchSums sums_;  // of the metrics, of the loss, and of its terms
 };
 
 // Buffers, such as running means of a batch norm, follow each rank's own samples. All ranks
@@ -159,10 +172,15 @@ Metrics evaluate(Session& session, const std::function<bool()>& stop, int64_t ba
   int64_t at = 0;
   for (Batch batch; at < batches && session.test_feed->next(batch); ++at) {
     if (stop && stop()) return {};
+<<<<<<< HEAD
     const Tensor logits = (*session.model)(batch.x);
     if (batch.counts.weight > 0) tally.add(logits, batch.y);
+=======
+    const Tensor output = (*session.model)(batch.x);
+    if (batch.counts.weight > 0) tally.add(output, batch);
+>>>>>>> bf256ae0aa30791e0e26eeb39916d9f6324140a5
   }
-  Metrics metrics = tally.means(session.host_group());
+  Metrics metrics = tally.values(session.host_group());
   metrics.damaged = session.test_set->damaged();
   if (plan.eval.no_grad) trace::count<"eval.untracked_ops">(skipped.value() - skipped_before);
   metrics.seconds = (trace::now_ns() - begin) * 1e-9;

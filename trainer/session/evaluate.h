@@ -31,8 +31,8 @@ class InEvaluation {
 struct Metrics {
   int64_t samples = 0, damaged = 0;  // counted; left out
   double seconds = 0;
-  // Means over the samples, by name: the metrics of eval.metrics, then "loss" without label
-  // smoothing, and the terms of a loss that is a sum.
+  // By name: the metrics of eval.metrics, then "loss" without label smoothing, and the terms of a
+  // loss that is a sum. Losses are means over the units.
   Scalars values = {};
 
   double value(const std::string& metric) const;

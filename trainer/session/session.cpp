@@ -155,6 +155,9 @@ static void check_metrics(const Session& session) {
     const Metric metric = choice.make();
     CHECK(known.emplace(metric.name, metric.min_classes).second, "eval.metrics: ", metric.name,
           " is named twice");
+    CHECK(metric.fits(classes), "eval.metrics: ", metric.name, " needs targets that are ",
+          classes ? "values" : "classes", ", and those of ", plan.data.dataset.name(), " are ",
+          classes ? "classes" : "values", "; leave it out");
     names += ", " + metric.name;
   }
   const std::string watched = session.watched_metric();
@@ -164,7 +167,7 @@ static void check_metrics(const Session& session) {
     const auto found = known.find(metric);
     CHECK(found != known.end(), option, ": ", on_one_line(metric),
           " is not evaluated; eval.metrics has ", names);
-    CHECK(classes >= found->second, option, ": ", metric, " needs ", found->second,
+    CHECK(classes == 0 || classes >= found->second, option, ": ", metric, " needs ", found->second,
           " classes or more, and ", plan.data.dataset.name(), " has ", classes, "; use accuracy");
   }
 }
@@ -174,7 +177,7 @@ static void note_idle_options(const Session& session, std::vector<std::string>& 
   const Plan& plan = session.plan;
   const int64_t classes = session.test_set->info().classes;
   for (const Choice<MakeMetric>& choice : plan.eval.metrics)
-    if (const Metric metric = choice.make(); plan.eval.every && classes < metric.min_classes)
+    if (const Metric metric = choice.make(); plan.eval.every && !metric.computed_for(classes))
       notes.push_back(cat(metric.name, ": not evaluated, needs ", metric.min_classes,
                           " classes or more, and ", plan.data.dataset.name(), " has ", classes));
   Names unevaluated;
@@ -618,8 +621,17 @@ Tensor Session::loss_of(const Batch& batch) {
   if (draws_) state->begin_forward();
   NamedTensors terms;
   const Tensor loss =
+<<<<<<< HEAD
       criterion({.output = (*model)(batch.x), .labels = batch.y, .terms = &terms}, plan.loss);
   loss_terms.add(terms, batch);
+=======
+      criterion({.output = (*model)(batch.x),
+                 .target = batch.y,
+                 .divisor = batch.divisor,
+                 .terms = &terms},
+                plan.loss);
+  loss_terms.add(terms, batch);
+>>>>>>> bf256ae0aa30791e0e26eeb39916d9f6324140a5
   return loss;
 }
 

@@ -1,0 +1,20 @@
+#include "models/metrics/metric.h"
+#include "ops/elementwise.h"
+
+namespace bellows {
+
+// A sample is an index of the first axis. One without a target that counts is left out.
+static Tensor sums_of_matches(const Tensor& output, const Tensor& target) {
+  const auto [counts, hit] = hits_of(output, target, 1);
+  const Shape by_sample{target.dim(0), target.numel() / target.dim(0)};
+  const Tensor samples = sum(max(counts.view_as(by_sample), {.axes = {1}}));
+  const Tensor wrong = sum(max(sub(counts, hit).view_as(by_sample), {.axes = {1}}));
+  return sums_of({sub(samples, wrong), samples});
+}
+static Metric exact_match(const NoOptions&) {
+  return {.name = "exact_match", .higher_is_better = true, .sums = sums_of_matches};
+}
+static const AddEntry<MakeMetric> exact_match_entry(
+    "exact_match", "share of samples whose labels all score highest", exact_match);
+
+}  // namespace bellows
