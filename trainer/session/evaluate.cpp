@@ -172,13 +172,8 @@ Metrics evaluate(Session& session, const std::function<bool()>& stop, int64_t ba
   int64_t at = 0;
   for (Batch batch; at < batches && session.test_feed->next(batch); ++at) {
     if (stop && stop()) return {};
-<<<<<<< HEAD
-    const Tensor logits = (*session.model)(batch.x);
-    if (batch.counts.weight > 0) tally.add(logits, batch.y);
-=======
     const Tensor output = (*session.model)(batch.x);
     if (batch.counts.weight > 0) tally.add(output, batch);
->>>>>>> bf256ae0aa30791e0e26eeb39916d9f6324140a5
   }
   Metrics metrics = tally.values(session.host_group());
   metrics.damaged = session.test_set->damaged();

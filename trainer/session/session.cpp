@@ -621,17 +621,12 @@ Tensor Session::loss_of(const Batch& batch) {
   if (draws_) state->begin_forward();
   NamedTensors terms;
   const Tensor loss =
-<<<<<<< HEAD
-      criterion({.output = (*model)(batch.x), .labels = batch.y, .terms = &terms}, plan.loss);
-  loss_terms.add(terms, batch);
-=======
       criterion({.output = (*model)(batch.x),
                  .target = batch.y,
                  .divisor = batch.divisor,
                  .terms = &terms},
                 plan.loss);
   loss_terms.add(terms, batch);
->>>>>>> bf256ae0aa30791e0e26eeb39916d9f6324140a5
   return loss;
 }
 
