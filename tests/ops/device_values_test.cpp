@@ -10,6 +10,7 @@
 #include "core/tensor/foreach.h"
 #include "ops/cross_entropy.h"
 #include "ops/dropout.h"
+#include "ops/embedding.h"
 #include "ops/gather.h"
 #include "ops/reduce.h"
 
@@ -58,6 +59,14 @@ TEST_F(ValuesOnDevice, AnIndexOutsideOfItsAxisPicksNaNOrTheLowestAndMakesTheGrad
   const Tensor whole = tensor_of<int64_t>({5, 6, 7}, {3}, Device::cuda);
   EXPECT_EQ(values<int64_t>(gather(whole, 0, index)),
             (std::vector<int64_t>{5, INT64_MIN, INT64_MIN, 7}));
+}
+
+TEST_F(ValuesOnDevice, AnIndexOutsideOfTheVocabularyPicksNaN) {
+  const Tensor index = tensor_of<int64_t>({1, -1, 2, INT64_MAX}, {2, 2}, Device::cuda);
+  const Tensor weight = require_grad(tensor_of<float>({5, 6}, {2, 1}, Device::cuda));
+  const auto picked = values<float>(embedding(index, weight));
+  EXPECT_EQ(picked[0], 6);
+  for (const int i : {1, 2, 3}) EXPECT_TRUE(std::isnan(picked[i])) << i;
 }
 
 TEST_F(ValuesOnDevice, MaxHandsOnNaNAndGivesTheGradientToTheFirstOfEquals) {
