@@ -182,6 +182,56 @@ TEST(Dropout, RunsInTrainingOnly) {
   EXPECT_EQ(run(), training) << "the mask is a function of seed, place and step";
 }
 
+// ---- layers of sequences
+
+TEST(EmbeddingLayer, IsTorchsWithASmallerStart) {
+  const ModulePtr model = build({{"name", "layers"},
+                                 {"layers.0.name", "embedding"},
+                                 {"layers.0.entries", "100"},
+                                 {"layers.0.width", "64"},
+                                 {"layers.1.name", "flatten"},
+                                 {"layers.2.name", "linear"},
+                                 {"layers.2.out", "10"}},
+                                {.sample = {3}});
+  EXPECT_THAT(shapes(*model), ElementsAre(Pair("0.weight", "[100,64]"),
+                                          Pair("2.weight", "[10,192]"), Pair("2.bias", "[10]")));
+  double squares = 0;
+  for (const float value : values(model, "0.weight")) squares += double(value) * value / 6400;
+  EXPECT_NEAR(std::sqrt(squares), 0.02, 0.001);  // five standard errors
+  const Tensor y = (*model->children()[0].module)(tensor_of<int64_t>({7, 99, 0}, {1, 3}));
+  EXPECT_EQ(y.shape(), (Shape{1, 3, 64}));
+  EXPECT_EQ(y.data<float>()[64], values(model, "0.weight")[99 * 64]);
+}
+
+TEST(EmbeddingLayer, MistakesNameTheLayer) {
+  const std::map<std::string, std::string> texts = {{"name", "layers"},
+                                                    {"layers.0.name", "embedding"}};
+  EXPECT_EQ(refusal([&] { build(texts, {.sample = {3}}); }),
+            "layer '0': embedding: the size of the vocabulary is missing; add  entries: N");
+  EXPECT_EQ(refusal([&] { build(with(texts, "layers.0.entries", "5")); }),
+            "layer '0': embedding: needs samples of (T) indices, got [1,28,28]");
+  EXPECT_THAT(refusal([&] { build(with(texts, "layers.0.entries", "0")); }),
+              HasSubstr("whole number from 1"));
+}
+
+TEST(LayerNormLayer, NormalizesTheLastAxisOfSamplesOfAnyShape) {
+  for (const Shape& sample : {Shape{4}, Shape{3, 4}, Shape{2, 3, 4}}) {
+    LayerContext context{.shape = sample, .seed = 1, .state = {}, .vectorized = false};
+    const ModulePtr layer = Choice<MakeLayer>("layer_norm").make(context);
+    layer->initialize(1);
+    EXPECT_EQ(context.shape, sample);
+    EXPECT_THAT(shapes(*layer), ElementsAre(Pair("weight", "[4]"), Pair("bias", "[4]")));
+    Shape batch{1};
+    for (const int64_t size : sample) batch.push_back(size);
+    const Tensor x(batch, DType::f32);
+    for (int64_t i = 0; i < x.numel(); ++i) x.ptr<float>()[i] = i % 2 ? 3 : -1;
+    const Tensor y = (*layer)(x);
+    EXPECT_EQ(y.shape(), batch);
+    for (int64_t i = 0; i < y.numel(); ++i)
+      EXPECT_NEAR(y.data<float>()[i], i % 2 ? 1 : -1, 1e-5) << sample;
+  }
+}
+
 // ---- pointwise chains as layers
 
 static const std::map<std::string, std::string> kChain{
