@@ -82,6 +82,7 @@ template <class F> Tensor binary(const Tensor& a, const Tensor& b) {
 
 inline Tensor relu(const Tensor& x) { return unary<functors::Relu>(x); }
 inline Tensor gelu(const Tensor& x) { return unary<functors::Gelu>(x); }
+inline Tensor gelu_tanh(const Tensor& x) { return unary<functors::GeluTanh>(x); }
 inline Tensor tanh(const Tensor& x) { return unary<functors::Tanh>(x); }
 inline Tensor exp(const Tensor& x) { return unary<functors::Exp>(x); }
 inline Tensor log(const Tensor& x) { return unary<functors::Log>(x); }

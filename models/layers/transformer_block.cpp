@@ -4,7 +4,7 @@
 
 namespace bellows {
 
-// GPT-2's block: y = x + attention(norm1(x)), then y + down(gelu(up(norm2(y)))), of (N, T, D). up
+// GPT-2's block: y = x + attention(norm1(x)), then y + down(gelu_tanh(up(norm2(y)))), of (N, T, D). up
 // has 4 D outputs. Norms before the sublayers: Xiong et al., "On Layer Normalization in the
 // Transformer Architecture", ICML 2020.
 class TransformerBlock : public Module {
@@ -14,7 +14,7 @@ class TransformerBlock : public Module {
       return make_layer<LinearLayer>(LinearLayerOptions{out, true, kGptInit}, context);
     };
     add_child("norm1", Choice<MakeLayer>("layer_norm").make(context));
-    add_child("attention", make_layer<AttentionLayer>(options, context));
+    add_child("", make_layer<AttentionLayer>(options, context));
     add_child("norm2", Choice<MakeLayer>("layer_norm").make(context));
     add_child("up", linear(4 * context.shape[1]));
     add_child("down", linear(context.shape[1] / 4));
@@ -25,7 +25,7 @@ class TransformerBlock : public Module {
   // Under amp the sums stay in f32.
   Tensor forward(const Tensor& x_) override {
     const Tensor x = amp::full(x_), y = bellows::add(x, amp::full(run(1, run(0, x))));
-    return bellows::add(y, amp::full(run(4, gelu(run(3, run(2, y))))));
+    return bellows::add(y, amp::full(run(4, gelu_tanh(run(3, run(2, y))))));
   }
 };
 

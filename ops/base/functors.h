@@ -41,6 +41,21 @@ struct Gelu : Unary {
   template <class T> FORMULA static T slope(T x) { return std::fma(x, pdf(x), normal_cdf(x)); }
 };
 
+// Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016; 1 + tanh(u) is 2 sigmoid(2 u).
+struct GeluTanh : Unary {
+  static constexpr const char *name = "gelu_tanh",
+                              *math = "x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))";
+  static constexpr double kLinear = M_2_SQRTPI * M_SQRT2, kCubic = 0.044715 * kLinear;
+  template <class T> FORMULA static T gate(T x) {
+    return sigmoid_of(x * std::fma(x * x, T(kCubic), T(kLinear)));
+  }
+  template <class T> FORMULA static T value(T x) { return x * gate(x); }
+  template <class T> FORMULA static T slope(T x) {
+    const T s = gate(x), dgate = s * (1 - s) * std::fma(x * x, T(3 * kCubic), T(kLinear));
+    return std::fma(x, dgate, s);
+  }
+};
+
 struct Tanh : Unary {
   static constexpr const char *name = "tanh", *math = "tanh(x)";
   static constexpr bool from_y = true;
@@ -169,7 +184,7 @@ struct Affine {
   template <class T> FORMULA static T value(T x, T scale, T shift) { return x * scale + shift; }
 };
 
-using UnaryOps = TypeList<Relu, Gelu, Tanh, Sigmoid, Silu, Exp, Log, Sqrt, Square, Abs>;
+using UnaryOps = TypeList<Relu, Gelu, GeluTanh, Tanh, Sigmoid, Silu, Exp, Log, Sqrt, Square, Abs>;
 using LinearOps = TypeList<Add, Sub>;
 using CurvedOps = TypeList<Mul, Div, Maximum, Minimum>;
 using BinaryOps = Joined<LinearOps, CurvedOps>::type;

@@ -1,4 +1,5 @@
 #include "trainer/session/captured_update.h"
+#include <algorithm>
 #include "autograd/amp.h"
 #include "core/base/trace.h"
 #include "core/tensor/copy.h"
@@ -22,26 +23,8 @@ CapturedUpdate::CapturedUpdate(Session& session)
         "write  toggles.cuda_graph: off  or give each rank a GPU of its own");
 }
 
-Tensors CapturedUpdate::run(const Update& update, const Body& body) {
-  const bool tuned_later = session_.kernels().autotune < session_.plan.kernels.autotune;
-  const Batch& batch = update.whole();
-  const bool usual =
-      batch.size() == session_.plan.data.loader.sampler.batch_size && batch.counts.weight == 1;
-  if (tuned_later || !usual) return body(update);
-  if (!input_) {
-    input_.emplace(session_.zeros_like_batches(batch.size()), update.size());
-    session_.feed->write_into(input_->whole());
-  }
-  receive(batch);
-  if (warm_ups_ < kWarmUps) return warm_up(body);
-  if (!graph_) capture(body);
-  replay();
-  return losses_;
-}
-
 // A feed may have written the batch there.
-void CapturedUpdate::receive(const Batch& batch) {
-  const Batch& place = input_->whole();
+static void receive(const Batch& place, const Batch& batch) {
   for (const auto tensor : Batch::kTensors) {
     const Tensor &to = place.*tensor, &from = batch.*tensor;
     if (!from.defined() || to.bytes() == from.bytes()) continue;
@@ -50,37 +33,76 @@ void CapturedUpdate::receive(const Batch& batch) {
   }
 }
 
-Tensors CapturedUpdate::warm_up(const Body& body) {
-  const PoolScope scope(pool_);
-  ++warm_ups_;
-  return body(*input_);
+Tensors CapturedUpdate::run(const Update& update, const Body& body) {
+  const bool tuned_later = session_.kernels().autotune < session_.plan.kernels.autotune;
+  Capture* const capture = tuned_later ? nullptr : capture_for(update);
+  if (!capture) return body(update);
+  receive(capture->input.whole(), update.whole());
+  if (capture->warm_ups < kWarmUps) {
+    const PoolScope scope(pool_);
+    ++capture->warm_ups;
+    return body(capture->input);
+  }
+  if (!capture->graph) record(*capture, body);
+  replay(*capture);
+  return capture->losses;
+}
+
+// Returns the capture of the update's shapes, a new one if there is room; else null.
+CapturedUpdate::Capture* CapturedUpdate::capture_for(const Update& update) {
+  const Batch& batch = update.whole();
+  const bool usual = batch.lengths.defined() ||
+                     batch.size() == session_.plan.data.loader.sampler.batch_size;
+  if (!usual || batch.counts.weight != 1) return nullptr;
+  const auto known = std::ranges::find_if(captures_, [&](const Capture& capture) {
+    return capture.input.whole().x.shape() == batch.x.shape() &&
+           capture.input.size() == update.size();
+  });
+  if (known != captures_.end()) return &*known;
+  if (captures_.size() == kMostGraphs) {
+    trace::count<"graph.uncaptured_shapes">();
+    return nullptr;
+  }
+  captures_.push_back({Update(place_for(batch), update.size())});
+  session_.feed->write_into(captures_.front().input.whole());
+  return &captures_.back();
+}
+
+Batch CapturedUpdate::place_for(const Batch& batch) const {
+  if (!batch.lengths.defined()) return session_.zeros_like_batches(batch.size());
+  Batch place = batch;
+  for (const auto tensor : Batch::kTensors)
+    if ((batch.*tensor).defined()) place.*tensor = empty_like(batch.*tensor);
+  return place;
 }
 
 // Casts of weights are recorded inside the graph, so each replay refreshes them. The exception is
 // the 16-bit copies that a fused optimizer writes: the graph reads those of the previous update and
 // writes those for the next replay.
-void CapturedUpdate::capture(const Body& body) {
+void CapturedUpdate::record(Capture& capture, const Body& body) {
   const PoolScope scope(pool_);
   const NamedTensors& parameters = session_.parameters;
   for (const NamedTensor& p : parameters) {
-    copies_.push_back({.read = amp::copy_of(p.tensor), .written = {}});
-    amp::written(p.tensor, copies_.back().read);
+    capture.copies.push_back({.read = amp::copy_of(p.tensor), .written = {}});
+    amp::written(p.tensor, capture.copies.back().read);
   }
-  graph_ = std::make_unique<Graph>(session_.device, [&] { losses_ = body(*input_); });
+  capture.graph =
+      std::make_unique<Graph>(session_.device, [&] { capture.losses = body(capture.input); });
   for (size_t i = 0; i < parameters.size(); ++i)
-    copies_[i].written = amp::copy_of(parameters[i].tensor);
+    capture.copies[i].written = amp::copy_of(parameters[i].tensor);
 }
 
 // A replay does not repeat the host's bookkeeping during capture, such as that weights have
 // changed. Other code may have written the weights since the last replay (an evaluation of their
 // averages), so the copies that the graph reads are refreshed first.
-void CapturedUpdate::replay() {
+void CapturedUpdate::replay(Capture& capture) {
   const NamedTensors& parameters = session_.parameters;
-  for (size_t i = 0; i < parameters.size(); ++i) amp::renew(parameters[i].tensor, copies_[i].read);
-  graph_->launch();
+  for (size_t i = 0; i < parameters.size(); ++i)
+    amp::renew(parameters[i].tensor, capture.copies[i].read);
+  capture.graph->launch();
   session_.group->graph_launched();
   for (size_t i = 0; i < parameters.size(); ++i)
-    amp::written(parameters[i].tensor, copies_[i].written);
+    amp::written(parameters[i].tensor, capture.copies[i].written);
   for (const NamedTensor& b : session_.model->buffers()) b.tensor.raise_version();
 }
 

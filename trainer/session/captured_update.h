@@ -1,9 +1,10 @@
 // The toggle cuda_graph: captures one update after a few uncaptured ones, then launches it as a
-// graph for each batch of that size.
+// graph for each batch of that shape. Samples of varying length have a graph for each padded shape,
+// up to kMostGraphs; batches of further shapes run uncaptured (counter: graph.uncaptured_shapes).
 #pragma once
 #include <functional>
 #include <memory>
-#include <optional>
+#include <vector>
 #include "core/device/allocator.h"
 #include "core/device/graph.h"
 #include "data/loader/batch.h"
@@ -22,30 +23,36 @@ class CapturedUpdate {
   // must outlive this object.
   explicit CapturedUpdate(Session& session);
 
-  // Returns the same bits as body(update). Updates of another batch size and updates before the
-  // tuning window are not captured.
+  static constexpr size_t kMostGraphs = 16;
+
+  // Returns the same bits as body(update). Updates of another batch size, unless lengths vary, and
+  // updates before the tuning window are not captured.
   Tensors run(const Update& update, const Body& body);
 
   // Memory pool of captured updates, for other work that allocates the same blocks (dry_run).
   std::shared_ptr<const MemoryPool> pool() const { return pool_; }
 
  private:
-  void receive(const Batch& batch);
-  Tensors warm_up(const Body& body);
-  void capture(const Body& body);
-  void replay();
-
-  Session& session_;
-  const std::shared_ptr<const MemoryPool>
-      pool_;                     // memory that the graph writes; lives as long as it
-  std::optional<Update> input_;  // read by the graph; holds the batch of each update
-  Tensors losses_;
   struct Copy {
     Tensor read, written;  // by the graph; undefined: none
   };
-  std::vector<Copy> copies_;  // 16-bit copy of each parameter
-  int64_t warm_ups_ = 0;
-  std::unique_ptr<Graph> graph_;
+  struct Capture {
+    Update input;  // read by the graph; holds the batch of each update
+    Tensors losses = {};
+    std::vector<Copy> copies = {};  // 16-bit copy of each parameter
+    int64_t warm_ups = 0;
+    std::unique_ptr<Graph> graph = {};
+  };
+
+  Capture* capture_for(const Update& update);
+  Batch place_for(const Batch& batch) const;
+  void record(Capture& capture, const Body& body);
+  void replay(Capture& capture);
+
+  Session& session_;
+  const std::shared_ptr<const MemoryPool>
+      pool_;  // memory that the graphs write; lives as long as they
+  std::vector<Capture> captures_;
 };
 
 }  // namespace bellows

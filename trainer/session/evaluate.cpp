@@ -172,6 +172,7 @@ Metrics evaluate(Session& session, const std::function<bool()>& stop, int64_t ba
   int64_t at = 0;
   for (Batch batch; at < batches && session.test_feed->next(batch); ++at) {
     if (stop && stop()) return {};
+    session.lengths->value = batch.lengths;
     const Tensor output = (*session.model)(batch.x);
     if (batch.counts.weight > 0) tally.add(output, batch);
   }

@@ -513,7 +513,8 @@ ModulePtr Session::make_model() {
        .vectorized = plan.model.vectorized,
        .device = device,
        .format = plan.model.channels_last ? kNHWC : kNCHW,
-       .group = plan.model.sync_bn && ranks.world > 1 ? group.get() : nullptr},
+       .group = plan.model.sync_bn && ranks.world > 1 ? group.get() : nullptr,
+       .lengths = lengths},
       train_set->info().output()[-1],
       train_set->info().output()};
   const long users = state.use_count();
@@ -619,6 +620,7 @@ Tensor Session::loss_of(const Batch& batch) {
   const Kernels use(kernels());
   const Autocast precision(plan.amp.low());
   if (draws_) state->begin_forward();
+  lengths->value = batch.lengths;
   NamedTensors terms;
   const Tensor loss =
       criterion({.output = (*model)(batch.x),

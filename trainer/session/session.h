@@ -89,6 +89,8 @@ class Session {
   std::optional<GradScaler> scaler;
   std::optional<Reducer> reducer;
   LossTerms loss_terms;
+  // Of the current batch; layers read them.
+  std::shared_ptr<BatchLengths> lengths = std::make_shared<BatchLengths>();
 
  private:
   void build(const std::optional<TrainingSetInfo>& trained);

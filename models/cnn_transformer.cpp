@@ -1,0 +1,64 @@
+// A convolutional net with transformer blocks behind it: each pixel of its last feature map is a
+// position. Beside a net without them it shows what attention costs in time at equal memory.
+#include "core/config/visitor.h"
+#include "models/layers/attention.h"
+#include "models/layers/conv2d.h"
+#include "models/layers/linear.h"
+#include "models/module/build.h"
+#include "ops/shape.h"
+
+namespace bellows {
+
+namespace {
+struct CnnTransformerOptions {
+  int64_t width = 64, layers = 2, heads = 4;
+};
+void visit(Visitor& v, CnnTransformerOptions& o) {
+  v("width", o.width, "channels of the last feature map", {.min = 2, .max = 65536});
+  v("layers", o.layers, "transformer blocks", {.min = 0, .max = 1024});
+  v("heads", o.heads, "parts of a position that attend separately", {.min = 1, .max = 65536});
+}
+
+// (N, C, H, W) to (N, H * W, C).
+class PixelsAsPositions : public Module {
+ public:
+  explicit PixelsAsPositions(LayerContext& context) {
+    context.shape = {context.shape[1] * context.shape[2], context.shape[0]};
+  }
+  const char* kind() const override { return "pixels_as_positions"; }
+
+ protected:
+  Tensor forward(const Tensor& x) override {
+    return reshape(permute(x, {0, 2, 3, 1}), {x.dim(0), x.dim(2) * x.dim(3), x.dim(1)});
+  }
+};
+
+void add_conv(Layers& net, const std::string& number, int64_t out) {
+  net.add<Conv2dLayer>(
+         "conv" + number,
+         Conv2dLayerOptions{.out = out, .kernel = 3, .stride = 2, .padding = 1, .bias = false})
+      .add("bn" + number, "batch_norm")
+      .add("relu" + number, "relu");
+}
+}  // namespace
+
+static ModulePtr cnn_transformer(const CnnTransformerOptions& o, const ModelContext& context) {
+  Choice<MakeLayer> block("transformer_block");
+  block.as<AttentionLayerOptions>() = {.heads = o.heads, .causal = false};
+  Layers net(context);
+  add_conv(net, "1", o.width / 2);
+  add_conv(net, "2", o.width);
+  net.add("positions", [](LayerContext& c) { return std::make_unique<PixelsAsPositions>(c); })
+      .add("places", "positions");
+  for (int64_t i = 0; i < o.layers; ++i) net.add("block" + std::to_string(i + 1), block);
+  return net.add("norm", "layer_norm")
+      .add("mean", "sequence_mean")
+      .add<LinearLayer>("fc", LinearLayerOptions{.out = context.classes})
+      .take(context.output);
+}
+
+static const AddEntry<MakeModel> cnn_transformer_entry(
+    "cnn_transformer", "convolutions, and transformer blocks on their feature map",
+    cnn_transformer);
+
+}  // namespace bellows

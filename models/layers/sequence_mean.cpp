@@ -1,0 +1,52 @@
+// Mean over the positions of a sample that are no padding: (N, T, D) to (N, D).
+#include <numeric>
+#include "autograd/amp.h"
+#include "core/tensor/copy.h"
+#include "models/module/module.h"
+#include "ops/bucketize.h"
+#include "ops/elementwise.h"
+#include "ops/matmul/matmul.h"
+#include "ops/reduce.h"
+#include "ops/shape.h"
+
+namespace bellows {
+
+namespace {
+class SequenceMean : public Module {
+ public:
+  explicit SequenceMean(LayerContext& context) : lengths_(context.lengths) {
+    CHECK(context.shape.rank() == 2, "sequence_mean: needs samples of (T, D), got ", context.shape);
+    std::vector<float> positions(context.shape[0]);
+    std::iota(positions.begin(), positions.end(), 0.f);
+    positions_ = tensor_of(positions, {1, context.shape[0]}, context.device);
+    context.shape = {context.shape[1]};
+  }
+  const char* kind() const override { return "sequence_mean"; }
+
+ protected:
+  Tensor forward(const Tensor& x_) override {
+    const Tensor x = amp::full(x_);
+    if (!lengths_ || !lengths_->value.defined()) return mean(x, {.axes = {1}});
+    const int64_t n = x.dim(0), t = x.dim(1);
+    const Tensor lengths = cast(lengths_->value, DType::f32).view_as({n, 1});
+    const Tensor behind = sub(slice(positions_, 1, 0, t), lengths);  // (N, T), below 0 before it
+    const Tensor bound = full({1}, -0.5, DType::f64, x.device());
+    const Tensor padding = cast(kernels::bucketize(behind, bound), DType::f32);
+    const Tensor weights = div(affine(padding, -1, 1), lengths);
+    return reshape(matmul(reshape(weights, {n, 1, t}), x), {n, x.dim(2)});
+  }
+
+ private:
+  std::shared_ptr<const BatchLengths> lengths_;
+  Tensor positions_;  // (1, T) f32: 0, 1, 2, ...
+};
+}  // namespace
+
+static ModulePtr make_sequence_mean(const NoOptions&, LayerContext& context) {
+  return std::make_unique<SequenceMean>(context);
+}
+static const AddEntry<MakeLayer> sequence_mean_entry("sequence_mean",
+                                                     "mean over the positions of a sample",
+                                                     make_sequence_mean);
+
+}  // namespace bellows
