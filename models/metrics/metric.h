@@ -18,7 +18,7 @@ struct Metric {
   bool higher_is_better;
   // Returns the sums of a batch, f32 (sums_count), on the device. The last one is the count that
   // the others are over. Must not wait for the device. output: (..., C), f32. target: as in
-  // LossInput (models/losses/loss.h), with labels in [0, C).
+  // LossInput (models/losses/loss.h); labels are kLeftOut or in [0, C).
   std::function<Tensor(const Tensor& output, const Tensor& target)> sums;
   int64_t sums_count = 2;
   // Returns the metric from its sums over all batches.

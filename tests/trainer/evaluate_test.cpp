@@ -123,7 +123,7 @@ TEST(Evaluate, RefusesAMetricThatIsNotInTheListOrNeedsMoreClasses) {
             "eval.metrics: accuracy is named twice");
   EXPECT_EQ(refusal_of({{"eval.metrics.0", {"r2"}}}),
             "eval.metrics: r2 needs targets that are values, and those of digits are classes; "
-            "leave it out");
+            "use  eval.metrics: [accuracy]");
   for (const char* option : {"target.metric", "ckpt.best"})
     EXPECT_EQ(refusal([&] {
                 metrics_of_images(true, {{option, {"accuracy_top5"}}});

@@ -157,7 +157,7 @@ static void check_metrics(const Session& session) {
           " is named twice");
     CHECK(metric.fits(classes), "eval.metrics: ", metric.name, " needs targets that are ",
           classes ? "values" : "classes", ", and those of ", plan.data.dataset.name(), " are ",
-          classes ? "classes" : "values", "; leave it out");
+          classes ? "classes; use  eval.metrics: [accuracy]" : "values; use  eval.metrics: [r2]");
     names += ", " + metric.name;
   }
   const std::string watched = session.watched_metric();
