@@ -52,11 +52,7 @@ static const AddOp spec({.name = "embedding",
                          .cases = {{{5, 3}}, {{9, 8}}, {{1, 1}}},
                          .run = run_embedding,
                          .rejects = {{{4}}, {{2, 3, 4}}, {{0, 4}}},
-<<<<<<< HEAD
                          .large = {{{128, 384}}, {{700, 33}}}});
-=======
-                         .large = {{{512, 384}}, {{700, 33}}}});
->>>>>>> a98e882e632f612cf9f8cd94634e61edd8d73dab
 
 // ---- CPU
 

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 #include "core/base/check.h"
@@ -77,9 +78,14 @@ class HostPool final : public TensorPool {
   }
 
   void release(void* block, size_t bytes) noexcept override {
-    const auto [size, index] = class_of(bytes);
+    auto [size, index] = class_of(bytes);
     const std::lock_guard lock(mutex_);
     stats_.allocated -= size;
+    if (const auto larger = larger_.find(block); larger != larger_.end()) {
+      index = larger->second;
+      size = free_[index].size;
+      larger_.erase(larger);
+    }
     if (options_.caching || in_arena(block)) {
       free_[index].size = size;
       free_[index].add(block);
@@ -108,6 +114,13 @@ class HostPool final : public TensorPool {
     for (Arena& arena : arenas_)
       if (arena.bytes - arena.used >= size)
         return arena.memory + std::exchange(arena.used, arena.used + size);
+    // With samples of varying length, blocks of the longest serve the others.
+    for (size_t larger = index + 1; larger < kClasses; ++larger)
+      if (free_[larger].first) {
+        void* const block = free_[larger].take();
+        larger_.emplace(block, larger);
+        return block;
+      }
     return from_system(size);
   }
   void give_back() {
@@ -149,6 +162,7 @@ class HostPool final : public TensorPool {
   }
 
   std::array<FreeBlocks, kClasses> free_;
+  std::unordered_map<void*, size_t> larger_;  // class of blocks that serve smaller requests
   std::vector<Arena> arenas_;
 };
 

@@ -15,14 +15,18 @@ AttentionLayer::AttentionLayer(const AttentionLayerOptions& o, LayerContext& con
   CHECK(shape.rank() == 2 && shape[1] % o.heads == 0, "attention: needs samples of (T, D), where ",
         "D is a multiple of ", o.heads, " heads, got ", shape);
   const int64_t D = shape[1];
-  add_child("qkv", make_layer<LinearLayer>(LinearLayerOptions{3 * D, true, kGptInit}, context));
+  const auto linear = [&](const char* name, int64_t out) {
+    const LinearLayerOptions options{out, true, kGptInit};
+    return &add_child(name, make_layer<LinearLayer>(options, context));
+  };
+  qkv_ = linear("qkv", 3 * D);
   context.shape[1] = D;
-  add_child("out", make_layer<LinearLayer>(LinearLayerOptions{D, true, kGptInit}, context));
+  out_ = linear("out", D);
 }
 
 Tensor AttentionLayer::forward(const Tensor& x) {
   const Tensor lengths = lengths_ ? lengths_->value : Tensor();
-  return run(1, attention(run(0, x), lengths, options_));
+  return (*out_)(attention((*qkv_)(x), lengths, options_));
 }
 
 static const AddEntry<MakeLayer> attention_entry("attention", "multi-head self-attention",

@@ -23,6 +23,7 @@ class AttentionLayer : public Module {
 
  private:
   AttentionOptions options_;
+  Module *qkv_, *out_;
   std::shared_ptr<const BatchLengths> lengths_;  // null if it is causal
 };
 

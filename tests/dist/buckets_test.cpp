@@ -69,7 +69,8 @@ std::vector<GradientSize> sizes_of_model(const char* name) {
                               .seed = 1,
                               .state = std::make_shared<DeviceStepState>(Device::cpu),
                               .vectorized = false},
-                             1000};
+                             1000,
+                             {1000}};
   const ModulePtr model = Choice<MakeModel>(name).make(context);
   for (const NamedTensor& p : model->parameters())
     sizes.insert(sizes.begin(), {p.tensor.numel(), p.tensor.dtype()});

@@ -9,6 +9,7 @@ namespace bellows {
 struct BuildContext {
   Shape sample = {1, 28, 28};
   int64_t classes = 10;
+  std::optional<Shape> output = {};  // (classes) if not given
   uint64_t seed = 1;
   std::shared_ptr<const DeviceStepState> state = std::make_shared<DeviceStepState>(Device::cpu);
   std::vector<std::string>* fused = nullptr;  // receives the report of the fusions
@@ -27,7 +28,7 @@ inline ModulePtr build(const std::map<std::string, std::string>& texts,
                                          .format = options.channels_last ? kNHWC : kNCHW,
                                          .group = context.group},
                                         context.classes,
-                                        {context.classes}});
+                                        context.output.value_or(Shape{context.classes})});
   const std::string fused = "fused: ";
   if (context.fused) context.fused->clear();
   for (const std::string& line : rewrite(*model, options.rewrites))

@@ -1,4 +1,4 @@
-"""LeNet in PyTorch, and the safetensors format in a few lines, without further dependencies."""
+"""LeNet and GPT in PyTorch, and the safetensors format in a few lines, without further dependencies."""
 import json
 import struct
 
@@ -22,6 +22,39 @@ class LeNet(nn.Module):
         x = torch.max_pool2d(torch.relu(self.conv1(x)), 2)
         x = torch.max_pool2d(torch.relu(self.conv2(x)), 2).flatten(1)
         return self.fc3(torch.relu(self.fc2(torch.relu(self.fc1(x)))))
+
+
+class Block(nn.Module):
+    """The layer transformer_block."""
+
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        b, t, width = x.shape
+        heads = [z.view(b, t, self.heads, -1).transpose(1, 2)
+                 for z in self.qkv(self.norm1(x)).split(width, 2)]
+        y = nn.functional.scaled_dot_product_attention(*heads, is_causal=True)
+        x = x + self.out(y.transpose(1, 2).reshape(b, t, width))
+        return x + self.down(nn.functional.gelu(self.up(self.norm2(x)), approximate="tanh"))
+
+
+class GPT(nn.Module):
+    """The modules of models/gpt.cpp under the same names, with tied weights."""
+
+    def __init__(self, vocabulary, longest, layers, width, heads):
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(vocabulary, width), nn.Embedding(longest, width)
+        self.blocks = nn.Sequential(*[Block(width, heads) for _ in range(layers)])
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, x):
+        x = self.tokens(x) + self.places.weight[: x.shape[1]]
+        return nn.functional.linear(self.norm(self.blocks(x)), self.tokens.weight)
 
 
 def write_safetensors(path, arrays):

@@ -2,13 +2,10 @@
 #include <fmt/format.h>
 #include <omp.h>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include "autograd/backward.h"
 #include "core/base/crc32c.h"
-#include "core/base/json.h"
 #include "core/base/mutex.h"
 #include "core/base/words.h"
-#include "core/config/hint.h"
 #include "core/config/values.h"
 #include "core/device/topology.h"
 #include "core/tensor/copy.h"
@@ -115,7 +112,7 @@ static DatasetPtr open_test_set(const Plan& plan, const std::optional<TrainingSe
   }
 }
 
-static OptimizerOptions optimizer_options(const Plan& plan, const Names& norms) {
+OptimizerOptions Session::optimizer_options() const {
   OptimizerOptions options = plan.optimizer;
   options.norms = norms;
   const bool tolerant =
@@ -144,60 +141,6 @@ static std::vector<Tensor> group_rates(const Plan& plan, int64_t per_epoch, doub
 }
 
 std::string Session::watched_metric() const { return plan.schedule.curve.make(Horizon{}).metric; }
-
-// Throws unless evaluation computes all metrics that options name, each once.
-static void check_metrics(const Session& session) {
-  const Plan& plan = session.plan;
-  const int64_t classes = session.test_set->info().classes;
-  std::map<std::string, int64_t> known = {{"none", 0}, {"loss", 0}};
-  std::string names = "loss";
-  for (const Choice<MakeMetric>& choice : plan.eval.metrics) {
-    const Metric metric = choice.make();
-    CHECK(known.emplace(metric.name, metric.min_classes).second, "eval.metrics: ", metric.name,
-          " is named twice");
-    CHECK(metric.fits(classes), "eval.metrics: ", metric.name, " needs targets that are ",
-          classes ? "values" : "classes", ", and those of ", plan.data.dataset.name(), " are ",
-          classes ? "classes; use  eval.metrics: [accuracy]" : "values; use  eval.metrics: [r2]");
-    names += ", " + metric.name;
-  }
-  const std::string watched = session.watched_metric();
-  for (const auto& [option, metric] :
-       {std::pair("target.metric", plan.target.metric), std::pair("ckpt.best", plan.ckpt.best),
-        std::pair("schedule.metric", watched.empty() ? "none" : watched)}) {
-    const auto found = known.find(metric);
-    CHECK(found != known.end(), option, ": ", on_one_line(metric),
-          " is not evaluated; eval.metrics has ", names);
-    CHECK(classes == 0 || classes >= found->second, option, ": ", metric, " needs ", found->second,
-          " classes or more, and ", plan.data.dataset.name(), " has ", classes, "; use accuracy");
-  }
-}
-
-// Adds a note for options that have no effect because another one is off.
-static void note_idle_options(const Session& session, std::vector<std::string>& notes) {
-  const Plan& plan = session.plan;
-  const int64_t classes = session.test_set->info().classes;
-  for (const Choice<MakeMetric>& choice : plan.eval.metrics)
-    if (const Metric metric = choice.make(); plan.eval.every && !metric.computed_for(classes))
-      notes.push_back(cat(metric.name, ": not evaluated, needs ", metric.min_classes,
-                          " classes or more, and ", plan.data.dataset.name(), " has ", classes));
-  Names unevaluated;
-  if (plan.train.patience) unevaluated.emplace_back("train.patience");
-  if (plan.ckpt.best != "none") unevaluated.emplace_back("ckpt.best");
-  if (plan.target.metric != "none") unevaluated.emplace_back("target.metric");
-  if (!session.watched_metric().empty())
-    unevaluated.push_back("schedule." + plan.schedule.curve.name());
-  if (plan.eval.every == 0 && !unevaluated.empty())
-    notes.push_back(joined(unevaluated) + ": no effect without evaluations (eval.every is 0)");
-  if (plan.target.metric == "none" && plan.target.value != 0)
-    notes.emplace_back("target.value: no effect without target.metric");
-  const bool varies = session.train_set->info().input.varies;
-  if (!varies && plan.data.loader.sampler.length_buckets != LengthBuckets::off)
-    notes.emplace_back("length_buckets: no effect, all samples have one length");
-  if (!varies && !plan.data.loader.batch.pad_to.empty())
-    notes.emplace_back("data.pad_to: no effect, all samples have one length");
-  if (plan.profile.window.empty() && plan.profile.exit_after)
-    notes.emplace_back("profile.exit_after: no effect without profile.window");
-}
 
 // Pins memory only if a GPU copies from it.
 static LoaderOptions loader_options(const Plan& plan, Device device) {
@@ -268,7 +211,7 @@ void Session::build(const std::optional<TrainingSetInfo>& trained) {
   test_feed = feed_from(*test_loader);
 
   rates = rates_of(plan, plan.optimizer.rule, 0, steps_per_epoch());
-  optimizer.emplace(optimizer_options(plan, norms), parameters, rates,
+  optimizer.emplace(optimizer_options(), parameters, rates,
                     group_rates(plan, steps_per_epoch()));
   ema.emplace(plan.optimizer.ema_decay, parameters, model->buffers());
   scaler.emplace(plan.amp.scales(), plan.amp.scaler, *state);
@@ -372,106 +315,6 @@ void Session::abort(const std::string& why) const noexcept {
 }
 
 int64_t Session::joint_batch() const { return plan.data.loader.sampler.batch_size * ranks.world; }
-
-// Each rank must contribute samples to the statistics; one without any takes one of weight 0.
-static void check_sync_bn(const Session& session) {
-  const Sampler& sampler = session.loader->sampler();
-  const bool spare = sampler.joint_size(sampler.batches() - 1) < session.ranks.world;
-  CHECK(!session.plan.model.sync_bn || !spare, "model.sync_bn: with  dist.uneven: join  ",
-        sampler.joint_size(sampler.batches() - 1), " of ", session.ranks.world,
-        " ranks have a sample in the last batch of an epoch; write  dist.uneven: drop  or  pad");
-}
-
-// Evaluation runs after an epoch of training. This check reports problems of the test set before
-// that. `tests`: the session has a test set.
-void Session::check(bool tests) const {
-  const std::string& name = plan.data.dataset.name();
-  const int64_t known = train_set->info().classes, classes = test_set->info().classes;
-  if (tests) {
-    const Shape tested = test_loader->transforms().shape();
-    if (!(input == tested))
-      fail(Exit::data, "data.name ", name, ": after the transforms its test samples are ", tested,
-           ", its training samples ", input,
-           input.rank() == 3 ? "; make the sizes equal with  resize  in data.transforms" : "");
-    if (known != classes)
-      fail(Exit::data, "data.name ", name, ": its test set has ", classes,
-           " classes, its training set ", known, "; use the test set that belongs to it");
-    check_sizes(*test_loader);
-  }
-  check_metrics(*this);
-  check_sync_bn(*this);
-}
-
-// Returns a note if model.sync_bn has no effect, else "".
-static std::string about_sync_bn(const Session& session) {
-  const bool alone = session.plan.model.sync_bn && session.ranks.world == 1;
-  return alone ? "model.sync_bn: no effect with a single rank" : "";
-}
-
-// Names the first members of each group of parameters, and an average that cannot settle.
-static void note_groups(const Session& session, Names& notes) {
-  const OptimizerOptions options = optimizer_options(session.plan, session.norms);
-  for (size_t group = 0; group < options.groups.size(); ++group) {
-    Names names;
-    for (const NamedTensor& p : session.parameters)
-      if (group_of(options, p.name) == group) names.push_back(p.name);
-    const std::string count = count_of(std::ssize(names), "parameter");
-    if (names.size() > 4) names.resize(4), names.emplace_back("...");
-    notes.push_back(cat("optimizer.groups: ", options.groups[group].parameters, ": ", count, ": ",
-                        joined(names)));
-  }
-  const auto updates = double(session.total_steps());
-  const double left = std::pow(options.ema_decay, updates);
-  if (updates > 0 && left > 0.05)
-    notes.push_back(fmt::format(
-        "warning: optimizer.ema_decay: after {:.0f} updates, {:.0f} % of the average are still the "
-        "first weights; use at most {:.3g}",
-        updates, 100 * left, std::pow(0.01, 1 / updates)));
-}
-
-static void note_transforms(const Session& session, Names& notes) {
-  const auto transforms =
-      with_statistics(session.plan.data.transforms, session.train_set->info());
-  const Json listed = to_json(transforms);
-  notes.push_back("transforms: " + to_line(listed));
-  for (const Json& item : listed)
-    if (const Json mean = item.value("mean", Json::array());
-        !mean.empty() && *std::ranges::max_element(mean) > 1)
-      notes.push_back(cat("warning: normalize: mean ", to_line(mean),
-                          ", but pixels are scaled to 0..1 before; divide mean and std by 255"));
-}
-
-static void note_lengths(const Session& session, Names& notes) {
-  const DatasetInfo& info = session.train_set->info();
-  notes.push_back(cat("samples: ", info.input.dtype, " ", info.input.shape,
-                      info.input.varies ? " at the longest" : "", ", targets: ", info.target.dtype,
-                      " ", info.target.shape));
-  if (session.loader->sampler().length_buckets() == LengthBuckets::sorted)
-    notes.emplace_back(
-        "warning: length_buckets: sorted  loses the shuffle: each epoch goes from the shortest to "
-        "the longest sample; buckets does not");
-}
-
-// Notes on the data and the schedule, and on options without effect.
-void Session::describe() {
-  notes.push_back(fmt::format("data: {}, {} to train on, {} to test", plan.data.dataset.name(),
-                              train_set->size(), test_set == train_set ? 0 : test_set->size()));
-  if (train_set->info().classes == 1)
-    notes.push_back(cat("warning: data: only one class, ", class_names(train_set->info())[0],
-                        ", so every answer is right; a folder per class is needed"));
-  for (const auto& set : {train_set, test_set})
-    for (const std::string& note : set->notes())
-      if (!std::ranges::count(notes, note)) notes.push_back(note);
-  train_set->info().images() ? note_transforms(*this, notes) : note_lengths(*this, notes);
-  const int64_t warmup = warmup_of(plan.schedule, steps_per_epoch()), steps = total_steps();
-  if (steps && warmup >= steps)
-    notes.push_back(cat("schedule: the run ends after ", steps, " of ", count_of(warmup, "update"),
-                        " of warm-up, so its rate stays below the peak"));
-  note_idle_options(*this, notes);
-  note_groups(*this, notes);
-  if (const std::string note = about_sync_bn(*this); !note.empty()) notes.push_back(note);
-  if (!plan.profile.window.empty()) notes.push_back(profiler_command(plan.profile, plan.name));
-}
 
 // Prints equal changes as one line with their count.
 static void say_once(const std::vector<std::string>& lines, std::vector<std::string>& notes) {

@@ -53,6 +53,9 @@ class Session {
   // Metric that the schedule reacts to; "" if it reacts to none.
   std::string watched_metric() const;
 
+  // The plan's, with the norms of the model and whether updates may be skipped.
+  OptimizerOptions optimizer_options() const;
+
   // Returns once all ranks have called it with equal facts; see trainer/session/agreement.h.
   void agree(const std::string& topic, const Facts& facts) const;
   // Rank 0 calls it after work of its own; see trainer/session/agreement.h. No effect in a world of
