@@ -10,13 +10,15 @@ static void visit(Visitor& v, LinearLayerOptions& o) {
 }
 
 LinearLayer::LinearLayer(const LinearLayerOptions& o, LayerContext& context) {
-  CHECK(context.shape.rank() == 1, "linear: needs flat samples, got ", context.shape,
+  CHECK(context.shape.rank() == 1 || context.shape.rank() == 2,
+        "linear: needs flat samples, or (T, in), got ", context.shape,
         "; put a flatten layer before it");
-  const int64_t in = context.shape[0];
-  const Init init{Init::uniform, 1 / std::sqrt(double(in))};  // as in torch.nn.Linear
-  weight_ = add_parameter("weight", {o.out, in}, init, context.device);
-  if (o.bias) bias_ = add_parameter("bias", {o.out}, init, context.device);
-  context.shape = {o.out};
+  const int64_t in = context.shape[-1];
+  const Init by_fan_in{Init::uniform, 1 / std::sqrt(double(in))};  // as in torch.nn.Linear
+  weight_ = add_parameter("weight", {o.out, in}, o.init.value_or(by_fan_in), context.device);
+  const Init of_bias = o.init ? Init{Init::constant, 0} : by_fan_in;
+  if (o.bias) bias_ = add_parameter("bias", {o.out}, of_bias, context.device);
+  context.shape[-1] = o.out;
 }
 
 static const AddEntry<MakeLayer> linear_entry("linear", "fully connected",

@@ -1,5 +1,5 @@
-// Fully connected layer, y = x w^T + b: (N, in) to (N, out), weight (out, in), bias (out), as
-// torch.nn.Linear.
+// Fully connected layer, y = x w^T + b: (N, in) to (N, out), or (N, T, in) to (N, T, out). weight
+// (out, in), bias (out), as torch.nn.Linear.
 #pragma once
 #include "models/module/module.h"
 #include "ops/matmul/linear.h"
@@ -9,6 +9,7 @@ namespace bellows {
 struct LinearLayerOptions {
   int64_t out = 1;
   bool bias = true;
+  std::optional<Init> init = {};  // of the weight, with a bias of 0; nothing: torch's, for both
 };
 
 class LinearLayer : public Module {

@@ -69,6 +69,7 @@ class Module {
   void drop_parameter(const char* name, const Tensor& buffer);
   Tensor add_buffer(const char* name, const Tensor& value);  // saved state that is not trained
   Module& add_child(const std::string& name, ModulePtr module);
+  Tensor run_child(size_t child, const Tensor& x) { return (*children_.at(child).module)(x); }
 
  private:
   struct Parameter {
@@ -85,6 +86,11 @@ class Module {
   bool training_ = true;
 };
 
+// Lengths of the samples of the current batch, set before each forward pass.
+struct BatchLengths {
+  Tensor value;  // (N) i64 on the model's device; undefined: samples have no axis that varies
+};
+
 // Argument of layer constructors. A layer reads its input's shape from `shape` and replaces it with
 // its output's.
 struct LayerContext {
@@ -95,6 +101,7 @@ struct LayerContext {
   Device device = Device::cpu;
   MemoryFormat format = kNCHW;    // memory format of 4-D weights
   ProcessGroup* group = nullptr;  // ranks whose batch norms share statistics; null: none do
+  std::shared_ptr<const BatchLengths> lengths = {};  // for layers that leave out padding; or null
 };
 using MakeLayer = ModulePtr(LayerContext& context);
 // The entry of a layer that is constructed from its options and a LayerContext:
