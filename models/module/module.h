@@ -69,7 +69,6 @@ class Module {
   void drop_parameter(const char* name, const Tensor& buffer);
   Tensor add_buffer(const char* name, const Tensor& value);  // saved state that is not trained
   Module& add_child(const std::string& name, ModulePtr module);
-  Tensor run_child(size_t child, const Tensor& x) { return (*children_.at(child).module)(x); }
 
  private:
   struct Parameter {
