@@ -34,15 +34,14 @@ class ResidentArrays : public Feed {
     if (next_ == loader_.batches()) return false;
     const BatchSource& from = loader_.source();
     const Tensor samples = from.sampler.samples(plan_, next_);
-    const Round round = from.sampler.round(plan_, next_++);
     const BatchForm form =
         from.form(samples.numel(), from.padded(longest_of(*from.dataset, samples)));
     batch = buffers_.free(form.x, form.y);
     batch.each([](const Tensor& t) { t.raise_version(); });
     collate(arrays_, order_.view(samples.shape(), {1}, samples.offset()),
             from.dataset->info().target.varies, batch);
-    if (batch.divisor.defined()) fill(batch.divisor, from.divisor(round));
-    batch.counts = from.counts(samples, round);
+    batch.counts = from.counts(plan_, next_++);
+    if (batch.divisor.defined()) fill(batch.divisor, batch.counts.divisor);
     trace::count<"tensor.device_created">(2);
     return true;
   }

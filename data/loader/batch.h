@@ -14,6 +14,11 @@ struct BatchCounts {
   int64_t units = 0;    // of all ranks, as `ips` counts them
   int64_t fewest = 0;   // samples of the rank that has the fewest
   double weight = 1;    // of this rank's mean in the mean over the ranks
+  double divisor = 0;   // value of Batch::divisor; 0: none
+  // Of samples of varying length: positions of this batch, those that are padding, and the largest
+  // sum of lengths of a rank over the smallest.
+  int64_t positions = 0, padding = 0;
+  double imbalance = 1;
 };
 
 // A handle. The loader reuses the buffer once no tensor shares it any more.

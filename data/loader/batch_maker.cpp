@@ -1,6 +1,7 @@
 #include "data/loader/batch_maker.h"
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <thread>
 #include "core/base/round.h"
 #include "core/base/trace.h"
@@ -78,26 +79,41 @@ int64_t longest_of(const Dataset& dataset, const Tensor& samples) {
   return longest;
 }
 
-static int64_t sum_of(const Tensor& counts, std::span<const int64_t> samples, int64_t otherwise) {
-  if (!counts.defined()) return otherwise * std::ssize(samples);
+static int64_t sum_of(const Tensor& counts, const Tensor& samples, int64_t otherwise) {
+  if (!counts.defined()) return otherwise * samples.numel();
   int64_t sum = 0;
-  for (const int64_t i : samples) sum += counts.ptr<int64_t>()[i];
+  for (const int64_t i : samples.data<int64_t>()) sum += counts.ptr<int64_t>()[i];
   return sum;
 }
 
-BatchCounts BatchSource::counts(const Tensor& samples, const Round& round) const {
-  const Arrays* const arrays = dataset->arrays();
-  const DatasetInfo& info = dataset->info();
-  return {.targets = sum_of(arrays ? arrays->targets : Tensor(), samples.data<int64_t>(),
-                            info.classes ? info.target.shape.numel() : 1),
-          .units = sum_of(arrays ? arrays->lengths : Tensor(), round.joint, info.units),
-          .fewest = round.fewest,
-          .weight = round.weight};
+static double imbalance(const Sampler& sampler, const Tensor& lengths, const EpochPlan& plan,
+                        int64_t batch) {
+  double most = 0, least = INFINITY;
+  for (int rank = 0; rank < sampler.share().world; ++rank) {
+    const auto sum = double(sum_of(lengths, sampler.samples(plan, batch, rank), 0));
+    most = std::max(most, sum), least = std::min(least, sum);
+  }
+  return most / least;
 }
 
-double BatchSource::divisor(const Round& round) const {
-  const int64_t targets = sum_of(dataset->arrays()->targets, round.joint, 0);
-  return double(std::max<int64_t>(1, targets)) / sampler.share().world;
+BatchCounts BatchSource::counts(const EpochPlan& plan, int64_t batch) const {
+  const Tensor samples = sampler.samples(plan, batch), joint = sampler.joint(plan, batch);
+  const DatasetInfo& info = dataset->info();
+  const int64_t targets = info.classes ? info.target.shape.numel() : 1;
+  const Arrays none, &arrays = dataset->arrays() ? *dataset->arrays() : none;
+  BatchCounts counts{.targets = sum_of(arrays.targets, samples, targets),
+                     .units = sum_of(arrays.lengths, joint, info.units),
+                     .fewest = sampler.fewest(batch),
+                     .weight = sampler.weight(batch)};
+  if (arrays.targets.defined())
+    counts.divisor = double(std::max<int64_t>(1, sum_of(arrays.targets, joint, 0))) /
+                     sampler.share().world;
+  if (arrays.lengths.defined()) {
+    counts.positions = samples.numel() * padded(longest_of(*dataset, samples));
+    counts.padding = counts.positions - sum_of(arrays.lengths, samples, 0);
+    counts.imbalance = imbalance(sampler, arrays.lengths, plan, batch);
+  }
+  return counts;
 }
 
 // ---- making
@@ -165,13 +181,10 @@ BatchResult BatchMaker::make(const EpochPlan& plan, int64_t batch, int64_t epoch
   if (source_->options.sim_latency_us)
     std::this_thread::sleep_for(std::chrono::microseconds(source_->options.sim_latency_us));
   try {
-    const Sampler& sampler = source_->sampler;
-    const Tensor samples = sampler.samples(plan, batch);
-    BatchResult made = {fill_all(samples, epoch), nullptr};
-    const Round round = sampler.round(plan, batch);
-    made.batch.counts = source_->counts(samples, round);
+    BatchResult made = {fill_all(source_->sampler.samples(plan, batch), epoch), nullptr};
+    made.batch.counts = source_->counts(plan, batch);
     if (made.batch.divisor.defined())
-      *made.batch.divisor.ptr<float>() = float(source_->divisor(round));
+      *made.batch.divisor.ptr<float>() = float(made.batch.counts.divisor);
     source_->time->ns += trace::now_ns() - begin;
     ++source_->time->batches;
     return made;

@@ -23,7 +23,7 @@ struct BatchOptions {
   bool pin_memory = false;     // in page-locked memory
   // Samples of varying length are padded to the longest of the batch, rounded up to a multiple of
   // the only number, or to the next of several.
-  std::vector<int64_t> pad_to;
+  std::vector<int64_t> pad_to = {};
   int64_t sim_latency_us = 0;  // sleep per batch, to simulate a slow disk
   const MemoryFormat& format() const { return channels_last ? kNHWC : kNCHW; }
 };
@@ -50,8 +50,7 @@ struct BatchSource {
   BatchForm largest() const;  // has room for every batch of an epoch
   // Length to which samples are padded of which the longest has this one.
   int64_t padded(int64_t length) const;
-  BatchCounts counts(const Tensor& samples, const Round& round) const;
-  double divisor(const Round& round) const;  // value of Batch::divisor
+  BatchCounts counts(const EpochPlan& plan, int64_t batch) const;
 };
 // Returns the greatest length of the samples, i64 on the host; 0 if none varies.
 int64_t longest_of(const Dataset& dataset, const Tensor& samples);

@@ -189,16 +189,19 @@ EpochPlan Sampler::plan(int64_t epoch) const {
   return plan;
 }
 
-Tensor Sampler::samples(const EpochPlan& plan, int64_t batch) const {
-  const int64_t i = batch * share_.world + share_.rank;
-  return plan.order.view({plan.cuts[i + 1] - plan.cuts[i]}, {1}, plan.cuts[i]);
+static Tensor part(const EpochPlan& plan, int64_t begin, int64_t end) {
+  return plan.order.view({end - begin}, {1}, begin);
 }
 
-Round Sampler::round(const EpochPlan& plan, int64_t batch) const {
+Tensor Sampler::samples(const EpochPlan& plan, int64_t batch, int rank) const {
+  const int64_t i = batch * share_.world + rank;
+  return part(plan, plan.cuts[i], plan.cuts[i + 1]);
+}
+
+Tensor Sampler::joint(const EpochPlan& plan, int64_t batch) const {
   const int64_t begin = plan.cuts[batch * share_.world];
-  const int64_t size =
-      batch + 1 == batches_ ? last_joint_ : plan.cuts[(batch + 1) * share_.world] - begin;
-  return {plan.order.data<int64_t>().subspan(begin, size), fewest(batch), weight(batch)};
+  return part(plan, begin,
+              batch + 1 == batches_ ? begin + last_joint_ : plan.cuts[(batch + 1) * share_.world]);
 }
 
 }  // namespace bellows

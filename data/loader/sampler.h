@@ -42,14 +42,6 @@ struct SamplerOptions {
 };
 void visit(Visitor& v, SamplerOptions& o);
 
-// What the ranks take in one round.
-struct Round {
-  std::span<const int64_t> joint;  // samples of all ranks that count
-  int64_t fewest = 0;              // samples of the rank that has the fewest
-  // Weight of the mean over this rank's batch in the mean over the ranks.
-  double weight = 1;
-};
-
 // The samples of all ranks in one epoch, round by round and within a round rank by rank. Batch b of
 // rank r is order[cuts[b * world + r], cuts[b * world + r + 1]).
 struct EpochPlan {
@@ -83,14 +75,19 @@ class Sampler {
   int64_t joint_size() const;               // samples of all ranks in an epoch
   // Fewest samples that a rank has in that round; with LengthBuckets::tokens, in any.
   int64_t fewest(int64_t batch) const;
-  double weight(int64_t batch) const;  // Round::weight
+  // Weight of the mean over this rank's batch in the mean over the ranks.
+  double weight(int64_t batch) const;
 
   // Order of the epoch for all ranks, on a device.
   Tensor order(int64_t epoch, Device device) const;
   EpochPlan plan(int64_t epoch) const;
-  // Samples of this rank in a batch of a plan, a view, and the round that they belong to.
-  Tensor samples(const EpochPlan& plan, int64_t batch) const;
-  Round round(const EpochPlan& plan, int64_t batch) const;
+  // Views of a plan: the samples of a rank, this one or another, in a batch; and all that count in
+  // its round.
+  Tensor samples(const EpochPlan& plan, int64_t batch) const {
+    return samples(plan, batch, share_.rank);
+  }
+  Tensor samples(const EpochPlan& plan, int64_t batch, int rank) const;
+  Tensor joint(const EpochPlan& plan, int64_t batch) const;
 
   const RankShare& share() const { return share_; }
   LengthBuckets length_buckets() const { return options_.length_buckets; }

@@ -2,6 +2,7 @@
 // with any feed.
 #include "data/sets/arrays.h"
 #include <gmock/gmock.h>
+#include "core/tensor/copy.h"
 #include "data/feeds/device_feed.h"
 #include "tests/data/files.h"
 

@@ -43,7 +43,7 @@ Batches batches_of(LengthBuckets how, int64_t epoch, int world = 1, Uneven uneve
     for (const Sampler& rank : ranks) {
       const EpochPlan plan = rank.plan(epoch);
       const Tensor mine = rank.samples(plan, batch);
-      if (rank.round(plan, batch).weight == 0) continue;
+      if (rank.weight(batch) == 0) continue;
       auto& now = all.samples.emplace_back(mine.ptr<int64_t>(), mine.ptr<int64_t>() + mine.numel());
       int64_t tokens = 0, longest = 0;
       for (const int64_t i : now) tokens += lengths[i], longest = std::max(longest, lengths[i]);

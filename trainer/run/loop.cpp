@@ -11,6 +11,7 @@
 #include "core/tensor/copy.h"
 #include "trainer/log/machine_load.h"
 #include "trainer/log/nvml.h"
+#include "trainer/log/padding.h"
 #include "trainer/run/consensus.h"
 #include "trainer/session/losses.h"
 #include "trainer/session/session.h"
@@ -115,6 +116,7 @@ class Loop {
       losses_.add(train_on_(update), update);
       profile_.end(at_.step);
       meter_.count(data.counts.units);
+      padding_.add(data.counts);
       end_update();
     }
   }
@@ -281,8 +283,8 @@ class Loop {
   Scalars gauges() {
     Scalars values = loss_terms();
     if (epoch_gap_s_) values.emplace_back("epoch_gap_s", *std::exchange(epoch_gap_s_, {}));
-    const Scalars tuning = session_.tuning.take();
-    values.insert(values.end(), tuning.begin(), tuning.end());
+    for (const Scalars& more : {session_.tuning.take(), padding_.take()})
+      values.insert(values.end(), more.begin(), more.end());
     if (last_.nonfinite_losses)
       values.emplace_back("nonfinite_losses", double(last_.nonfinite_losses));
     if (session_.optimizer->may_skip()) {
@@ -450,6 +452,7 @@ class Loop {
   CpuShare cpu_;
   LoadMeter load_;                 // of the machine, once a second
   std::optional<GpuMonitor> gpu_;  // load of the GPU, if training is on one
+  PaddingGauge padding_;
   ProfileWindow profile_{plan_.profile};
   TrainingStep train_on_{session_};
   std::vector<double> known_losses_;  // losses of this process's updates; means over the ranks
