@@ -87,7 +87,7 @@ template <class T> __global__ void forward(const T* qkv, T* y, Acc<T>* lse, Size
   const Block<A> on(z);
   const int64_t keys = z.keys(on.pair), end = z.seen(std::min(on.first + kRows, z.T) - 1, keys);
   const int64_t seen = on.row < z.T ? z.seen(on.row, keys) : 0;
-  const A scale = A(z.scale());
+  const A scale = A(z.scale);
   A sums[kEach] = {}, most = std::numeric_limits<A>::lowest(), total = 0;
   part_of(qkv, z, on.pair, 0).load(on.a, on.size, kRows, on.size, on.first, z.T);
   for (int64_t first = 0; first < end; first += kWarp) {
@@ -118,7 +118,7 @@ __global__ void backward(const T* qkv, const T* y, const T* dy_, const Acc<T>* l
   const Block<A> on(z);
   const int size = on.size;
   const int64_t keys = z.keys(on.pair), start = z.first(on.pair, z.D);
-  const A scale = A(z.scale());
+  const A scale = A(z.scale);
   const auto qs = part_of(qkv, z, on.pair, 0), ks = part_of(qkv, z, on.pair, 1);
   const Rows<const T> vs = part_of(qkv, z, on.pair, 2), dys{dy_ + start, z.D};
   lse += on.pair * z.T, delta += on.pair * z.T;
