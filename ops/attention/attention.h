@@ -9,7 +9,6 @@ namespace bellows {
 struct AttentionOptions {
   int64_t heads = 1;
   bool causal = true;  // query t sees only the keys at positions up to t
-  bool operator==(const AttentionOptions&) const = default;
 };
 
 // qkv: (B, T, 3 D), any float dtype. A row holds the queries, then the keys, then the values of all
