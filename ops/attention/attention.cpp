@@ -34,9 +34,7 @@ static Tensor visible_keys(const Tensor& scores, const Tensor& lengths, bool cau
   if (causal) end = add(position.view_as({1, 1, T, 1}), 1);
   if (lengths.defined())
     end = minimum(end, cast(contiguous(lengths), DType::f32).view_as({lengths.dim(0), 1, 1, 1}));
-  const Tensor ahead = sub(end, position);
-  const Tensor visible = minimum(maximum(ahead, full({}, 0, ahead)), full({}, 1, ahead));
-  return cast(visible, scores.dtype());
+  return cast(minimum(relu(sub(end, position)), full({}, 1, end)), scores.dtype());
 }
 
 // Hidden scores become -1e30, whose exp is 0. The product with `visible` makes rows without a key

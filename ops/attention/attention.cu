@@ -19,51 +19,44 @@ constexpr int kWidest = 128, kEach = kWidest / kWarp;  // values of a row, of th
 template <class T> struct Rows {
   T* at;
   int64_t step;
-
-  // Copies `rows` rows of `size` values from row `first` to shared memory, `pitch` apart. Rows from
-  // `end` on become 0.
-  __device__ void load(Acc<T>* to, int pitch, int rows, int size, int64_t first,
-                       int64_t end) const {
-    for (int i = threadIdx.x; i < rows * size; i += kThreads) {
-      const int64_t row = first + i / size;
-      to[i / size * pitch + i % size] = row < end ? Acc<T>(at[row * step + i % size]) : Acc<T>(0);
-    }
-  }
-  // Writes a row whose values are distributed over the lanes.
-  __device__ void store(int64_t row, int size, const Acc<T> (&values)[kEach], Acc<T> factor) const {
-#pragma unroll
-    for (int i = 0; i < kEach; ++i) {
-      const int c = threadIdx.x % kWarp + i * kWarp;
-      if (c < size) at[row * step + c] = T(values[i] * factor);
-    }
-  }
 };
 template <class T> __device__ Rows<T> part_of(T* like_qkv, const Sizes& z, int64_t pair, int part) {
   return {like_qkv + z.first(pair, 3 * z.D) + part * z.D, 3 * z.D};
 }
 
-// The place of a thread, and the block's shared memory: two tiles of the other side, whose rows are
-// padded against bank conflicts, two rows of each warp, and the weights of its pairs of rows.
+// The place of a thread, and the block's shared memory: two tiles of the other side, two rows of
+// each warp, and the weights of its pairs of rows. Rows are padded against bank conflicts.
 template <class A> struct Block {
   __device__ explicit Block(const Sizes& z)
       : size(int(z.size)),
         lane(threadIdx.x % kWarp),
         pair(blockIdx.x / ceil_div(z.T, kRows)),
         first(blockIdx.x % ceil_div(z.T, kRows) * kRows),
-        row(first + threadIdx.x / kWarp),
-        x(dynamic_shared<A>()),
-        y(x + kWarp * (size + 1)),
-        a(y + kWarp * (size + 1)),
-        b(a + kRows * size),
-        weights(b + kRows * size + threadIdx.x / kWarp * 2 * kWarp) {}
+        row(first + threadIdx.x / kWarp) {}
   static size_t bytes(int64_t size) {
-    return (2 * kWarp * (size + 1) + 2 * kRows * (size + kWarp)) * sizeof(A);
+    return 2 * ((kWarp + kRows) * (size + 1) + kRows * kWarp) * sizeof(A);
+  }
+  // Copies `count` rows from row `begin` to shared memory. Rows from `end` on become 0.
+  template <class T>
+  __device__ void load(A* to, Rows<const T> from, int count, int64_t begin, int64_t end) const {
+    for (int i = threadIdx.x; i < count * size; i += kThreads) {
+      const int64_t row = begin + i / size, c = i % size;
+      to[i / size * (size + 1) + c] = row < end ? A(from.at[row * from.step + c]) : A(0);
+    }
+  }
+  // Writes this warp's row of a tensor.
+  template <class T> __device__ void store(Rows<T> to, const A (&values)[kEach], A factor) const {
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      const int c = lane + i * kWarp;
+      if (c < size) to.at[row * to.step + c] = T(values[i] * factor);
+    }
   }
   // Product of this warp's row with this lane's row of the tile.
   __device__ A product(const A* rows, const A* tile) const {
     A sum = 0;
     for (int c = 0; c < size; ++c)
-      sum += rows[threadIdx.x / kWarp * size + c] * tile[lane * (size + 1) + c];
+      sum += rows[threadIdx.x / kWarp * (size + 1) + c] * tile[lane * (size + 1) + c];
     return sum;
   }
   // sums = sums * shrink + the rows of the tile, weighted.
@@ -77,9 +70,12 @@ template <class A> struct Block {
     }
   }
 
-  int size, lane;
-  int64_t pair, first, row;
-  A *x, *y, *a, *b, *weights;
+  const int size, lane;
+  const int64_t pair, first, row;
+  A* const x = dynamic_shared<A>();
+  A *const y = x + kWarp * (size + 1), *const a = y + kWarp * (size + 1);
+  A *const b = a + kRows * (size + 1), *const all_weights = b + kRows * (size + 1);
+  A* const weights = all_weights + threadIdx.x / kWarp * 2 * kWarp;
 };
 
 template <class T> __global__ void forward(const T* qkv, T* y, Acc<T>* lse, Sizes z) {
@@ -87,13 +83,13 @@ template <class T> __global__ void forward(const T* qkv, T* y, Acc<T>* lse, Size
   const Block<A> on(z);
   const int64_t keys = z.keys(on.pair), end = z.seen(std::min(on.first + kRows, z.T) - 1, keys);
   const int64_t seen = on.row < z.T ? z.seen(on.row, keys) : 0;
-  const A scale = A(z.scale());
+  const A scale = A(z.scale);
   A sums[kEach] = {}, most = std::numeric_limits<A>::lowest(), total = 0;
-  part_of(qkv, z, on.pair, 0).load(on.a, on.size, kRows, on.size, on.first, z.T);
+  on.load(on.a, part_of(qkv, z, on.pair, 0), kRows, on.first, z.T);
   for (int64_t first = 0; first < end; first += kWarp) {
     __syncthreads();  // the previous tile has been read
-    part_of(qkv, z, on.pair, 1).load(on.x, on.size + 1, kWarp, on.size, first, keys);
-    part_of(qkv, z, on.pair, 2).load(on.y, on.size + 1, kWarp, on.size, first, keys);
+    on.load(on.x, part_of(qkv, z, on.pair, 1), kWarp, first, keys);
+    on.load(on.y, part_of(qkv, z, on.pair, 2), kWarp, first, keys);
     __syncthreads();
     const bool visible = first + on.lane < seen;
     const A score = visible ? on.product(on.a, on.x) * scale : most, before = most;
@@ -105,7 +101,7 @@ template <class T> __global__ void forward(const T* qkv, T* y, Acc<T>* lse, Size
     on.add(on.weights, on.y, shrink, sums);
   }
   if (on.row >= z.T) return;
-  Rows<T>{y + z.first(on.pair, z.D), z.D}.store(on.row, on.size, sums, seen ? 1 / total : A(0));
+  on.store(Rows<T>{y + z.first(on.pair, z.D), z.D}, sums, seen ? 1 / total : A(0));
   if (on.lane == 0) lse[on.pair * z.T + on.row] = most + std::log(total);
 }
 
@@ -116,17 +112,16 @@ __global__ void backward(const T* qkv, const T* y, const T* dy_, const Acc<T>* l
                          T* dqkv, Sizes z) {
   using A = Acc<T>;
   const Block<A> on(z);
-  const int size = on.size;
   const int64_t keys = z.keys(on.pair), start = z.first(on.pair, z.D);
-  const A scale = A(z.scale());
+  const A scale = A(z.scale);
   const auto qs = part_of(qkv, z, on.pair, 0), ks = part_of(qkv, z, on.pair, 1);
   const Rows<const T> vs = part_of(qkv, z, on.pair, 2), dys{dy_ + start, z.D};
   lse += on.pair * z.T, delta += on.pair * z.T;
-  (of_keys ? ks : qs).load(on.a, size, kRows, size, on.first, z.T);
-  (of_keys ? vs : dys).load(on.b, size, kRows, size, on.first, z.T);
+  on.load(on.a, of_keys ? ks : qs, kRows, on.first, z.T);
+  on.load(on.b, of_keys ? vs : dys, kRows, on.first, z.T);
   if (!of_keys) {
     A sum = 0;
-    for (int c = on.lane; c < size && on.row < z.T; c += kWarp)
+    for (int c = on.lane; c < on.size && on.row < z.T; c += kWarp)
       sum += A(y[start + on.row * z.D + c]) * A(dys.at[on.row * z.D + c]);
     sum = warp_sum(sum);
     if (on.lane == 0 && on.row < z.T) delta[on.row] = sum;
@@ -138,8 +133,8 @@ __global__ void backward(const T* qkv, const T* y, const T* dy_, const Acc<T>* l
   A da[kEach] = {}, db[kEach] = {};
   for (int64_t first = begin; first < end; first += kWarp) {
     __syncthreads();  // the previous tile has been read, and delta is written
-    (of_keys ? qs : ks).load(on.x, size + 1, kWarp, size, first, of_keys ? z.T : keys);
-    (of_keys ? dys : vs).load(on.y, size + 1, kWarp, size, first, of_keys ? z.T : keys);
+    on.load(on.x, of_keys ? qs : ks, kWarp, first, of_keys ? z.T : keys);
+    on.load(on.y, of_keys ? dys : vs, kWarp, first, of_keys ? z.T : keys);
     __syncthreads();
     const int64_t other = first + on.lane;
     const int64_t query = of_keys ? other : on.row, key = of_keys ? on.row : other;
@@ -154,8 +149,8 @@ __global__ void backward(const T* qkv, const T* y, const T* dy_, const Acc<T>* l
     if (of_keys) on.add(on.weights + kWarp, on.y, A(1), db);
   }
   if (on.row >= z.T) return;
-  part_of(dqkv, z, on.pair, of_keys ? 1 : 0).store(on.row, size, da, A(1));
-  if (of_keys) part_of(dqkv, z, on.pair, 2).store(on.row, size, db, A(1));
+  on.store(part_of(dqkv, z, on.pair, of_keys ? 1 : 0), da, A(1));
+  if (of_keys) on.store(part_of(dqkv, z, on.pair, 2), db, A(1));
 }
 
 template <class A> Grid grid_of_rows(const Sizes& z) {

@@ -9,7 +9,6 @@ namespace bellows {
 struct AttentionOptions {
   int64_t heads = 1;
   bool causal = true;  // query t sees only the keys at positions up to t
-  bool operator==(const AttentionOptions&) const = default;
 };
 
 // qkv: (B, T, 3 D), any float dtype. A row holds the queries, then the keys, then the values of all
@@ -43,9 +42,9 @@ struct AttentionSizes {
         heads(options.heads),
         size(D / options.heads),
         pairs(qkv.dim(0) * options.heads),
+        scale(1 / std::sqrt(double(size))),
         causal(options.causal),
         lengths(lengths.defined() ? lengths.ptr<int64_t>() : nullptr) {}
-  double scale() const { return 1 / std::sqrt(double(size)); }
   // Offsets of the first row of a pair, in a tensor with rows of `row` values.
   HD int64_t first(int64_t pair, int64_t row) const {
     return pair / heads * T * row + pair % heads * size;
@@ -60,6 +59,7 @@ struct AttentionSizes {
   HD int64_t seen(int64_t t, int64_t keys) const { return causal && t < keys ? t + 1 : keys; }
 
   int64_t T, D, heads, size, pairs;
+  double scale;  // of the products of queries and keys
   bool causal;
   const int64_t* lengths;  // or null
 };

@@ -233,7 +233,7 @@ template <class S> struct Attention {
   const S* const dy = nullptr;
   S* const dqkv = nullptr;
   const int64_t width = round_up(z.size, lane_count<T>());
-  const T scale = T(z.scale());
+  const T scale = T(z.scale);
 };
 
 // Calls fn.operator()<L>(pair, scratch) for each pair.

@@ -125,8 +125,9 @@ TEST(LayerList, IsBuiltInOrderAndNamedByPosition) {
 }
 
 TEST(LayerList, MistakesNameTheLayer) {
-  EXPECT_THAT(refusal([] { build(with(kLayers, "layers.4.name", "relu")); }),
-              testing::StartsWith("layer '5': linear: needs flat samples, or (T, in), got [4,13,13]"));
+  EXPECT_THAT(
+      refusal([] { build(with(kLayers, "layers.4.name", "relu")); }),
+      testing::StartsWith("layer '5': linear: needs flat samples, or (T, in), got [4,13,13]"));
   EXPECT_EQ(refusal([] { build(with(kLayers, "layers.0.kernel", "30")); }),
             "layer '0': conv2d: a kernel of 30 does not fit samples of [1,28,28]");
   auto vast = with(kLayers, "layers.0.kernel", "65536");  // reported before any allocation
