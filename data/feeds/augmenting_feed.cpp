@@ -136,8 +136,9 @@ std::string why_not_resident(Device device, const Loader& loader) {
 std::unique_ptr<Feed> resident_feed(Device device, Loader& loader, const ModelInput& input) {
   const Dataset& dataset = loader.dataset();
   if (dataset.arrays()) return resident_arrays_feed(device, loader);
-  const Batch samples{Tensor(with_rows(dataset.size(), dataset.info().input.shape), DType::u8, device),
-                      Tensor({dataset.size()}, DType::i64, device)};
+  const Batch samples{
+      Tensor(with_rows(dataset.size(), dataset.info().input.shape), DType::u8, device),
+      Tensor({dataset.size()}, DType::i64, device)};
   upload(loader, samples);
   return std::make_unique<AugmentingFeed>(device, loader, input, samples);
 }

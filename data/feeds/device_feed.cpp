@@ -55,8 +55,7 @@ std::unique_ptr<Feed> make_feed(Device device, Loader& loader, std::vector<std::
   else if (device != Device::cpu)
     feed = std::make_unique<BlockingFeed>(device, loader);
   const bool augments = options.device_augment && loader.dataset().info().images();
-  return augments ? augmenting_feed(device, loader, std::move(feed), input)
-                                : std::move(feed);
+  return augments ? augmenting_feed(device, loader, std::move(feed), input) : std::move(feed);
 }
 
 void copy_batch(Batch& to, const Batch& from) {

@@ -36,8 +36,8 @@ std::string why_not_resident(Device device, const Loader& loader);
 std::unique_ptr<Feed> augmenting_feed(Device device, Loader& loader, std::unique_ptr<Feed> bytes,
                                       const ModelInput& input);
 
-// Copies all tensors, and the counts, on the current stream. Counters: tensor.created_then_moved, and data.pinned_copy
-// or, for pageable memory, which the driver stages first, data.staging_copies.
+// Copies all tensors, and the counts, on the current stream. Counters: tensor.created_then_moved,
+// and data.pinned_copy or, for pageable memory, which the driver stages first, data.staging_copies.
 void copy_batch(Batch& to, const Batch& from);
 
 // Returns buffers for batches on the device: in the loader's shape, dtype and format, or as

@@ -12,9 +12,7 @@ namespace {
 class ResidentArrays : public Feed {
  public:
   ResidentArrays(Device device, Loader& loader)
-      : device_(device),
-        loader_(loader),
-        buffers_(buffers_on(device, loader)) {
+      : device_(device), loader_(loader), buffers_(buffers_on(device, loader)) {
     const Arrays& host = *loader.dataset().arrays();
     const auto moved = [device](const Tensor& t) {
       return t.defined() ? to(device, contiguous(t)) : Tensor();

@@ -32,10 +32,10 @@ struct DatasetInfo {
   Field input;
   // A class: i64, of any shape; -1 is left out of losses and metrics. Values: f32.
   Field target = {DType::i64, {}};
-  int64_t classes = 0;  // classes are in [0, classes); 0: the target has values
-  std::vector<std::string> names = {};  // class names; empty: "0", "1" and so on
-  std::string unit = "images";          // unit of `ips`
-  int64_t units = 1;                    // of a sample; one of varying length counts its length
+  int64_t classes = 0;                     // classes are in [0, classes); 0: the target has values
+  std::vector<std::string> names = {};     // class names; empty: "0", "1" and so on
+  std::string unit = "images";             // unit of `ips`
+  int64_t units = 1;                       // of a sample; one of varying length counts its length
   std::vector<float> mean = {}, std = {};  // for pixels scaled to [0, 1], per channel
   std::vector<Column> columns = {};        // of a table
 

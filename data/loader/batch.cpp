@@ -26,8 +26,8 @@ Update::Update(const Batch& whole, int64_t parts) : whole_(whole) {
     Batch part = slice(whole, i * n / parts, (i + 1) * n / parts);
     part.last = i + 1 == parts;
     part.fraction = double(part.size()) / double(n);
-    part.share = whole.divisor.defined() ? whole.counts.weight > 0
-                                         : whole.counts.weight * part.size() / n;
+    part.share =
+        whole.divisor.defined() ? whole.counts.weight > 0 : whole.counts.weight * part.size() / n;
     parts_.push_back(std::move(part));
   }
 }

@@ -31,7 +31,7 @@ struct Batch {
   // Undefined unless targets are left out or lengths vary: lengths (B) i64, and the number by which
   // the sum of losses is divided, f32 (): targets that count on all ranks, divided by the ranks.
   Tensor lengths = {}, divisor = {};
-  bool last = true;  // last micro-batch of its update
+  bool last = true;     // last micro-batch of its update
   double share = 1;     // weight of its loss: `fraction`, or 1 with a divisor
   double fraction = 1;  // of the update's samples
 

@@ -106,8 +106,8 @@ BatchCounts BatchSource::counts(const EpochPlan& plan, int64_t batch) const {
                      .fewest = sampler.fewest(batch),
                      .weight = sampler.weight(batch)};
   if (arrays.targets.defined())
-    counts.divisor = double(std::max<int64_t>(1, sum_of(arrays.targets, joint, 0))) /
-                     sampler.share().world;
+    counts.divisor =
+        double(std::max<int64_t>(1, sum_of(arrays.targets, joint, 0))) / sampler.share().world;
   if (arrays.lengths.defined()) {
     counts.positions = samples.numel() * padded(longest_of(*dataset, samples));
     counts.padding = counts.positions - sum_of(arrays.lengths, samples, 0);
@@ -170,8 +170,7 @@ Batch BatchMaker::fill_all(const Tensor& samples, int64_t epoch) {
   if (const Arrays* const arrays = source_->dataset->arrays())
     collate(*arrays, samples, source_->dataset->info().target.varies, batch);
   else
-    for (int64_t i = 0; i < samples.numel(); ++i)
-      fill(samples.ptr<int64_t>()[i], epoch, batch, i);
+    for (int64_t i = 0; i < samples.numel(); ++i) fill(samples.ptr<int64_t>()[i], epoch, batch, i);
   return batch;
 }
 

@@ -152,8 +152,7 @@ bool Loader::next(Batch& batch) {
   const bool observes = options_.workers.num_workers == kAutoWorkers && taken_ <= kObserved;
   if (observes && next_ < epoch_->last) observe(trace::now_ns());
   if (next_ == epoch_->last) return stop_workers(timeout()), false;
-  BatchResult made =
-      workers_.empty() ? maker_.make(epoch_->plan, next_, epoch_->number) : take();
+  BatchResult made = workers_.empty() ? maker_.make(epoch_->plan, next_, epoch_->number) : take();
   if (made.error) {
     end_epoch(timeout());
     std::rethrow_exception(made.error);

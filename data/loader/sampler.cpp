@@ -107,9 +107,7 @@ int64_t Sampler::joint_size(int64_t batch) const {
   return cuts_[(batch + 1) * share_.world] - cuts_[batch * share_.world];
 }
 
-int64_t Sampler::joint_size() const {
-  return cuts_[(batches_ - 1) * share_.world] + last_joint_;
-}
+int64_t Sampler::joint_size() const { return cuts_[(batches_ - 1) * share_.world] + last_joint_; }
 
 int64_t Sampler::fewest(int64_t batch) const {
   if (options_.length_buckets != LengthBuckets::tokens) return joint_size(batch) / share_.world;
@@ -157,15 +155,15 @@ Tensor Sampler::by_length(int64_t epoch) const {
   std::vector<int64_t> round(world * batch);
   for (int64_t begin = 0; begin + world * batch <= samples_; begin += world * batch) {
     std::copy_n(&all[begin], world * batch, round.begin());
-    for (int64_t i = 0; i < world * batch; ++i) all[begin + i] = round[i % batch * world + i / batch];
+    for (int64_t i = 0; i < world * batch; ++i)
+      all[begin + i] = round[i % batch * world + i / batch];
   }
   return order;
 }
 
 // The last round stays the last, because it may be incomplete.
 void Sampler::shuffle_rounds(EpochPlan& plan, int64_t epoch) const {
-  const RngKey key{
-      .seed = seed_, .purpose = Purpose::shuffle, .site = 1, .step = uint64_t(epoch)};
+  const RngKey key{.seed = seed_, .purpose = Purpose::shuffle, .site = 1, .step = uint64_t(epoch)};
   const Tensor rounds = randperm(std::max<int64_t>(1, batches_ - 1), key, Device::cpu, true);
   const Tensor order = empty_like(plan.order);
   const int64_t world = share_.world;

@@ -53,6 +53,7 @@ class ShardWriter {
 };
 
 void check_options(const DatasetInfo& info, const PackOptions& o) {
+  CHECK(info.images(), "pack is for images; ", info.unit, " are in memory from the start");
   CHECK(info.classes <= kMostClasses, info.classes, " classes; up to ", kMostClasses,
         " can be packed");
   CHECK(o.encoding != Encoding::jpeg || info.input.shape[0] == 3,

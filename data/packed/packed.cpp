@@ -50,7 +50,8 @@ Packed::Packed(const PackedOptions& options, Split split) {
 
 bool Packed::fixed_pixels() const {
   const auto fixed = [&](const ShardRecord& r) {
-    return r.form == Form::planar && r.height == info_.input.shape[1] && r.width == info_.input.shape[2];
+    return r.form == Form::planar && r.height == info_.input.shape[1] &&
+           r.width == info_.input.shape[2];
   };
   return std::ranges::all_of(
       shards_, [&](const auto& shard) { return std::ranges::all_of(shard->records(), fixed); });

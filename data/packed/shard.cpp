@@ -14,7 +14,8 @@ Path shard_path(const Path& folder, Split split, int64_t number) {
 }
 
 ShardHeader header_of(const DatasetInfo& info, const std::string& source) {
-  INVARIANT(info.input.shape.rank() == 3 && info.input.shape[0] <= kMaxChannels, "samples of ", info.input.shape);
+  INVARIANT(info.input.shape.rank() == 3 && info.input.shape[0] <= kMaxChannels, "samples of ",
+            info.input.shape);
   ShardHeader front{{}, source, {}};
   ShardHead& head = front.head;
   head.channels = static_cast<uint32_t>(info.input.shape[0]);

@@ -32,8 +32,7 @@ static Tensor count_targets(const Arrays& a, int64_t classes, bool varies,
 static Tensor lengths_of(const Tensor& offsets) {
   const Tensor lengths({offsets.numel() - 1}, DType::i64);
   const auto from = offsets.data<int64_t>();
-  for (int64_t i = 0; i < lengths.numel(); ++i)
-    lengths.ptr<int64_t>()[i] = from[i + 1] - from[i];
+  for (int64_t i = 0; i < lengths.numel(); ++i) lengths.ptr<int64_t>()[i] = from[i + 1] - from[i];
   return lengths;
 }
 

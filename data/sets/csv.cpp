@@ -79,8 +79,8 @@ static DatasetPtr make_csv(const CsvOptions& o, const DatasetContext& context) {
                          .columns = known.columns};
   Arrays arrays;
   arrays.x = tensor_of(x, {rows, width});
-  arrays.y = values ? tensor_of(y, {rows})
-                    : tensor_of(std::vector<int64_t>(y.begin(), y.end()), {rows});
+  arrays.y =
+      values ? tensor_of(y, {rows}) : tensor_of(std::vector<int64_t>(y.begin(), y.end()), {rows});
   return std::make_shared<ArrayDataset>(info, std::move(arrays), table.path);
 }
 static const AddEntry<MakeDataset> csv_entry("csv", "rows of a table, comma-separated", &make_csv);

@@ -83,7 +83,7 @@ void find_damaged(const Dataset& dataset, const AcrossRanks& ranks, std::span<fl
 
 DatasetPtr without_damaged(const DatasetPtr& dataset, OnDamaged on_damaged,
                            const AcrossRanks& ranks) {
-  if (on_damaged == OnDamaged::error || dataset->size() == 0) return dataset;
+  if (on_damaged == OnDamaged::error || dataset->arrays() || dataset->size() == 0) return dataset;
   const Tensor marks({dataset->size()}, DType::f32);
   const std::span<float> damaged(marks.ptr<float>(), dataset->size());
   std::ranges::fill(damaged, 0.f);

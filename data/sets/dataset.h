@@ -1,5 +1,6 @@
 // Dataset: samples by index, each an image of bytes and its label, or arrays (data/sets/arrays.h).
-// Each data set is one file, which registers itself:  static const AddEntry<MakeDataset> mnist_entry("mnist", "help", &make_mnist);
+// Each data set is one file, which registers itself:  static const AddEntry<MakeDataset>
+// mnist_entry("mnist", "help", &make_mnist);
 #pragma once
 #include <memory>
 #include <optional>

@@ -181,8 +181,10 @@ uint8_t draw_sample(Draw& draw, uint8_t* pixels) {
 }  // namespace
 
 static DatasetPtr make_digits(const DigitsOptions& o, const DatasetContext& c) {
-  const DatasetInfo info{
-      .input = {DType::u8, {1, kDigitSide, kDigitSide}}, .classes = 10, .mean = {0.1032f}, .std = {0.2286f}};
+  const DatasetInfo info{.input = {DType::u8, {1, kDigitSide, kDigitSide}},
+                         .classes = 10,
+                         .mean = {0.1032f},
+                         .std = {0.2286f}};
   return drawn_dataset(info, c.split, o.of(c.split), "digits", draw_sample);
 }
 

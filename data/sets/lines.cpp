@@ -42,7 +42,8 @@ std::vector<Line> lines_of(std::string_view all, const std::string& path, int64_
     const int64_t number = std::ssize(lines) + 1, size = std::ssize(text);
     if (text.empty()) refuse(number, "is empty");
     if (size > longest)
-      refuse(number, size, " bytes, and data.longest is ", longest, "; raise it or shorten the line");
+      refuse(number, size, " bytes, and data.longest is ", longest,
+             "; raise it or shorten the line");
     if (text.back() == '\r') refuse(number, "ends in a carriage return; write line ends as \\n");
     if (const size_t at = find_non_text(text); at != text.npos)
       refuse(number, "byte ", at, " is not UTF-8 text");

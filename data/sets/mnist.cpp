@@ -77,8 +77,10 @@ static DatasetPtr read_idx(const IdxFiles& files, int64_t classes) {
       pixels[i] = columns[i - i % size + i % width * height + i % size / width];
   }
   check_labels(labels, classes, labels_path);
-  const DatasetInfo info{
-      .input = {DType::u8, {1, shape[1], shape[2]}}, .classes = classes, .mean = {0.1307f}, .std = {0.3081f}};
+  const DatasetInfo info{.input = {DType::u8, {1, shape[1], shape[2]}},
+                         .classes = classes,
+                         .mean = {0.1307f},
+                         .std = {0.3081f}};
   return std::make_shared<MemoryDataset>(info, std::move(pixels), std::move(labels), images_path);
 }
 

@@ -80,7 +80,8 @@ Array parse_npy(const std::string& where, std::string_view all) {
     refuse("not in NumPy's .npy format");
   const bool first_version = byte(6) == 1;
   const int64_t begin = first_version ? 10 : 12;
-  const int64_t size = byte(8) | byte(9) << 8 | (first_version ? 0 : byte(10) << 16 | byte(11) << 24);
+  const int64_t size =
+      byte(8) | byte(9) << 8 | (first_version ? 0 : byte(10) << 16 | byte(11) << 24);
   if (size > kMostHeader || begin + size > std::ssize(all)) refuse("a header of ", size, " bytes");
   Array array = read_header(where, std::string(all.substr(begin, size)));
   array.bytes = all.substr(begin + size);
@@ -167,9 +168,8 @@ static DatasetPtr make_npy(const NpyOptions& o, const DatasetContext& context) {
     fail(Exit::data, printable(y_path), ": ", y.dim(0), " targets for ", x.dim(0), " inputs in ",
          printable(x_path));
   const Tensor known = split == Split::test && y_path != o.y ? read(o.y, true) : y;
-  DatasetInfo info{.input = {x.dtype(), sample_of(x)},
-                   .target = {y.dtype(), sample_of(y)},
-                   .unit = "samples"};
+  DatasetInfo info{
+      .input = {x.dtype(), sample_of(x)}, .target = {y.dtype(), sample_of(y)}, .unit = "samples"};
   if (y.dtype() == DType::i64)
     info.classes = 1 + std::max<int64_t>(0, std::ranges::max(known.data<int64_t>()));
   return std::make_shared<ArrayDataset>(

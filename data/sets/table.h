@@ -20,8 +20,8 @@ struct Table {
 };
 
 // Reads CSV (RFC 4180) whose first line has the names of the columns. Throws Error(Exit::data) with
-// path and line: for a row with more or fewer cells, an empty cell, a cell of more than 1 MiB, bytes
-// that are not UTF-8, a byte order mark or line ends of Windows.
+// path and line: for a row with more or fewer cells, an empty cell, a cell of more than 1 MiB,
+// bytes that are not UTF-8, a byte order mark or line ends of Windows.
 Table read_table(const Path& path);
 using NextPiece = std::function<std::string()>;  // "" at the end
 Table parse_table(const std::string& name, const NextPiece& next);

@@ -1,5 +1,6 @@
-// Embedding layer: replaces each index of a sample by a trained vector, (N, T) i64 to (N, T, width).
-// weight (entries, width), as torch.nn.Embedding; it starts with a standard deviation of 0.02.
+// Embedding layer: replaces each index of a sample by a trained vector, (N, T) i64 to (N, T,
+// width). weight (entries, width), as torch.nn.Embedding; it starts with a standard deviation of
+// 0.02.
 #pragma once
 #include "models/module/module.h"
 #include "ops/embedding.h"

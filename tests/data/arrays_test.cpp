@@ -76,9 +76,8 @@ TEST(Arrays, OfAllRanksHaveOneDivisorWhateverTheirShares) {
     options.sampler.length_buckets = how;
     std::vector<std::unique_ptr<Loader>> ranks;
     for (int rank = 0; rank < 2; ++rank) {
-      ranks.push_back(
-          std::make_unique<Loader>(stairs(11), std::vector<TransformChoice>(), options, 1,
-                                   RankShare{rank, 2, Uneven::join}));
+      ranks.push_back(std::make_unique<Loader>(stairs(11), std::vector<TransformChoice>(), options,
+                                               1, RankShare{rank, 2, Uneven::join}));
       ranks.back()->start(0);
     }
     int64_t targets = 0;
@@ -95,10 +94,11 @@ TEST(Arrays, OfAllRanksHaveOneDivisorWhateverTheirShares) {
 
 TEST(Arrays, OfOneShapeWithoutTargetsLeftOutNeedNoDivisor) {
   const DatasetInfo info{.input = {DType::f32, {2}}, .target = {DType::f32, {}}, .unit = "rows"};
-  const auto rows = std::make_shared<ArrayDataset>(
-      info, Arrays{.x = tensor_of(std::vector<float>{1, 2, 3, 4}, {2, 2}),
-                   .y = tensor_of(std::vector<float>{5, 6}, {2})},
-      "rows");
+  const auto rows =
+      std::make_shared<ArrayDataset>(info,
+                                     Arrays{.x = tensor_of(std::vector<float>{1, 2, 3, 4}, {2, 2}),
+                                            .y = tensor_of(std::vector<float>{5, 6}, {2})},
+                                     "rows");
   Loader loader(rows, {}, in_order(2), 1);
   loader.start(0);
   Batch batch;

@@ -10,7 +10,10 @@ namespace bellows {
 class Noise : public Dataset {
  public:
   Noise(const Shape& shape, int64_t size) : size_(size) {
-    info_ = {.input = {DType::u8, shape}, .classes = 10, .mean = {.4f, .5f, .6f}, .std = {.2f, .3f, .4f}};
+    info_ = {.input = {DType::u8, shape},
+             .classes = 10,
+             .mean = {.4f, .5f, .6f},
+             .std = {.2f, .3f, .4f}};
     info_.mean.resize(shape[0]);
     info_.std.resize(shape[0]);
   }

@@ -28,7 +28,8 @@ class Numbers : public Dataset {
  private:
   int64_t size_;
   bool fixed_;
-  DatasetInfo info_{.input = {DType::u8, {1, 2, 2}}, .classes = 10, .mean = {0}, .std = {1.f / 255}};
+  DatasetInfo info_{
+      .input = {DType::u8, {1, 2, 2}}, .classes = 10, .mean = {0}, .std = {1.f / 255}};
 };
 
 // Index of the i-th sample of a batch on the host.

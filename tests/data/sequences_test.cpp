@@ -1,4 +1,5 @@
-// Data sets that have no images: sums, text, lines, csv, npy. What they deliver, and what they refuse.
+// Data sets that have no images: sums, text, lines, csv, npy. What they deliver, and what they
+// refuse.
 #include <gmock/gmock.h>
 #include "core/config/values.h"
 #include "data/sets/arrays.h"
@@ -26,7 +27,9 @@ std::string refusal(const Texts& texts, Split split = Split::train) {
   return complaint(Exit::data, [&] { open(texts, split); });
 }
 
-std::vector<int64_t> ints(const Tensor& t) { return {t.ptr<int64_t>(), t.ptr<int64_t>() + t.numel()}; }
+std::vector<int64_t> ints(const Tensor& t) {
+  return {t.ptr<int64_t>(), t.ptr<int64_t>() + t.numel()};
+}
 
 // Row i of x or y, if samples vary.
 std::vector<int64_t> sample(const Arrays& a, const Tensor& part, int64_t i) {
@@ -37,9 +40,7 @@ std::vector<int64_t> sample(const Arrays& a, const Tensor& part, int64_t i) {
 class Sets : public testing::Test {
  protected:
   std::string file(const std::string& name, const std::string& content) {
-    const Path path = folder_.path / name;
-    write_file(path, bytes_of(content));
-    return path.string();
+    return folder_.write(name, content);
   }
   TempFolder folder_;
 };
@@ -152,8 +153,8 @@ TEST_F(Sets, CsvRefusesDamageWithItsLine) {
 
 std::string npy(const std::string& dtype, const std::string& shape, const std::string& data,
                 const std::string& order = "False") {
-  std::string header = cat("{'descr': '", dtype, "', 'fortran_order': ", order, ", 'shape': (",
-                           shape, "), }");
+  std::string header =
+      cat("{'descr': '", dtype, "', 'fortran_order': ", order, ", 'shape': (", shape, "), }");
   header += std::string(64 - (header.size() + 11) % 64, ' ') + "\n";
   return std::string("\x93NUMPY\x01\x00", 8) + char(header.size() % 256) +
          char(header.size() / 256) + header + data;

@@ -66,8 +66,10 @@ TEST(Split, LeavesTheEndOfTheListBehindWhatOnlyTheHostCanDo) {
 
 // A ImagePlan applies its levels last, wherever they are in the list. So does the device.
 TEST(Split, LeavesLevelsFromAnywhere) {
-  const DatasetInfo info{
-      .input = {DType::u8, {3, 20, 30}}, .classes = 10, .mean = {.25, .5, .75}, .std = {.5, .25, .125}};
+  const DatasetInfo info{.input = {DType::u8, {3, 20, 30}},
+                         .classes = 10,
+                         .mean = {.25, .5, .75},
+                         .std = {.5, .25, .125}};
   const Transforms first({normalize(), resize(), flip()}, info, TransformMode::training,
                          DoneBy::device);
   EXPECT_EQ(first.recipe().levels,

@@ -93,18 +93,16 @@ TEST(AttentionLayer, RefusesSamplesThatItsHeadsDoNotDivide) {
 TEST(TransformerBlock, AddsAttentionThenTwoLinearLayers) {
   const ModulePtr block = made(attending("transformer_block", 2, true), {5, 8});
   EXPECT_THAT(parameters(*block),
-              ElementsAre("norm1.weight[8]", "norm1.bias[8]", "attention.qkv.weight[24,8]",
-                          "attention.qkv.bias[24]", "attention.out.weight[8,8]",
-                          "attention.out.bias[8]", "norm2.weight[8]", "norm2.bias[8]",
+              ElementsAre("norm1.weight[8]", "norm1.bias[8]", "qkv.weight[24,8]", "qkv.bias[24]",
+                          "out.weight[8,8]", "out.bias[8]", "norm2.weight[8]", "norm2.bias[8]",
                           "up.weight[32,8]", "up.bias[32]", "down.weight[8,32]", "down.bias[8]"));
   const auto p = [&](const char* name) { return find(block->parameters(), name); };
   const Tensor x = random({3, 5, 8}, 2);
   const Tensor a = layer_norm(x, p("norm1.weight"), p("norm1.bias"));
-  const Tensor qkv = linear(a, p("attention.qkv.weight"), p("attention.qkv.bias"));
-  const Tensor y = add(x, linear(attention(qkv, {}, {.heads = 2}), p("attention.out.weight"),
-                                 p("attention.out.bias")));
+  const Tensor qkv = linear(a, p("qkv.weight"), p("qkv.bias"));
+  const Tensor y = add(x, linear(attention(qkv, {}, {.heads = 2}), p("out.weight"), p("out.bias")));
   const Tensor b = layer_norm(y, p("norm2.weight"), p("norm2.bias"));
-  const Tensor up = gelu(linear(b, p("up.weight"), p("up.bias")));
+  const Tensor up = gelu_tanh(linear(b, p("up.weight"), p("up.bias")));
   EXPECT_LE(difference(add(y, linear(up, p("down.weight"), p("down.bias"))), (*block)(x)), 1e-6);
 }
 

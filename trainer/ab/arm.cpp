@@ -148,7 +148,7 @@ static AbEnd end_of(const Outcome& outcome, Session& session) {
   rusage usage = {};
   getrusage(RUSAGE_SELF, &usage);
   const Shape sample = session.input;  // of images: (C, H, W)
-  constexpr int64_t kBatches = 8;     // a large test set would take longer than the comparison
+  constexpr int64_t kBatches = 8;      // a large test set would take longer than the comparison
   return {.losses = outcome.losses,
           .counters = trace::counters(),
           .threads = pool_threads(),

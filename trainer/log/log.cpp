@@ -99,6 +99,7 @@ std::vector<uint8_t> batch_picture(const Tensor& x) {
 
 void Log::batch(const Tensor& x, int64_t step) {
   if (folder_.empty() || options_.pictures_every == 0 || step % options_.pictures_every) return;
+  if (x.rank() != 4) return;  // no images
   const int64_t begin = trace::now_ns();
   const SyncGuard expected(OnSync::ignore);
   const Path pictures = folder_ / "pictures";

@@ -51,8 +51,8 @@ Tensors CapturedUpdate::run(const Update& update, const Body& body) {
 // Returns the capture of the update's shapes, a new one if there is room; else null.
 CapturedUpdate::Capture* CapturedUpdate::capture_for(const Update& update) {
   const Batch& batch = update.whole();
-  const bool usual = batch.lengths.defined() ||
-                     batch.size() == session_.plan.data.loader.sampler.batch_size;
+  const bool usual =
+      batch.lengths.defined() || batch.size() == session_.plan.data.loader.sampler.batch_size;
   if (!usual || batch.counts.weight != 1) return nullptr;
   const auto known = std::ranges::find_if(captures_, [&](const Capture& capture) {
     return capture.input.whole().x.shape() == batch.x.shape() &&

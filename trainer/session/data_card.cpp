@@ -6,8 +6,8 @@
 #include "core/base/crc32c.h"
 #include "core/base/json.h"
 #include "core/config/values.h"
-#include "data/sets/arrays.h"
 #include "data/images/image_file.h"
+#include "data/sets/arrays.h"
 #include "plan/plan.h"
 
 namespace bellows {
@@ -71,7 +71,8 @@ static Field read_field(const Json& json, const char* what) {
   if (dtype != "i64" && dtype != "f32")
     fail(Exit::checkpoint, "the checkpoint's 'dataset': ", what, " of ", printable(dtype));
   Field field{dtype == "i64" ? DType::i64 : DType::f32, {}, json.at("varies").get<bool>()};
-  for (const Json& side : json.at("shape")) field.shape.push_back(number_in(side, 1, kLongest, what));
+  for (const Json& side : json.at("shape"))
+    field.shape.push_back(number_in(side, 1, kLongest, what));
   if (field.varies && field.shape.empty())
     fail(Exit::checkpoint, "the checkpoint's 'dataset': ", what, " without an axis that varies");
   return field;

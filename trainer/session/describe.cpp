@@ -121,8 +121,7 @@ static void note_groups(const Session& session, Names& notes) {
 }
 
 static void note_transforms(const Session& session, Names& notes) {
-  const auto transforms =
-      with_statistics(session.plan.data.transforms, session.train_set->info());
+  const auto transforms = with_statistics(session.plan.data.transforms, session.train_set->info());
   const Json listed = to_json(transforms);
   notes.push_back("transforms: " + to_line(listed));
   for (const Json& item : listed)

@@ -40,9 +40,8 @@ class LossTerms {
   LossTerms(const LossOptions& loss, Device device);
   // Adds the terms of a micro-batch, scalars on the device.
   void add(const NamedTensors& terms, const Batch& batch);
-  // Returns sum(batch.share * term) for each of names(), then sum(batch.fraction); empty if the loss
-  // has no terms.
-  // Waits for the device.
+  // Returns sum(batch.share * term) for each of names(), then sum(batch.fraction); empty if the
+  // loss has no terms. Waits for the device.
   std::vector<double> take();
   const std::vector<std::string>& names() const { return names_; }
   const Tensors& sums() const { return sums_; }  // f32 scalars, in the order of take()

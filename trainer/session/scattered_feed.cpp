@@ -35,7 +35,8 @@ class ScatteredFeed : public Feed {
       copy_into(labels.rows(rank++, its.size()), its.y);
     }
     const Sampler& sampler = loader_.sampler();
-    batch.counts = {n, sampler.joint_size(at_ - 1), sampler.fewest(at_ - 1), sampler.weight(at_ - 1)};
+    batch.counts = {n, sampler.joint_size(at_ - 1), sampler.fewest(at_ - 1),
+                    sampler.weight(at_ - 1)};
     copy_into(batch.x, images.receive(n, "images"));
     copy_into(batch.y, labels.receive(n, "labels"));
     return true;

@@ -211,8 +211,7 @@ void Session::build(const std::optional<TrainingSetInfo>& trained) {
   test_feed = feed_from(*test_loader);
 
   rates = rates_of(plan, plan.optimizer.rule, 0, steps_per_epoch());
-  optimizer.emplace(optimizer_options(), parameters, rates,
-                    group_rates(plan, steps_per_epoch()));
+  optimizer.emplace(optimizer_options(), parameters, rates, group_rates(plan, steps_per_epoch()));
   ema.emplace(plan.optimizer.ema_decay, parameters, model->buffers());
   scaler.emplace(plan.amp.scales(), plan.amp.scaler, *state);
   reducer.emplace(*group, plan.dist, parameters, model->buffers());
@@ -465,12 +464,9 @@ Tensor Session::loss_of(const Batch& batch) {
   if (draws_) state->begin_forward();
   lengths->value = batch.lengths;
   NamedTensors terms;
-  const Tensor loss =
-      criterion({.output = (*model)(batch.x),
-                 .target = batch.y,
-                 .divisor = batch.divisor,
-                 .terms = &terms},
-                plan.loss);
+  const Tensor loss = criterion(
+      {.output = (*model)(batch.x), .target = batch.y, .divisor = batch.divisor, .terms = &terms},
+      plan.loss);
   loss_terms.add(terms, batch);
   return loss;
 }

@@ -1,5 +1,5 @@
-// trainer predict RUN INPUT...: class probabilities of images, rows and arrays; values; texts that go
-// on.
+// trainer predict RUN INPUT...: class probabilities of images, rows and arrays; values; texts that
+// go on.
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
@@ -154,7 +154,8 @@ static std::string continued(const Session& session, Tensor x) {
     const std::vector<float> scores = on_host((*session.model)(to(session.device, x)));
     const auto last = scores.end() - info.classes;
     const int64_t next = std::ranges::max_element(last, scores.end()) - last;
-    const std::string character = info.names.empty() ? std::string(1, char(next)) : info.names[next];
+    const std::string character =
+        info.names.empty() ? std::string(1, char(next)) : info.names[next];
     if (character == "\n") break;
     text += character;
     std::vector<int64_t> tokens(x.data<int64_t>().begin(), x.data<int64_t>().end());
@@ -225,7 +226,8 @@ static int run_predict(CommandLine& line, const Arguments& args) {
   return 0;
 }
 
-static const AddVerb predict_verb({"predict", "prints what a trained model says of images, texts, rows or arrays",
-                                   "trainer predict runs/lenet digit.png", run_predict});
+static const AddVerb predict_verb(
+    {"predict", "prints what a trained model says of images, texts, rows or arrays",
+     "trainer predict runs/lenet digit.png", run_predict});
 
 }  // namespace bellows
