@@ -5,8 +5,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 build_packages=(g++ cmake ninja-build ccache python3-venv libeigen3-dev libyaml-cpp-dev
-  nlohmann-json3-dev libfmt-dev libcli11-dev zlib1g-dev libpng-dev libjpeg-dev libwebp-dev libcsv-dev
-  libssl-dev libgtest-dev libgmock-dev libboost-context-dev libgloo-dev)
+  nlohmann-json3-dev libfmt-dev libcli11-dev zlib1g-dev libpng-dev libjpeg-dev libwebp-dev
+  libcsv-dev libssl-dev libgtest-dev libgmock-dev libboost-context-dev libgloo-dev)
 tsan_packages=(clang-14 libclang-rt-14-dev libomp-14-dev)
 onednn=2023.2.0       # version of the wheels: oneDNN 3.2 with GCC's OpenMP; Debian has 2.6
 cudnn_frontend=1.18.0 # headers only; 1.19 and later require linking NVRTC

@@ -31,7 +31,7 @@ struct Known {
   std::vector<std::string> classes;
 };
 
-Known known_of(const Table& table, const CsvOptions& o, const Takes& takes) {
+Known known_of(const CsvTable& table, const CsvOptions& o, const Takes& takes) {
   std::vector<std::string> inputs = o.inputs;
   if (inputs.empty())
     std::ranges::copy_if(table.names, std::back_inserter(inputs),
@@ -45,7 +45,8 @@ Known known_of(const Table& table, const CsvOptions& o, const Takes& takes) {
   return known;
 }
 
-float target_of(const Table& table, const Table::Row& row, size_t column, const Known& known) {
+float target_of(const CsvTable& table, const CsvTable::Row& row, size_t column,
+                const Known& known) {
   if (known.classes.empty()) return float(number_in(table, row, column));
   const auto found = std::ranges::find(known.classes, row.cells[column]);
   if (found == known.classes.end())
@@ -60,7 +61,7 @@ static DatasetPtr make_csv(const CsvOptions& o, const DatasetContext& context) {
   Known known{context.columns, context.classes};
   if (known.columns.empty())
     known = known_of(read_table(o.file), o, [&](int64_t i) { return o.takes(Split::train, i); });
-  const Table table = read_table(o.of(context.split));
+  const CsvTable table = read_table(o.of(context.split));
   const size_t target = table.index_of(o.target);
   std::vector<float> x, y;
   for (int64_t i = 0; i < std::ssize(table.rows); ++i) {
@@ -87,9 +88,9 @@ static const AddEntry<MakeDataset> csv_entry("csv", "rows of a table, comma-sepa
 
 static std::vector<Tensor> rows_given(const NoOptions&, const GivenInputs& given) {
   std::string all = given.bytes;
-  const Table table = parse_table(given.name, [&] { return std::exchange(all, {}); });
+  const CsvTable table = parse_table(given.name, [&] { return std::exchange(all, {}); });
   std::vector<Tensor> inputs;
-  for (const Table::Row& row : table.rows) {
+  for (const CsvTable::Row& row : table.rows) {
     std::vector<float> x;
     encode_row(table, row, given.info.columns, x);
     inputs.push_back(tensor_of(x, {1, std::ssize(x)}));

@@ -6,7 +6,6 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
-#include <regex>
 #include "core/base/file.h"
 #include "core/base/utf8.h"
 #include "data/sets/arrays.h"
@@ -41,33 +40,47 @@ struct Array {
   bool integer() const { return kind == 'i' || kind == 'u'; }
 };
 
-Array read_header(const std::string& path, const std::string& header) {
-  const auto refuse = [&](const auto&... why) { fail(Exit::data, path, ": ", why...); };
-  static const std::regex kFormat(
-      R"(\{'descr': '([<>|=]?)([a-zA-Z])(\d*)', 'fortran_order': (True|False), 'shape': \(([0-9, ]*)\), \}\s*)");
-  std::smatch part;
-  if (!std::regex_match(header, part, kFormat))
-    refuse("its header is not one of a single array: ", printable(header));
-  const std::string kind = part[2];
-  if (kind == "O") refuse("holds pickled Python objects; save numbers, as in x.astype('float32')");
-  if (kind.find_first_of("fiub") == kind.npos || part[3].length() != 1 ||
-      std::string("1248").find(part[3].str()) == std::string::npos)
-    refuse("elements of type ", printable(part[2].str() + part[3].str()),
-           "; use floats or integers of up to 8 bytes");
-  if (part[1] == ">") refuse("big-endian; save it with  x.astype('<f4')");
-  if (part[4] == "True") refuse("in Fortran order; save  numpy.ascontiguousarray(x)");
-  Array array{kind[0], std::stoll(part[3]), {}, {}};
-  const std::string sides = part[5];
+// Returns what is between `begin` and `end` in the header, or "".
+std::string between(const std::string& header, const std::string& begin, char end) {
+  const size_t at = header.find(begin);
+  if (at == header.npos) return "";
+  const std::string rest = header.substr(at + begin.size());
+  return rest.substr(0, std::min(rest.find(end), rest.size()));
+}
+
+// Returns the sides in "3, 28, 28" or "3,"; none if they are no shape of samples.
+Shape sides_in(const std::string& text) {
   int64_t most = int64_t{1} << 40;  // elements
-  for (const char *at = sides.data(), *end = at + sides.size(); at < end;) {
+  Shape shape;
+  for (const char *at = text.data(), *end = at + text.size(); at < end; ++at) {
+    if (*at == ',' || *at == ' ') continue;
     int64_t side = 0;
     const auto [next, error] = std::from_chars(at, end, side);
-    if (error == std::errc() && (side < 1 || side > most || array.shape.rank() == kMaxRank - 1))
-      refuse("shape (", sides, ")");
-    if (error == std::errc()) array.shape.push_back(side), most /= side;
-    at = std::max(next, at + 1);
+    if (error != std::errc() || side < 1 || side > most || shape.rank() == kMaxRank - 1) return {};
+    shape.push_back(side);
+    most /= side;
+    at = next - 1;
   }
-  if (array.shape.empty()) refuse("a single number; axis 0 must be that of the samples");
+  return shape;
+}
+
+// Header: {'descr': '<f4', 'fortran_order': False, 'shape': (3, 28, 28), }
+Array read_header(const std::string& path, const std::string& header) {
+  const auto refuse = [&](const auto&... why) { fail(Exit::data, path, ": ", why...); };
+  std::string type = between(header, "'descr': '", '\'');
+  const std::string order = between(header, "'fortran_order': ", ','),
+                    sides = between(header, "'shape': (", ')');
+  const bool big = type.starts_with('>');
+  if (!type.empty() && std::string("<>|=").find(type[0]) != std::string::npos) type.erase(0, 1);
+  if (type == "O") refuse("holds pickled Python objects; save numbers, as in x.astype('float32')");
+  const bool known = type.size() == 2 && std::string("fiub").find(type[0]) != std::string::npos &&
+                     std::string("1248").find(type[1]) != std::string::npos && type != "f1";
+  if (!known)
+    refuse("elements of type ", printable(type), "; use floats or integers of up to 8 bytes");
+  if (big) refuse("big-endian; save it with  x.astype('<f4')");
+  if (order != "False") refuse("in Fortran order; save  numpy.ascontiguousarray(x)");
+  const Array array{type[0], type[1] - '0', sides_in(sides), {}};
+  if (array.shape.empty()) refuse("shape (", printable(sides), ") has no axis for the samples");
   return array;
 }
 

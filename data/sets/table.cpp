@@ -10,14 +10,15 @@ namespace bellows {
 
 namespace {
 
-template <class... Args> [[noreturn]] void refuse(const Table& table, int64_t line, Args&&... why) {
+template <class... Args>
+[[noreturn]] void refuse(const CsvTable& table, int64_t line, Args&&... why) {
   fail(Exit::data, table.path, ", line ", line, ": ", why...);
 }
 
 // What the parser calls. Its functions are C, so errors wait in `error` until it returns.
 class Reader {
  public:
-  explicit Reader(Table& table) : table_(table) {}
+  explicit Reader(CsvTable& table) : table_(table) {}
   static void cell(void* bytes, size_t size, void* reader) {
     static_cast<Reader*>(reader)->take({static_cast<const char*>(bytes), size});
   }
@@ -35,7 +36,7 @@ class Reader {
   void end_row() {
     row_.line = line_;
     line_ += 1 + std::exchange(further_lines_, 0);
-    Table::Row row = std::exchange(row_, {});
+    CsvTable::Row row = std::exchange(row_, {});
     if (!error_.empty()) return;
     try {
       add(std::move(row));
@@ -43,7 +44,7 @@ class Reader {
       error_ = error.what();
     }
   }
-  void add(Table::Row row) {
+  void add(CsvTable::Row row) {
     for (const std::string& cell : row.cells) {
       if (cell.empty()) refuse(table_, row.line, "an empty cell");
       if (find_non_text(cell) != cell.npos) refuse(table_, row.line, "a cell is not UTF-8 text");
@@ -58,14 +59,14 @@ class Reader {
     table_.rows.push_back(std::move(row));
   }
 
-  Table& table_;
-  Table::Row row_;
+  CsvTable& table_;
+  CsvTable::Row row_;
   int64_t line_ = 1, further_lines_ = 0;
   std::string error_;
 };
 
 // Refuses what libcsv would take silently.
-void check_bytes(const Table& table, std::string_view piece, bool first, int64_t line) {
+void check_bytes(const CsvTable& table, std::string_view piece, bool first, int64_t line) {
   if (first && piece.starts_with("\xef\xbb\xbf"))
     refuse(table, 1, "a byte order mark; save the file as UTF-8 without one");
   if (const size_t at = piece.find('\r'); at != piece.npos)
@@ -75,9 +76,9 @@ void check_bytes(const Table& table, std::string_view piece, bool first, int64_t
 
 }  // namespace
 
-Table parse_table(const std::string& name, const NextPiece& next) {
+CsvTable parse_table(const std::string& name, const NextPiece& next) {
   constexpr int64_t kMostInCell = 1 << 20;
-  Table table{.path = printable(name), .names = {}, .rows = {}};
+  CsvTable table{.path = printable(name), .names = {}, .rows = {}};
   csv_parser parser;
   CHECK(csv_init(&parser, CSV_STRICT | CSV_STRICT_FINI) == 0, "libcsv cannot start");
   const std::unique_ptr<csv_parser, decltype(&csv_free)> owner(&parser, csv_free);
@@ -100,7 +101,7 @@ Table parse_table(const std::string& name, const NextPiece& next) {
   return table;
 }
 
-Table read_table(const Path& path) {
+CsvTable read_table(const Path& path) {
   constexpr int64_t kPiece = 1 << 16;
   const InputFile file(path, Exit::data);
   int64_t at = 0;
@@ -112,7 +113,7 @@ Table read_table(const Path& path) {
   });
 }
 
-size_t Table::index_of(const std::string& name) const {
+size_t CsvTable::index_of(const std::string& name) const {
   const auto found = std::ranges::find(names, name);
   if (found == names.end())
     fail(Exit::data, path, ": no column ", printable(name), "; it has ", printable(joined(names)));
@@ -126,7 +127,7 @@ static std::optional<double> number(const std::string& cell) {
   return whole ? std::optional(value) : std::nullopt;
 }
 
-double number_in(const Table& table, const Table::Row& row, size_t column) {
+double number_in(const CsvTable& table, const CsvTable::Row& row, size_t column) {
   const std::string& cell = row.cells[column];
   const std::optional<double> value = number(cell);
   if (!value || !std::isfinite(*value) || std::abs(*value) > 1e30)
@@ -135,11 +136,11 @@ double number_in(const Table& table, const Table::Row& row, size_t column) {
   return *value;
 }
 
-static Column describe_column(const Table& table, size_t at,
+static Column describe_column(const CsvTable& table, size_t at,
                               const std::function<bool(int64_t)>& takes) {
   Column column{.name = table.names[at]};
   const bool numbers = std::ranges::all_of(
-      table.rows, [&](const Table::Row& row) { return number(row.cells[at]).has_value(); });
+      table.rows, [&](const CsvTable::Row& row) { return number(row.cells[at]).has_value(); });
   std::set<std::string> categories;
   double n = 0, sum = 0, squares = 0;
   for (int64_t i = 0; i < std::ssize(table.rows); ++i) {
@@ -155,7 +156,7 @@ static Column describe_column(const Table& table, size_t at,
   return column;
 }
 
-std::vector<Column> describe(const Table& table, const std::vector<std::string>& names,
+std::vector<Column> describe(const CsvTable& table, const std::vector<std::string>& names,
                              const std::function<bool(int64_t)>& takes) {
   std::vector<Column> columns;
   for (const std::string& name : names)
@@ -163,7 +164,7 @@ std::vector<Column> describe(const Table& table, const std::vector<std::string>&
   return columns;
 }
 
-void encode_row(const Table& table, const Table::Row& row, const std::vector<Column>& columns,
+void encode_row(const CsvTable& table, const CsvTable::Row& row, const std::vector<Column>& columns,
                 std::vector<float>& to) {
   for (const Column& column : columns) {
     const size_t at = table.index_of(column.name);

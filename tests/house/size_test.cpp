@@ -13,9 +13,9 @@ namespace {
 
 // Lines of source files, or of all files under docs.
 const std::map<std::string, size_t> kBudgets = {
-    {"core", 9319}, {"autograd", 1155}, {"data", 5757},   {"ops", 12279},   {"optim", 1174},
-    {"dist", 3923}, {"models", 2028},   {"plan", 827},    {"toggles", 796}, {"trainer", 12174},
-    {"labs", 7980}, {"peers", 2983},    {"tests", 41181}, {"docs", 1740}};
+    {"core", 9333}, {"autograd", 1155}, {"data", 7243},   {"ops", 13495},   {"optim", 1174},
+    {"dist", 3923}, {"models", 2664},   {"plan", 827},    {"toggles", 830}, {"trainer", 12428},
+    {"labs", 7980}, {"peers", 2983},    {"tests", 42760}, {"docs", 1749}};
 // A budget may exceed the lines by this many, so that a mend need not touch this file.
 constexpr size_t kSlack = 25;
 const std::set<std::string> kSources = {".cpp", ".h", ".cu", ".cuh", ".py", ".html", ".css", ".js"};

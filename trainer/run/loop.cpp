@@ -112,18 +112,13 @@ class Loop {
       if (epoch_end_s_) epoch_gap_s_ = training_s() - *std::exchange(epoch_end_s_, {});
       profile_.begin(at_.step);
       anomaly().step = session_.group->step = session_.host_group().step = at_.step + 1;
-      const Update update = update_of(data);
+      const Update update(data, micro_batches(plan_, data.counts.fewest));  // as many on each rank
       losses_.add(train_on_(update), update);
       profile_.end(at_.step);
       meter_.count(data.counts.units);
       padding_.add(data.counts);
       end_update();
     }
-  }
-
-  // All ranks make the same number of micro-batches, even if some have fewer samples.
-  Update update_of(const Batch& batch) const {
-    return {batch, micro_batches(plan_, batch.counts.fewest)};
   }
 
   bool done() const {
@@ -284,7 +279,7 @@ class Loop {
     Scalars values = loss_terms();
     if (epoch_gap_s_) values.emplace_back("epoch_gap_s", *std::exchange(epoch_gap_s_, {}));
     for (const Scalars& more : {session_.tuning.take(), padding_.take()})
-      values.insert(values.end(), more.begin(), more.end());
+      std::ranges::copy(more, std::back_inserter(values));
     if (last_.nonfinite_losses)
       values.emplace_back("nonfinite_losses", double(last_.nonfinite_losses));
     if (session_.optimizer->may_skip()) {
