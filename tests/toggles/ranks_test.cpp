@@ -49,7 +49,8 @@ Trained train(ThreadGroup& group, const Plan& plan) {
                               .state = state,
                               .vectorized = plan.model.vectorized,
                               .format = plan.model.channels_last ? kNHWC : kNCHW},
-                             10});
+                             10,
+                             {10}});
   rewrite(*model, plan.model.rewrites);
   model->name_all("");
   model->initialize(plan.seed);

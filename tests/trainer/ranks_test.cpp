@@ -17,7 +17,6 @@ using namespace bellows;
 namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::Each;
-using testing::Field;
 using testing::HasSubstr;
 
 namespace {
@@ -92,12 +91,13 @@ class RanksTest : public RankPrograms {
 };
 
 const auto quietly = [](int code) {
-  return AllOf(Field("code", &Ended::code, code), Field("err", &Ended::err, ""));
+  return AllOf(testing::Field("code", &Ended::code, code), testing::Field("err", &Ended::err, ""));
 };
 
 // Ends with that code, and a message that contains the text.
 const auto fails = [](int code, const std::string& text) {
-  return AllOf(Field("code", &Ended::code, code), Field("err", &Ended::err, HasSubstr(text)));
+  return AllOf(testing::Field("code", &Ended::code, code),
+               testing::Field("err", &Ended::err, HasSubstr(text)));
 };
 
 }  // namespace
@@ -396,7 +396,7 @@ TEST_F(RanksTest, EndTogetherWhenTheFirstCannotSave) {
                                lenet("out" + async, "train_size: 64, batch_size: 8",
                                      {cat("toggles={async_checkpoint: ", async, "}")}),
                                no_room);
-    EXPECT_THAT(all, Each(Field(&Ended::code, 8)));
+    EXPECT_THAT(all, Each(testing::Field(&Ended::code, 8)));
     EXPECT_THAT(all[0].err, HasSubstr("step_00000004.safetensors"));
     EXPECT_EQ(all[1].err, "trainer: rank 1: ended with rank 0, whose message says why\n");
   }
