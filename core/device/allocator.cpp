@@ -2,6 +2,7 @@
 #include <sys/mman.h>
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
 #include <cstdlib>
 #include <cstring>
@@ -98,6 +99,7 @@ class HostPool final : public TensorPool {
     const std::lock_guard lock(mutex_);
     give_back();
   }
+  void lend(bool on) { lends_ = on; }
 
  private:
   void reserve(size_t bytes) override {
@@ -114,8 +116,7 @@ class HostPool final : public TensorPool {
     for (Arena& arena : arenas_)
       if (arena.bytes - arena.used >= size)
         return arena.memory + std::exchange(arena.used, arena.used + size);
-    // With samples of varying length, blocks of the longest serve the others.
-    for (size_t larger = index + 1; larger < kClasses; ++larger)
+    for (size_t larger = index + 1; lends_ && larger < kClasses; ++larger)
       if (free_[larger].first) {
         void* const block = free_[larger].take();
         larger_.emplace(block, larger);
@@ -162,6 +163,7 @@ class HostPool final : public TensorPool {
   }
 
   std::array<FreeBlocks, kClasses> free_;
+  std::atomic<bool> lends_ = false;
   std::unordered_map<void*, size_t> larger_;  // class of blocks that serve smaller requests
   std::vector<Arena> arenas_;
 };
@@ -173,6 +175,8 @@ static HostPool& host_pool() {
   static HostPool& pool = *new HostPool;
   return pool;
 }
+void lend_larger_blocks(bool on) { host_pool().lend(on); }
+
 static DevicePool& device_pool() {
   static DevicePool& pool = *new DevicePool(Device::cuda);
   return pool;

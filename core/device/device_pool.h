@@ -73,4 +73,8 @@ class DevicePool final : public TensorPool {
   std::vector<void*> spare_events_;
 };
 
+// Lets free blocks of host memory serve smaller requests for which no block is free, as samples of
+// varying length need them. Call it once long-lived tensors exist, or they keep larger blocks.
+void lend_larger_blocks(bool on);
+
 }  // namespace bellows

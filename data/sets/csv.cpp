@@ -18,7 +18,6 @@ struct CsvOptions : HeldOut {
 void visit(Visitor& v, CsvOptions& o) {
   visit(v, static_cast<HeldOut&>(o));
   v("target", o.target, "name of the target's column");
-  v.require("target", !o.target.empty(), "must name a column");
   v("target_is", o.target_is, {"classes", "values"}, "what the target's column has");
   v.list("inputs", o.inputs, "names of the input columns; empty: all but the target");
 }
@@ -58,9 +57,11 @@ float target_of(const CsvTable& table, const CsvTable::Row& row, size_t column,
 }  // namespace
 
 static DatasetPtr make_csv(const CsvOptions& o, const DatasetContext& context) {
+  CHECK(!o.target.empty(), "data.target must name a column");
   Known known{context.columns, context.classes};
   if (known.columns.empty())
-    known = known_of(read_table(o.file), o, [&](int64_t i) { return o.takes(Split::train, i); });
+    known = known_of(read_table(o.of(Split::train)), o,
+                     [&](int64_t i) { return o.takes(Split::train, i); });
   const CsvTable table = read_table(o.of(context.split));
   const size_t target = table.index_of(o.target);
   std::vector<float> x, y;

@@ -11,6 +11,7 @@ struct HeldOut {
   int64_t test_every = 10;
 
   const std::string& of(Split split) const {
+    CHECK(!file.empty(), "data: the file to train on is missing");
     return split == Split::test && !test_file.empty() ? test_file : file;
   }
   // True if sample i of the file belongs to the split.
@@ -23,7 +24,6 @@ inline void visit(Visitor& v, HeldOut& o) {
   v("test_file", o.test_file, "file to test on; empty: a part of `file`");
   v("test_every", o.test_every, "without a test_file: each such sample is one to test on",
     {.min = 2, .max = 1e6});
-  v.require("file", !o.file.empty(), "must name a file");
 }
 
 }  // namespace bellows

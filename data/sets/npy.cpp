@@ -28,8 +28,6 @@ void visit(Visitor& v, NpyOptions& o) {
   v("test_y", o.test_y, "file of their targets");
   v("test_every", o.test_every, "without a test_x: each such sample is one to test on",
     {.min = 2, .max = 1e6});
-  v.require("x", !o.x.empty() && !o.y.empty(), "and y must name a file each");
-  v.require("test_x", o.test_x.empty() == o.test_y.empty(), "and test_y go together");
 }
 
 struct Array {
@@ -174,6 +172,7 @@ Shape sample_of(const Tensor& all) { return Shape(std::span(all.shape()).subspan
 }  // namespace
 
 static DatasetPtr make_npy(const NpyOptions& o, const DatasetContext& context) {
+  CHECK(o.test_x.empty() == o.test_y.empty(), "data.test_x and data.test_y go together");
   const Split split = context.split;
   const std::string x_path = o.inputs().of(split), y_path = o.targets().of(split);
   const Tensor x = read(x_path, false), y = read(y_path, true);

@@ -45,7 +45,7 @@ struct Gelu : Unary {
 struct GeluTanh : Unary {
   static constexpr const char *name = "gelu_tanh",
                               *math = "x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))";
-  static constexpr double kLinear = M_2_SQRTPI * M_SQRT2, kCubic = 0.044715 * kLinear;
+  static constexpr double kLinear = 2 * M_2_SQRTPI * M_SQRT1_2, kCubic = 0.044715 * kLinear;
   template <class T> FORMULA static T gate(T x) {
     return sigmoid_of(x * std::fma(x * x, T(kCubic), T(kLinear)));
   }

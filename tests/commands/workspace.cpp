@@ -67,6 +67,9 @@ static void make(const fs::path& folder, const std::string& command) {
 static void provide_run(const fs::path& folder) {
   make(folder, "trainer --config configs/lenet.yaml");
 }
+static void provide_adder(const fs::path& folder) {
+  make(folder, "trainer --config configs/adder.yaml");
+}
 static void provide_shards(const fs::path& folder) {
   provide_photos(folder);
   make(folder,
@@ -87,6 +90,7 @@ static const std::vector<std::pair<std::string, Supply>>& provisions() {
       {"cifar10", provide_cifar10},
       {"runs/lenet", provide_run},
       {"runs/lenet-2", provide_run},
+      {"runs/adder", provide_adder},
       {"folder: datasets/packed", provide_shards},
       {"resnet50.safetensors", provide_weights},
   };

@@ -80,10 +80,12 @@ void Session::check(bool tests) const {
   const int64_t known = train_set->info().classes, classes = test_set->info().classes;
   if (tests) {
     const Shape tested = test_loader->transforms().shape();
+    const bool images = train_set->info().images();
+    const char* const what = images ? "images" : "samples";
     if (!(input == tested))
-      fail(Exit::data, "data.name ", name, ": after the transforms its test samples are ", tested,
-           ", its training samples ", input,
-           input.rank() == 3 ? "; make the sizes equal with  resize  in data.transforms" : "");
+      fail(Exit::data, "data.name ", name, ": after the transforms its test ", what, " are ",
+           tested, ", its training ", what, " ", input,
+           images ? "; make the sizes equal with  resize  in data.transforms" : "");
     if (known != classes)
       fail(Exit::data, "data.name ", name, ": its test set has ", classes,
            " classes, its training set ", known, "; use the test set that belongs to it");

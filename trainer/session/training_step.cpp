@@ -2,6 +2,7 @@
 #include "autograd/backward.h"
 #include "core/base/scoped.h"
 #include "core/base/trace.h"
+#include "core/device/device_pool.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
 #include "core/tensor/safetensors.h"
@@ -31,6 +32,7 @@ Tensors TrainingStep::operator()(const Update& update) {
   Tensors losses = captured_ ? captured_->run(update, train) : train_on(update);
   if (losses.size() > 1) trace::count<"update.accumulated">();
   session_.tuning.end_update();
+  lend_larger_blocks(session_.train_set->info().input.varies);
   return losses;
 }
 
