@@ -4,7 +4,7 @@ namespace bellows {
 
 Transforms::Transforms(std::vector<TransformChoice> choices, const DatasetInfo& info,
                        TransformMode mode, DoneBy by)
-    : mode_(mode), by_(by), dtype_(info.input.dtype), in_(info.input.shape), out_(in_) {
+    : mode_(mode), dtype_(info.input.dtype), in_(info.input.shape), out_(in_) {
   if (!info.images()) {
     const bool given = std::ranges::any_of(  // the default has normalize only
         choices, [](const TransformChoice& choice) { return choice.name() != "normalize"; });

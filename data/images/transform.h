@@ -87,7 +87,6 @@ class Transforms {
   ImagePlan plan(const Sample& sample, uint64_t seed, int64_t epoch, int64_t index) const;
 
   TransformMode mode_;
-  DoneBy by_;
   DType dtype_;
   Shape in_, out_;
   std::vector<Item> items_;

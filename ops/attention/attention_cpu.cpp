@@ -30,7 +30,10 @@ template <int L, class T, class Fold>
 #pragma GCC unroll 4
   for (int half = L / 2; half >= 1; half /= 2)
 #pragma GCC unroll 8
-    for (int i = 0; i < half; ++i) v[i] = fold(v[i], v[i + half]);
+    for (int i = 0; i < half; ++i) {
+      const T a = v[i], b = v[i + half];  // clang binds no reference to a lane
+      v[i] = fold(a, b);
+    }
   return v[0];
 }
 
