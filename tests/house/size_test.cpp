@@ -13,7 +13,7 @@ namespace {
 
 // Lines of source files, or of all files under docs.
 const std::map<std::string, size_t> kBudgets = {
-    {"core", 9341}, {"autograd", 1155}, {"data", 7243},   {"ops", 13495},   {"optim", 1174},
+    {"core", 9341}, {"autograd", 1155}, {"data", 7242},   {"ops", 13498},   {"optim", 1174},
     {"dist", 3923}, {"models", 2664},   {"plan", 827},    {"toggles", 830}, {"trainer", 12432},
     {"labs", 7980}, {"peers", 2983},    {"tests", 42765}, {"docs", 1775}};
 // A budget may exceed the lines by this many, so that a mend need not touch this file.
