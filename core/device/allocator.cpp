@@ -82,7 +82,8 @@ class HostPool final : public TensorPool {
     auto [size, index] = class_of(bytes);
     const std::lock_guard lock(mutex_);
     stats_.allocated -= size;
-    if (const auto larger = larger_.find(block); larger != larger_.end()) {
+    if (const auto larger = larger_.empty() ? larger_.end() : larger_.find(block);
+        larger != larger_.end()) {
       index = larger->second;
       size = free_[index].size;
       larger_.erase(larger);

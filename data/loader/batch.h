@@ -8,15 +8,15 @@
 
 namespace bellows {
 
-// What a whole batch counts, and the round of all ranks that it belongs to. Known on the host.
+// Counts of a whole batch and of the round of all ranks that it belongs to. The host knows them.
 struct BatchCounts {
   int64_t targets = 0;  // targets of this batch that count in the loss
   int64_t units = 0;    // of all ranks, as `ips` counts them
   int64_t fewest = 0;   // samples of the rank that has the fewest
   double weight = 1;    // of this rank's mean in the mean over the ranks
   double divisor = 0;   // value of Batch::divisor; 0: none
-  // Of samples of varying length: positions of this batch, those that are padding, and the largest
-  // sum of lengths of a rank over the smallest.
+  // If lengths vary: positions of this batch, those that are padding, and the largest sum of
+  // lengths of a rank over the smallest.
   int64_t positions = 0, padding = 0;
   double imbalance = 1;
 };

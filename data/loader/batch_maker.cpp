@@ -59,12 +59,7 @@ BatchForm BatchSource::largest() const {
   const DatasetInfo& info = dataset->info();
   const int64_t rows = sampler.largest(), longest = info.input.varies ? info.input.shape[0] : 0;
   if (sampler.length_buckets() != LengthBuckets::tokens) return form(rows, longest);
-  const EpochPlan plan = sampler.plan(0);
-  int64_t area = 0;
-  for (int64_t batch = 0; batch < sampler.batches(); ++batch) {
-    const Tensor samples = sampler.samples(plan, batch);
-    area = std::max(area, samples.numel() * padded(longest_of(*dataset, samples)));
-  }
+  const int64_t area = sampler.largest_area([this](int64_t length) { return padded(length); });
   BatchForm most = form(ceil_div(area, longest), longest);
   most.rows = rows;
   if (!info.target.varies) most.y[0] = rows;

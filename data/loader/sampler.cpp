@@ -83,7 +83,10 @@ void Sampler::cut_by_tokens() {
     do {
       sum += double(sorted[at++]);
     } while (at < most && sum + 0.5 * double(sorted[at]) <= until);
-    cuts_.push_back(part == parts ? samples_ : at);
+    if (part == parts) at = samples_;
+    fewest_ = part == 1 ? at : std::min(fewest_, at - cuts_.back());
+    cuts_.push_back(at);
+    longest_.push_back(sorted[at - 1]);
   }
   last_joint_ = cuts_.back() - cuts_[parts - world];
 }
@@ -102,6 +105,13 @@ int64_t Sampler::largest() const {
   return most;
 }
 
+int64_t Sampler::largest_area(const std::function<int64_t(int64_t)>& padded) const {
+  int64_t area = 0;
+  for (size_t i = 0; i < longest_.size(); ++i)
+    area = std::max(area, (cuts_[i + 1] - cuts_[i]) * padded(longest_[i]));
+  return area;
+}
+
 int64_t Sampler::joint_size(int64_t batch) const {
   if (batch + 1 == batches_) return last_joint_;
   return cuts_[(batch + 1) * share_.world] - cuts_[batch * share_.world];
@@ -111,9 +121,7 @@ int64_t Sampler::joint_size() const { return cuts_[(batches_ - 1) * share_.world
 
 int64_t Sampler::fewest(int64_t batch) const {
   if (options_.length_buckets != LengthBuckets::tokens) return joint_size(batch) / share_.world;
-  int64_t fewest = samples_;
-  for (size_t i = 1; i < cuts_.size(); ++i) fewest = std::min(fewest, cuts_[i] - cuts_[i - 1]);
-  return fewest;
+  return fewest_;
 }
 
 // With join the last batch has world * (samples of the rank) / (samples of all ranks).

@@ -2,6 +2,7 @@
 // rounds; in each round every rank takes one batch. All of it is a pure function of (seed, epoch),
 // so a run can resume at any batch, with any number of workers.
 #pragma once
+#include <functional>
 #include <span>
 #include "core/tensor/tensor.h"
 
@@ -69,8 +70,11 @@ class Sampler {
   int64_t count(int64_t batch) const {
     return cuts_[batch * share_.world + share_.rank + 1] - first(batch);
   }
-  int64_t size() const;                     // samples of this rank in an epoch
-  int64_t largest() const;                  // samples of the largest batch of any rank
+  int64_t size() const;  // samples of this rank in an epoch
+  // Samples of the largest batch of any rank. With LengthBuckets::tokens, largest_area() is the
+  // most positions of a batch, given the length to which samples are padded.
+  int64_t largest() const;
+  int64_t largest_area(const std::function<int64_t(int64_t)>& padded) const;
   int64_t joint_size(int64_t batch) const;  // samples of all ranks in that round
   int64_t joint_size() const;               // samples of all ranks in an epoch
   // Fewest samples that a rank has in that round; with LengthBuckets::tokens, in any.
@@ -105,7 +109,10 @@ class Sampler {
   RankShare share_;
   std::vector<int64_t> lengths_;
   std::vector<int64_t> cuts_ = {0};  // as in EpochPlan
-  int64_t last_joint_ = 0;           // samples of all ranks that count in the last round
+  // With LengthBuckets::tokens: longest length of each part between cuts, and the fewest samples.
+  std::vector<int64_t> longest_;
+  int64_t fewest_ = 0;
+  int64_t last_joint_ = 0;  // samples of all ranks that count in the last round
 };
 
 }  // namespace bellows

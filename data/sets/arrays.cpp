@@ -62,7 +62,7 @@ Arrays Sequences::take() const {
           .offsets = tensor_of(offsets_, {std::ssize(offsets_)})};
 }
 
-std::vector<Tensor> tokens_of(const NoOptions&, const GivenInputs& given) {
+Tensor tokens_of(const NoOptions&, const GivenInputs& given) {
   const std::vector<std::string>& names = given.info.names;
   const bool named = !names.empty() && given.info.target.varies;  // else the names are of labels
   std::vector<int64_t> tokens;
@@ -76,7 +76,7 @@ std::vector<Tensor> tokens_of(const NoOptions&, const GivenInputs& given) {
   const int64_t size = std::ssize(tokens), longest = given.info.input.shape[0];
   if (size < 1 || size > longest)
     fail(Exit::data, printable(given.bytes), ": ", size, " characters, not from 1 to ", longest);
-  return {tensor_of(tokens, {1, size})};
+  return tensor_of(tokens, {1, size});
 }
 
 // ---- collate

@@ -47,17 +47,18 @@ class Sequences {
   std::vector<int64_t> x_, y_, offsets_ = {0};
 };
 
-// What a user gives `trainer predict` for a data set that has no images.
+// Input of `trainer predict`, for a data set that has no images.
 struct GivenInputs {
   const DatasetInfo& info;  // of the training set
   std::string name;         // of the file; "-" for standard input
-  std::string bytes;        // content of the file; of a data set of text, one text
+  std::string bytes;        // content of the file, or one text
 };
-// Returns samples, (1, ...) each. Each data set registers it under its own name. Throws
-// Error(Exit::data) for input that the data set would refuse.
+// Returns samples, (1, ...) each. A data set registers one of the two under its own name: the first
+// takes files, the second texts. Throws Error(Exit::data) for input that the set would refuse.
 using MakeInputs = std::vector<Tensor>(const GivenInputs& given);
+using EncodeText = Tensor(const GivenInputs& given);
 // Returns a text as tokens, (1, T) i64: by class names of one character, else as bytes.
-std::vector<Tensor> tokens_of(const NoOptions&, const GivenInputs& given);
+Tensor tokens_of(const NoOptions&, const GivenInputs& given);
 
 namespace kernels {
 // Writes the rows of sample samples[b] to out[b], converted, and `fill` behind them.

@@ -24,7 +24,7 @@ void visit(Visitor& v, CsvOptions& o) {
 
 using Takes = std::function<bool(int64_t)>;
 
-// What the training rows say about the columns.
+// The columns and classes of the training rows.
 struct Known {
   std::vector<Column> columns;
   std::vector<std::string> classes;
@@ -58,11 +58,13 @@ float target_of(const CsvTable& table, const CsvTable::Row& row, size_t column,
 
 static DatasetPtr make_csv(const CsvOptions& o, const DatasetContext& context) {
   CHECK(!o.target.empty(), "data.target must name a column");
-  Known known{context.columns, context.classes};
-  if (known.columns.empty())
-    known = known_of(read_table(o.of(Split::train)), o,
-                     [&](int64_t i) { return o.takes(Split::train, i); });
   const CsvTable table = read_table(o.of(context.split));
+  Known known{context.columns, context.classes};
+  if (known.columns.empty()) {
+    const bool same = o.of(context.split) == o.file;
+    known = known_of(same ? table : read_table(o.file), o,
+                     [&](int64_t i) { return o.takes(Split::train, i); });
+  }
   const size_t target = table.index_of(o.target);
   std::vector<float> x, y;
   for (int64_t i = 0; i < std::ssize(table.rows); ++i) {

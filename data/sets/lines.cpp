@@ -119,6 +119,6 @@ static DatasetPtr make_lines(const LinesOptions& o, const DatasetContext& contex
 }
 static const AddEntry<MakeDataset> lines_entry("lines", "lines of a text file, as bytes",
                                                &make_lines);
-static const AddEntry<MakeInputs> lines_inputs("lines", "texts", &tokens_of);
+static const AddEntry<EncodeText> lines_inputs("lines", "texts", &tokens_of);
 
 }  // namespace bellows

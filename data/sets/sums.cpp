@@ -60,6 +60,6 @@ static DatasetPtr make_sums(const SumsOptions& o, const DatasetContext& context)
 }
 static const AddEntry<MakeDataset> sums_entry("sums", "additions as text, drawn by the program",
                                               &make_sums);
-static const AddEntry<MakeInputs> sums_inputs("sums", "texts", &tokens_of);
+static const AddEntry<EncodeText> sums_inputs("sums", "texts", &tokens_of);
 
 }  // namespace bellows

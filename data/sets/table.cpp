@@ -15,7 +15,7 @@ template <class... Args>
   fail(Exit::data, table.path, ", line ", line, ": ", why...);
 }
 
-// What the parser calls. Its functions are C, so errors wait in `error` until it returns.
+// Collects the cells that the parser reports. The parser is C, so an error waits until it returns.
 class Reader {
  public:
   explicit Reader(CsvTable& table) : table_(table) {}

@@ -42,6 +42,6 @@ static DatasetPtr make_text(const TextOptions& o, const DatasetContext& context)
 }
 static const AddEntry<MakeDataset> text_entry("text", "windows of a text file, as bytes",
                                               &make_text);
-static const AddEntry<MakeInputs> text_inputs("text", "texts", &tokens_of);
+static const AddEntry<EncodeText> text_inputs("text", "texts", &tokens_of);
 
 }  // namespace bellows

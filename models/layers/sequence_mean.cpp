@@ -32,8 +32,9 @@ class SequenceMean : public Module {
     const Tensor behind = sub(slice(positions_, 1, 0, t), lengths);  // (N, T), below 0 before it
     const Tensor bound = full({1}, -0.5, DType::f64, x.device());
     const Tensor padding = cast(kernels::bucketize(behind, bound), DType::f32);
-    const Tensor weights = div(affine(padding, -1, 1), lengths);
-    return reshape(matmul(reshape(weights, {n, 1, t}), x), {n, x.dim(2)});
+    const Tensor counts = affine(padding, -1, 1);  // 0 or 1, which 16 bits hold exactly
+    const Tensor sums = reshape(matmul(reshape(counts, {n, 1, t}), x), {n, x.dim(2)});
+    return div(amp::full(sums), lengths);
   }
 
  private:

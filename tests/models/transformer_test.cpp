@@ -5,10 +5,12 @@
 #include <cstring>
 #include "autograd/amp.h"
 #include "autograd/backward.h"
+#include "core/tensor/copy.h"
 #include "core/tensor/rng.h"
 #include "models/layers/attention.h"
 #include "ops/elementwise.h"
 #include "ops/norm/layer_norm.h"
+#include "ops/reduce.h"
 #include "tests/difference.h"
 #include "tests/models/build.h"
 #include "tests/refusal.h"
@@ -158,4 +160,28 @@ TEST(LinearLayer, ActsOnEachPositionOfASample) {
   EXPECT_THAT(parameters(*model),
               ElementsAre("0.weight[3,4]", "0.bias[3]", "2.weight[10,18]", "2.bias[10]"));
   EXPECT_EQ((*model)(random({2, 6, 4}, 1)).shape(), (Shape{2, 10}));
+}
+
+// Sample 0 has three positions, sample 1 one. Padding does not count, whatever its values.
+TEST(SequenceMean, IsTheMeanOfThePositionsThatAreNoPadding) {
+  const auto lengths = std::make_shared<BatchLengths>();
+  LayerContext context{
+      .shape = {3, 2}, .seed = 1, .state = {}, .vectorized = false, .lengths = lengths};
+  const ModulePtr layer = Choice<MakeLayer>("sequence_mean").make(context);
+  EXPECT_EQ(context.shape, Shape{2});
+  const Tensor x = tensor_of<float>({1, 2, 3, 4, 5, 9, 7, 8, 50, 60, 70, 80}, {2, 3, 2});
+  lengths->value = tensor_of<int64_t>({3, 1}, {2});
+  EXPECT_LT(difference(tensor_of<float>({3, 5, 7, 8}, {2, 2}), (*layer)(x)), 1e-6);
+  lengths->value = {};
+  EXPECT_GT(difference(tensor_of<float>({3, 5, 7, 8}, {2, 2}), (*layer)(x)), 1);
+}
+
+TEST(CnnTransformer, EndsInTheClassesAndHasAGradientForEachParameter) {
+  const ModulePtr model = build({{"name", "cnn_transformer"}, {"width", "16"}, {"layers", "1"}},
+                                {.sample = {3, 16, 16}});
+  const Tensor y = (*model)(random({2, 3, 16, 16}, 3));
+  EXPECT_EQ(y.shape(), (Shape{2, 10}));
+  backward(sum(square(y)));
+  for (const NamedTensor& p : model->parameters())
+    EXPECT_GT(deviation(contiguous(grad(p.tensor))), 0) << p.name;
 }

@@ -1,4 +1,4 @@
-// What a session says at its start: checks of the plan against the data, and notes.
+// The start of a session: checks of the plan against the data, and notes.
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>

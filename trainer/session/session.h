@@ -92,7 +92,7 @@ class Session {
   std::optional<GradScaler> scaler;
   std::optional<Reducer> reducer;
   LossTerms loss_terms;
-  // Of the current batch; layers read them.
+  // Lengths of the current batch, which layers read.
   std::shared_ptr<BatchLengths> lengths = std::make_shared<BatchLengths>();
 
  private:

@@ -181,11 +181,14 @@ static std::string text_of(const Json& made, const Names& names, const PredictLi
   return joined(best_of(made[key].get<std::vector<float>>(), names, line.top));
 }
 
+static bool takes_texts(const Session& session) {
+  return entries<EncodeText>().contains(session.plan.data.dataset.name());
+}
+
 // Texts are given themselves, other inputs as files; - is standard input, of texts one per line.
 static std::vector<GivenInputs> given_inputs(const Session& session, const PredictLine& line) {
   const DatasetInfo& info = session.train_set->info();
-  const std::string& set = session.plan.data.dataset.name();
-  const bool texts = set != "csv" && set != "npy";
+  const bool texts = takes_texts(session);
   std::vector<GivenInputs> all;
   for (const std::string& given : line.images)
     if (texts && given == "-")
@@ -200,9 +203,11 @@ static std::vector<GivenInputs> given_inputs(const Session& session, const Predi
 static void predict_inputs(const Session& session, const PredictLine& line) {
   const Kernels use(session.plan.kernels);
   const NoGrad untracked;
-  const Choice<MakeInputs> reads(session.plan.data.dataset.name());
+  const std::string& set = session.plan.data.dataset.name();
+  const bool texts = takes_texts(session);
   for (const GivenInputs& given : given_inputs(session, line))
-    for (const Tensor& x : reads.make(given)) {
+    for (const Tensor& x : texts ? std::vector{Choice<EncodeText>(set).make(given)}
+                                 : Choice<MakeInputs>(set).make(given)) {
       const Json made = prediction(session, x, line);
       say(line.json ? to_line(made) : text_of(made, session.train_set->info().names, line));
     }
