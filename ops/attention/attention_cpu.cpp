@@ -21,24 +21,37 @@ constexpr int64_t kKeys = 64;                 // keys of a block
 constexpr int64_t kStrip = kTileRows;         // queries, or keys, of a row of tiles
 constexpr int64_t kQueries = 8 * kStrip;      // queries of a block of backward
 constexpr int64_t kChunk = int64_t{1} << 19;  // multiply-adds that are worth a thread
+constexpr int64_t kQueryCost = 512;           // what a query costs besides, in multiply-adds
 
 // ---- parts of both passes
 
 // Folds the lanes of v, by halves.
 template <int L, class T, class Fold>
 [[gnu::always_inline]] inline T fold_lanes(Lanes<T, L> v, const Fold& fold) {
-#pragma GCC unroll 4
-  for (int half = L / 2; half >= 1; half /= 2)
-#pragma GCC unroll 8
-    for (int i = 0; i < half; ++i) {
-      const T a = v[i], b = v[i + half];  // clang binds no reference to a lane
-      v[i] = fold(a, b);
-    }
-  return v[0];
+  if constexpr (L == 1) {
+    return v[0];
+  } else {
+    const auto half = [&]<int... i>(std::integer_sequence<int, i...>, auto first) {
+      return __builtin_shufflevector(v, v, (i + decltype(first)::value)...);
+    };
+    constexpr auto lanes = std::make_integer_sequence<int, L / 2>();
+    return fold_lanes<L / 2, T>(fold(half(lanes, std::integral_constant<int, 0>()),
+                                     half(lanes, std::integral_constant<int, L / 2>())),
+                                fold);
+  }
 }
 
-// to = from, converted, for `rows` rows of `columns` values. Fills columns up to `width` with 0.
-// Rows of a head are too far apart for the prefetching of a CPU.
+// v in lanes j + lane < count, `rest` in the others.
+template <int L, class T>
+[[gnu::always_inline]] inline Lanes<T, L> below(int64_t j, int64_t count, Lanes<T, L> v, T rest) {
+  using M = MaskOf<T>;
+  Lanes<M, L> lane;
+  for (int i = 0; i < L; ++i) lane[i] = i;
+  return lane < M(count - j) ? v : Lanes<T, L>{} + rest;
+}
+
+// to = from, converted, for `rows` rows of `columns` values. Fills columns up to `width`, a
+// multiple of L, with 0. Rows of a head are too far apart for the prefetching of a CPU.
 template <int L, class From, class To>
 [[gnu::always_inline]] inline void convert(Steps<const From> from, Steps<To> to, int64_t rows,
                                            int64_t columns, int64_t width) {
@@ -46,13 +59,18 @@ template <int L, class From, class To>
   for (int64_t i = 0; i < rows; ++i) {
     const From* const x = from.at + i * from.row;
     To* const y = to.at + i * to.row;
-    along<L>(
-        columns, [&]<int l>(int64_t j) __attribute__((always_inline)) {
-          __builtin_prefetch(x + kAhead * from.row + j);
-          __builtin_prefetch(y + kAhead * to.row + j, 1);
-          store<l>(y + j, load<l>(x + j));
-        });
-    std::fill(y + columns, y + width, To());
+    if (columns < width) store<L>(y + width - L, Lanes<Lane<To>, L>{});
+    const auto move = [&]<int l>(int64_t& j) __attribute__((always_inline)) {
+      for (; j + l <= columns; j += l) {
+        __builtin_prefetch(x + kAhead * from.row + j);
+        __builtin_prefetch(y + kAhead * to.row + j, 1);
+        store<l>(y + j, load<l>(x + j));
+      }
+    };
+    int64_t j = 0;
+    move.template operator()<L>(j);
+    move.template operator()<4>(j);
+    move.template operator()<1>(j);
   }
 }
 
@@ -95,30 +113,30 @@ template <class S> struct Attention {
   }
 
   // Running state of a query: its maximal score, the sum of exp(score - maximum), and the row of y
-  // times that sum.
+  // times that sum. Scores that the query does not see become 0.
   template <int L>
   [[gnu::always_inline]] void weigh(T* scores, int64_t seen, int64_t columns, T& most, T& sum,
                                     T* o) const {
-    if (seen == 0) {
-      std::fill(scores, scores + columns, T(0));
-      return;
-    }
-    std::fill(scores + seen, scores + columns, scores[0]);
-    const auto larger = [](auto a, auto b) { return a > b ? a : b; };
     Lanes<T, L> high = Lanes<T, L>{} + most, total{};
     for (int64_t j = 0; j < columns; j += L) {
-      const Lanes<T, L> s = load<L>(scores + j);
+      const Lanes<T, L> s = below<L, T>(j, seen, load<L>(scores + j), -kInfinity);
+      store<L>(scores + j, s);
       high = s > high ? s : high;
     }
     const T before = most;
-    most = fold_lanes<L, T>(high, larger);
-    const T factor = scale, shift = most * factor;
-    const T shrink = sum > 0 ? exp_of(std::fma(before, factor, -shift)) : 0;
+    most = fold_lanes<L, T>(high, [](auto a, auto b) { return a > b ? a : b; });
+    // A query that has seen no key has no maximum. With any other shift, exp(-infinity) is 0.
+    const T factor = scale, shift = most > -kInfinity ? most * factor : 0;
     for (int64_t j = 0; j < columns; ++j) scores[j] = exp_of(std::fma(scores[j], factor, -shift));
-    std::fill(scores + seen, scores + columns, T(0));
     for (int64_t j = 0; j < columns; j += L) total += load<L>(scores + j);
-    sum = std::fma(sum, shrink, fold_lanes<L, T>(total, std::plus()));
-    for (int64_t j = 0; j < width; j += L) store<L>(o + j, load<L>(o + j) * shrink);
+    const T part = fold_lanes<L, T>(total, std::plus());
+    if (sum > 0) {
+      const T shrink = exp_of(std::fma(before, factor, -shift));
+      sum = std::fma(sum, shrink, part);
+      for (int64_t j = 0; j < width; j += L) store<L>(o + j, load<L>(o + j) * shrink);
+    } else {
+      sum = part;
+    }
   }
 
   template <int L> [[gnu::always_inline]] void forward(int64_t pair, const Scratch<T>& m) const {
@@ -143,11 +161,14 @@ template <class S> struct Attention {
         multiply<L, T>({m.p, kKeys}, {m.v, width}, {m.o + t * width, width}, n, depth, width, true);
       }
     }
+    T* const logs = lse + pair * z.T;
+    const T factor = scale;
+#pragma GCC ivdep
+    for (int64_t t = 0; t < z.T; ++t) logs[t] = m.most[t] * factor + log_of(m.sum[t]);
     for (int64_t t = 0; t < z.T; ++t) {
       const T share = keys ? 1 / m.sum[t] : 0;
       for (int64_t j = 0; j < width; j += L)
         store<L>(m.o + t * width + j, load<L>(m.o + t * width + j) * share);
-      lse[pair * z.T + t] = m.most[t] * scale + log_of(m.sum[t]);
     }
     convert<L>(Steps<const T>{m.o, width}, Steps<S>{y + z.first(pair, z.D), z.D}, z.T, z.size,
                z.size);
@@ -167,8 +188,10 @@ template <class S> struct Attention {
       p[j] = exp_of(std::fma(p[j], factor, -lse));
       ds[j] = p[j] * (ds[j] - delta) * factor;
     }
-    std::fill(p + seen, p + n_keys, T(0));
-    std::fill(ds + seen, ds + n_keys, T(0));
+    for (int64_t j = seen / L * L; j < n_keys; j += L) {
+      store<L>(p + j, below<L, T>(j, seen, load<L>(p + j), 0));
+      store<L>(ds + j, below<L, T>(j, seen, load<L>(ds + j), 0));
+    }
   }
 
   // Adds the part of queries [t, t + count) and keys [first, first + n_keys) to dq, dk and dv.
@@ -242,7 +265,7 @@ template <class S> struct Attention {
 // Calls fn.operator()<L>(pair, scratch) for each pair.
 template <class T, class Fn> void for_pairs(const Sizes& z, int64_t width, const Fn& fn) {
   const PerThread<T> memory(Scratch<T>::size(z.T, width));
-  const int64_t chunk = std::max<int64_t>(kChunk / (z.T * z.T * z.size + 1), 1);
+  const int64_t chunk = std::max<int64_t>(kChunk / (z.T * (z.T * z.size + kQueryCost) + 1), 1);
   parallel_for(z.pairs, chunk, [&](int64_t begin, int64_t end) {
     const Scratch<T> scratch(memory.mine(), z.T, width);
     in_lanes<T>([&]<int L>() __attribute__((always_inline)) {
