@@ -37,6 +37,20 @@ static void check_metrics(const Session& session) {
   }
 }
 
+// Throws unless the loss takes targets like those of the data set. It is tried on one sample of
+// zeros, a varying axis as short as can be.
+static void check_loss(const Session& session) {
+  const DatasetInfo& info = session.train_set->info();
+  const auto zeros = [&](const Shape& sample, DType dtype) {
+    Shape shape = with_rows(1, sample);
+    if (info.target.varies) shape[1] = 1;
+    return full(shape, 0, dtype);
+  };
+  LossOptions loss = session.plan.loss;
+  loss.fused = false;  // it would count as the toggle's footprint
+  criterion(zeros(info.output(), DType::f32), zeros(info.target.shape, info.target.dtype), loss);
+}
+
 // Adds a note for options that have no effect because another one is off.
 static void note_idle_options(const Session& session, std::vector<std::string>& notes) {
   const Plan& plan = session.plan;
@@ -92,6 +106,7 @@ void Session::check(bool tests) const {
     check_sizes(*test_loader);
   }
   check_metrics(*this);
+  check_loss(*this);
   check_sync_bn(*this);
 }
 
