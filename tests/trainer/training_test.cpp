@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <set>
 #include "autograd/backward.h"
 #include "core/base/json.h"
 #include "core/base/trace.h"
@@ -386,6 +387,32 @@ TEST(DryRun, MakesLaterStepsFreeOfTheSystemAndOfSearches) {
   for (int i = 0; i < 3; ++i) step(update);
   EXPECT_EQ(allocator_stats(session.device).system_calls, before);
   EXPECT_EQ(searches.value(), searched);
+}
+
+// Batches of varying length take blocks of the longest one.
+TEST(DryRun, ServesBatchesOfEveryLength) {
+  for (const char* buckets : {"off", "tokens"}) {
+    Session session(load(
+        Plan{}, from_yaml(cat("device: cpu\nmodel: {name: gpt, width: 16}\nthreads.threads: 1\n"
+                              "data: {name: sums, train_size: 200, test_size: 8, batch_size: 8}\n"
+                              "allocator.caching: true\neval.metrics: [perplexity]\n"
+                              "data.length_buckets: ",
+                              buckets, "\n"))));
+    session.model->train(true);
+    const std::string before = model_hash(session);
+    dry_run(session);
+    EXPECT_EQ(model_hash(session), before);
+    TrainingStep step(session);
+    session.feed->start(0, 0);
+    std::set<int64_t> lengths;
+    int64_t calls = 0;
+    for (Batch batch; session.feed->next(batch); lengths.insert(batch.x.dim(1))) {
+      if (lengths.size() == 2) calls = allocator_stats(session.device).system_calls;
+      step({batch, 1});
+    }
+    EXPECT_GT(lengths.size(), 3u);
+    EXPECT_EQ(allocator_stats(session.device).system_calls, calls) << buckets;
+  }
 }
 
 // ---- losses that are not finite
