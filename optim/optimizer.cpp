@@ -1,7 +1,6 @@
 #include "optim/optimizer.h"
 #include <fnmatch.h>
 #include <cmath>
-#include <numeric>
 #include "autograd/amp.h"
 #include "autograd/backward.h"
 #include "core/base/trace.h"
@@ -123,9 +122,8 @@ void Optimizer::step_each(const Group& group, const Launch& all) const {
     next.directions = {&direction, 1};
     next.copies = all.copies.subspan(i, 1);
     next.starts = all.starts.subspan(i, 2);
-    for (const unsigned pass : group.rule.passes) {
-      next.passes = pass;
-      next.last = all.last && left == 0 && pass == group.rule.passes.back();
+    for (next.pass = 0; next.pass < group.rule.passes; ++next.pass) {
+      next.last = all.last && left == 0 && next.pass == group.rule.passes - 1;
       count_launches(group.rule.run(next));
     }
   }
@@ -133,7 +131,6 @@ void Optimizer::step_each(const Group& group, const Launch& all) const {
 
 void Optimizer::step(const Group& group, const Tensors& grads, bool last,
                      DeviceStepState& state) const {
-  const auto& passes = group.rule.passes;
   // Includes weights without a gradient: their values do not change, so their copies stay valid.
   Tensors copies(group.weights.size());
   if (fused_) std::ranges::transform(group.weights, copies.begin(), amp::copy_in_use);
@@ -142,7 +139,7 @@ void Optimizer::step(const Group& group, const Tensors& grads, bool last,
                      .buffers = group.buffers,
                      .copies = copies,
                      .starts = group.starts,
-                     .passes = std::reduce(passes.begin(), passes.end(), 0u),
+                     .pass = kAllPasses,
                      .last = last,
                      .step = source(group, state)};
   fused_ ? count_launches(group.rule.run(whole)) : step_each(group, whole);

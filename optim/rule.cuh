@@ -1,7 +1,6 @@
 // CUDA half of every elementwise rule: one block per chunk of the flattened list of weights. The
 // table of addresses is a kernel argument, so a launch copies nothing and a graph can capture it.
 #pragma once
-#include <bit>
 #include "core/base/round.h"
 #include "core/device/launch.cuh"
 #include "core/device/reduce.cuh"
@@ -25,7 +24,7 @@ static __device__ unsigned update_ticket;
 // computes. A fused launch keeps d in a register. Values moved per element: w and each buffer read
 // and written, g read, and the 16-bit copy written. The last block of the last launch of a step
 // advances the state.
-template <unsigned passes, class Rule, class T, int kMost>
+template <class Run, class Rule, class T, int kMost>
 __global__ void update_chunks(const __grid_constant__ Rows<T, kMost> table,
                               typename Rule::Options options, StepSource step, bool last) {
   auto* const rule = dynamic_shared<Rule>();
@@ -40,35 +39,31 @@ __global__ void update_chunks(const __grid_constant__ Rows<T, kMost> table,
     const Row<T>& row = table.rows[weight];
     const int64_t at = i - table.starts[weight];
     const T g = row.gradient(at);
-    if constexpr (std::has_single_bit(passes)) {
-      rule->template run<passes>(row, at, g, row.d[at]);
-    } else {
-      T d = 0;
-      rule->template run<passes>(row, at, g, d);
-      write_copy(row, at);
-    }
+    T d = 0;
+    Run::run(*rule, Element<T>{row, at, g, Run::count == 1 ? row.d[at] : d});
+    if (Run::count > 1) write_copy(row, at);
   }
   if (last && is_last_block(&update_ticket) && threadIdx.x == 0) finish_step(*step.state);
 }
 
-template <unsigned passes, class Rule, class T, int kMost>
+template <class Run, class Rule, class T, int kMost>
 void launch_update(const Launch& u, const typename Rule::Options& options,
                    const Rows<T, kMost>& table, bool last) {
   const int64_t blocks = ceil_div(table.starts[table.count], kUpdateChunk);
-  launch(update_chunks<passes, Rule, T, kMost>,
+  launch(update_chunks<Run, Rule, T, kMost>,
          {unsigned(std::max<int64_t>(blocks, 1)), kThreads, sizeof(Rule)}, table, options, u.step,
          last);
 }
 
 // Updates the weights that have a gradient, up to kMost per launch. Returns the number of launches.
-template <unsigned passes, class Rule, int kMost, class T>
+template <class Run, class Rule, int kMost, class T>
 int64_t update_in(const Launch& u, const typename Rule::Options& options, T) {
   Rows<T, kMost> table;
   int64_t launches = 1;
   for (size_t i = 0; i < u.weights.size(); ++i) {
     if (!u.grads[i].defined()) continue;
     if (table.count == kMost) {
-      launch_update<passes, Rule>(u, options, table, false);
+      launch_update<Run, Rule>(u, options, table, false);
       table.count = 0;
       ++launches;
     }
@@ -76,7 +71,7 @@ int64_t update_in(const Launch& u, const typename Rule::Options& options, T) {
     table.starts[table.count + 1] = table.starts[table.count] + u.weights[i].numel();
     ++table.count;
   }
-  launch_update<passes, Rule>(u, options, table, u.last);
+  launch_update<Run, Rule>(u, options, table, u.last);
   return launches;
 }
 
@@ -85,16 +80,17 @@ int64_t update_cuda(TensorSpan weights, const Launch& u,
                     const typename Formula<float>::Options& options) {
   int64_t launches = 0;
   visit_float(weights.front().dtype(), [&]<class T>(T zero) {
-    using Rule = Elementwise<Formula, T>;
-    with_passes(u.passes, PassSets<Formula, decay>(), [&](auto all) {
-      constexpr unsigned passes = decltype(all)::value;
-      if constexpr (std::has_single_bit(passes)) {
-        launches = update_in<passes, Rule, 1>(u, options, zero);
-      } else if (weights.size() <= kFewWeights) {
-        launches = update_in<passes, Rule, kFewWeights>(u, options, zero);
-      } else {
-        launches = update_in<passes, Rule, kManyWeights>(u, options, zero);
-      }
+    using Rule = Formula<T>;
+    with_passes<Rule, decay>(options, zero, [&]<class All>(All) {
+      All::choose(u.pass, [&]<class Run>(Run) {
+        if constexpr (Run::count == 1) {
+          launches = update_in<Run, Rule, 1>(u, options, zero);
+        } else if (weights.size() <= kFewWeights) {
+          launches = update_in<Run, Rule, kFewWeights>(u, options, zero);
+        } else {
+          launches = update_in<Run, Rule, kManyWeights>(u, options, zero);
+        }
+      });
     });
   });
   return launches;

@@ -35,7 +35,10 @@ struct StepSource {
   }
 };
 
-// One launch: some passes of a rule over some weights. All lists are parallel to the weights.
+inline constexpr int kAllPasses = -1;
+
+// One launch: all passes of a rule, or one of them, over some weights. All lists are parallel to
+// the weights.
 struct Launch {
   TensorSpan weights;
   TensorSpan grads;                 // undefined: the weight is left alone. In the weight's dtype,
@@ -44,7 +47,7 @@ struct Launch {
   TensorSpan directions = {};       // d of each weight while passes run one by one
   TensorSpan copies;                // 16-bit copies to write too; undefined: none
   std::span<const int64_t> starts;  // offset of each weight in the flattened list, and its end
-  unsigned passes;                  // bits of the rule's passes
+  int pass;                         // the only pass to run, from 0, or kAllPasses
   bool last;                        // last launch of this step: advances the state
   StepSource step;
 };
@@ -52,7 +55,8 @@ struct Launch {
 // Ends a step: counts it as applied or skipped.
 HD inline void finish_step(StepState& s) { ++(s.found_inf ? s.skipped : s.applied); }
 
-// Pointers to one weight's elements. d, the direction, is a register in the fused form.
+// Pointers to one weight's elements. d, the direction, is only in memory while passes run one by
+// one.
 inline constexpr int kMaxBuffers = 2;
 template <class T> struct Row {
   T* w;
@@ -92,19 +96,11 @@ template <class T> HD void write_copy(const Row<T>& row, int64_t i) {
     static_cast<F16*>(row.copy)[i] = F16(float(row.w[i]));
 }
 
-// Calls fn(std::integral_constant<unsigned, passes>()); `passes` must be one of the rule's sets.
-template <class Fn, unsigned... sets>
-void with_passes(unsigned passes, std::integer_sequence<unsigned, sets...>, const Fn& fn) {
-  const bool known =
-      ((passes == sets && (fn(std::integral_constant<unsigned, sets>()), true)) || ...);
-  INVARIANT(known, "the passes ", passes, " are not among the rule's sets");
-}
-
 // An update rule with its options, as each entry of the registry makes it.
 struct UpdateRule {
   double lr;                         // peak learning rate; schedules multiply it
   std::vector<std::string> buffers;  // names of the state tensors of a weight, initially 0
-  std::vector<unsigned> passes;      // one bit each, in the order in which they run
+  int passes = 0;                    // their number
   bool reads_low_grads = false;      // takes 16-bit gradients of f32 weights
   // Runs passes. Returns how many kernels it launched, which on the CPU is how many it called.
   std::function<int64_t(const Launch&)> run = {};
@@ -115,53 +111,66 @@ struct UpdateRule {
 // l2: weight decay is added to the gradient. decoupled: it is applied to the weight.
 enum class Decay { l2, decoupled };
 
-// Passes that every elementwise rule begins with. An L2 penalty takes two (scale, sum), as in
+// One element of a weight, as passes see it.
+template <class T> struct Element {
+  const Row<T>& row;
+  int64_t i;
+  T g;   // its gradient, not scaled
+  T& d;  // its direction
+  HD T& w() const { return row.w[i]; }
+  HD T& buffer(int k) const { return row.buffer[k][i]; }
+};
+
+// The passes of a rule in their order. Each is a function of the rule and an element.
+template <auto... pass> struct PassList {
+  static constexpr int count = sizeof...(pass);
+  template <class Rule, class T> static HD void run(const Rule& rule, const Element<T>& e) {
+    (pass(rule, e), ...);
+  }
+  // Calls fn with that pass alone, or with all.
+  template <class Fn> static void choose(int wanted, const Fn& fn) {
+    int k = 0;
+    if (wanted == kAllPasses) return fn(PassList());
+    ((k++ == wanted ? fn(PassList<pass>()) : void()), ...);
+  }
+};
+
+// The passes that every elementwise rule begins with. An L2 penalty takes two (scale, sum), as in
 // frameworks that add it to the graph.
-enum FirstPass : unsigned { kCopy = 1, kScale = 2, kSum = 4, kDecay = 8 };
-// Returns the bit of pass k of those that only one rule has; k < 8.
-constexpr unsigned own_pass(int k) { return 16u << k; }
-
-// A rule's functor after the first passes.
-template <template <class> class Formula, class T> class Elementwise {
+template <class T> class Elementwise {
  public:
-  using Options = typename Formula<T>::Options;
+  template <class Options>
   HD Elementwise(const Options& o, const StepValues& now)
-      : grad_scale_(T(now.scale)),
-        decay_(T(o.weight_decay)),
-        shrink_(T(now.lr * o.weight_decay)),
-        formula_(o, now) {}
-
-  // g: gradient of element i, not scaled.
-  template <unsigned passes> HD void run(const Row<T>& row, int64_t i, T g, T& d) const {
-    T& w = row.w[i];
-    if constexpr (passes & kCopy) d = grad_scale_ * g;
-    if constexpr (passes & kScale) d = decay_ * w;
-    if constexpr (passes & kSum) d = std::fma(grad_scale_, g, d);
-    if constexpr (passes & kDecay) w = std::fma(-shrink_, w, w);
-    if constexpr (passes >= own_pass(0)) formula_.template run<passes>(row, i, d);
+      : grad_scale_(T(now.scale)), decay_(T(o.weight_decay)), shrink_(T(now.lr * o.weight_decay)) {}
+  static HD void copy(const Elementwise& k, const Element<T>& e) { e.d = k.grad_scale_ * e.g; }
+  static HD void scale(const Elementwise& k, const Element<T>& e) { e.d = k.decay_ * e.w(); }
+  static HD void sum(const Elementwise& k, const Element<T>& e) {
+    e.d = std::fma(k.grad_scale_, e.g, e.d);
+  }
+  static HD void decay(const Elementwise& k, const Element<T>& e) {
+    e.w() = std::fma(-k.shrink_, e.w(), e.w());
   }
 
  private:
   T grad_scale_, decay_, shrink_;
-  Formula<T> formula_;
 };
 
-// Sets of passes that can run: each pass alone, and each set of the rule's own after the first
-// passes. Some are listed twice.
-template <Decay decay, unsigned... own, size_t... bit>
-constexpr auto sets_with(std::integer_sequence<unsigned, own...>, std::index_sequence<bit...>) {
-  constexpr bool l2 = decay == Decay::l2;
-  return std::integer_sequence<unsigned, kCopy, (l2 ? kScale : kDecay), (l2 ? kSum : kDecay),
-                               (own_pass(bit) & (own | ...) ? own_pass(bit) : unsigned(kCopy))...,
-                               (kCopy | own)...,
-                               ((l2 ? kScale | kSum : kCopy | kDecay) | own)...>();
+// Calls fn with all passes of a rule that has these options.
+template <class Rule, Decay decay, class T, class Fn>
+void with_passes(const typename Rule::Options& o, T, const Fn& fn) {
+  using First = Elementwise<T>;
+  Rule::with_own_passes(
+      o, [&]<auto... own>(PassList<own...>) {
+        if (o.weight_decay == 0) return fn(PassList<First::copy, own...>());
+        if constexpr (decay == Decay::l2)
+          fn(PassList<First::scale, First::sum, own...>());
+        else
+          fn(PassList<First::copy, First::decay, own...>());
+      });
 }
-template <template <class> class Formula, Decay decay>
-using PassSets =
-    decltype(sets_with<decay>(typename Formula<float>::Sets(), std::make_index_sequence<8>()));
 
 namespace kernels {
-// Runs the passes `u.passes` of a rule over the weights. Returns the number of launches.
+// Runs passes of a rule over the weights. Returns the number of launches.
 template <template <class> class Formula, Decay decay>
 inline constinit Kernel<int64_t(TensorSpan weights, const Launch& u,
                                 const typename Formula<float>::Options& o)>

@@ -1,6 +1,5 @@
 // CPU half of every elementwise rule, and their registration.
 #pragma once
-#include <bit>
 #include "core/config/choice.h"
 #include "core/device/parallel.h"
 #include "optim/rule.h"
@@ -14,16 +13,12 @@ template <class Low, class T> void round_to(Low* copy, const T* w, int64_t n) {
 
 // g: gradients of the n elements. Rule and row are passed by value: stores to w must not make the
 // compiler reload them. The gradient is passed by value, too: GCC vectorizes no loop with a lambda.
-template <unsigned passes, class Rule, class T>
+template <class Run, class Rule, class T>
 void run_row(Rule rule, Row<T> row, const T* g, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) {
-    if constexpr (std::has_single_bit(passes)) {
-      rule.template run<passes>(row, i, g[i], row.d[i]);
-    } else {
-      T d = 0;
-      rule.template run<passes>(row, i, g[i], d);
-    }
+    T d = 0;
+    Run::run(rule, Element<T>{row, i, g[i], Run::count == 1 ? row.d[i] : d});
   }
   if (!row.copy) return;
   if (row.copy_dtype == DType::bf16)
@@ -34,19 +29,19 @@ void run_row(Rule rule, Row<T> row, const T* g, int64_t n) {
 
 // Elements [from, from + n) of a weight. 16-bit gradients are widened in pieces that stay in the
 // cache.
-template <unsigned passes, class T, class Rule>
+template <class Run, class T, class Rule>
 void run_part(const Rule& rule, const Launch& u, size_t weight, int64_t from, int64_t n) {
   constexpr int64_t kPiece = 1024;
   visit_stored(u.grads[weight].dtype(), [&]<class G>(G) {
     const G* const g = u.grads[weight].ptr<G>() + from;
     if constexpr (std::is_same_v<G, T>) {
-      run_row<passes>(rule, row_of<T>(u, weight, from), g, n);
+      run_row<Run>(rule, row_of<T>(u, weight, from), g, n);
     } else {
       T wide[kPiece];
       for (int64_t i = 0; i < n; i += kPiece) {
         const int64_t piece = std::min(kPiece, n - i);
         std::transform(g + i, g + i + piece, wide, [](G value) { return T(value); });
-        run_row<passes>(rule, row_of<T>(u, weight, from + i), wide, piece);
+        run_row<Run>(rule, row_of<T>(u, weight, from + i), wide, piece);
       }
     }
   });
@@ -54,7 +49,7 @@ void run_part(const Rule& rule, const Launch& u, size_t weight, int64_t from, in
 
 // Splits the flattened list into chunks, so that threads share the work evenly, whether weights are
 // few and large or many and small.
-template <unsigned passes, class Rule, class T> void run_all(const Rule& rule, const Launch& u, T) {
+template <class Run, class Rule, class T> void run_all(const Rule& rule, const Launch& u, T) {
   constexpr int64_t kChunk = 1 << 16;  // about 20 us of one core; less runs on this thread
   const int64_t first = u.starts.front();
   parallel_for(u.starts.back() - first, kChunk, [&](int64_t begin, int64_t end) {
@@ -63,7 +58,7 @@ template <unsigned passes, class Rule, class T> void run_all(const Rule& rule, c
     for (size_t k = after - u.starts.begin() - 1; begin < end; begin = u.starts[++k]) {
       const int64_t stop = std::min(end, u.starts[k + 1]);
       if (!u.grads[k].defined()) continue;
-      run_part<passes, T>(rule, u, k, begin - u.starts[k], stop - begin);
+      run_part<Run, T>(rule, u, k, begin - u.starts[k], stop - begin);
     }
   });
 }
@@ -73,9 +68,10 @@ int64_t update_cpu(TensorSpan weights, const Launch& u,
                    const typename Formula<float>::Options& options) {
   visit_float(weights.front().dtype(), [&]<class T>(T zero) {
     if (u.step.state->found_inf) return;
-    const Elementwise<Formula, T> rule(options, u.step.values());
-    with_passes(u.passes, PassSets<Formula, decay>(),
-                [&](auto passes) { run_all<decltype(passes)::value>(rule, u, zero); });
+    const Formula<T> rule(options, u.step.values());
+    with_passes<Formula<T>, decay>(options, zero, [&]<class All>(All) {
+      All::choose(u.pass, [&]<class Run>(Run) { run_all<Run>(rule, u, zero); });
+    });
   });
   if (u.last) finish_step(*u.step.state);
   return 1;
@@ -85,11 +81,7 @@ template <template <class> class Formula, class Options, Decay decay>
 UpdateRule elementwise_rule(const Options& o) {
   UpdateRule rule = Formula<float>::rule(o);
   rule.reads_low_grads = true;
-  std::vector<unsigned> first = {kCopy};
-  if (o.weight_decay > 0)
-    first = decay == Decay::l2 ? std::vector<unsigned>{kScale, kSum}
-                               : std::vector<unsigned>{kCopy, kDecay};
-  rule.passes.insert(rule.passes.begin(), first.begin(), first.end());
+  with_passes<Formula<float>, decay>(o, 0.f, [&]<class All>(All) { rule.passes = All::count; });
   rule.run = [o](const Launch& u) { return kernels::update<Formula, decay>(u.weights, u, o); };
   return rule;
 }

@@ -5,6 +5,7 @@
 #include "core/device/parallel.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/in_f32.h"
+#include "ops/base/map.h"
 #include "ops/base/work.h"
 #include "ops/elementwise.h"
 #include "ops/matmul/matmul.h"
@@ -119,9 +120,12 @@ static Tensor product_cpu(const Tensor& x, const Tensor& w, const Tensor& b, Slo
   }
   const Tensor bias = contiguous(b);
   visit_stored(x.dtype(), [&]<class T>(T) {
-    const std::span<const T> b_ = bias.data<T>();
-    for (int64_t n = 0; n < y.dim(0); ++n)
-      std::ranges::copy(b_, y.ptr<T>() + n * int64_t(b_.size()));
+    const T* const b_ = bias.ptr<T>();
+    const int64_t C = y.dim(1);
+    parallel_for(y.dim(0), ceil_div(kMapChunk, std::max<int64_t>(C, 1)),
+                 [&](int64_t begin, int64_t end) {
+                   for (int64_t n = begin; n < end; ++n) std::copy_n(b_, C, y.ptr<T>() + n * C);
+                 });
   });
   kernels::multiply(y, x, transposed(w), Into::add, &slot);
   return y;
@@ -144,7 +148,8 @@ static void sum_rows_cpu(const Tensor& dy, const Tensor& db) {
   visit_float(dy.dtype(), [&]<class T>(T) {
     const T* const dy_ = dy.ptr<T>();
     T* const db_ = db.ptr<T>();
-    parallel_for(C, 512, [&](int64_t begin, int64_t end) {
+    const int64_t chunk = std::max<int64_t>(64, kMapChunk / std::max<int64_t>(N, 1));
+    parallel_for(C, chunk, [&](int64_t begin, int64_t end) {
       std::fill(db_ + begin, db_ + end, T(0));
       for (int64_t n = 0; n < N; ++n)
         for (int64_t c = begin; c < end; ++c) db_[c] += dy_[n * C + c];

@@ -24,32 +24,35 @@ inline void visit(Visitor& v, AdamOptions& o) {
     {.min = 0});
 }
 
-template <class T> struct Adam {
+template <class T> class Adam : public Elementwise<T> {
+ public:
   using Options = AdamOptions;
   static constexpr const char* name = "adam";
-  enum : unsigned { mean = own_pass(0), square = own_pass(1), step = own_pass(2) };
-  using Sets = std::integer_sequence<unsigned, mean | square | step>;
-
   static UpdateRule rule(const AdamOptions& o) {
-    return {.lr = o.lr,
-            .buffers = {"exp_avg", "exp_avg_sq"},  // PyTorch's names
-            .passes = {mean, square, step}};
+    return {.lr = o.lr, .buffers = {"exp_avg", "exp_avg_sq"}};  // PyTorch's names
+  }
+  template <class Fn> static void with_own_passes(const AdamOptions&, const Fn& fn) {
+    fn(PassList<mean, square, step>());
   }
 
   HD Adam(const AdamOptions& o, const StepValues& now)
-      : rate1_(T(1 - o.beta1)),
+      : Elementwise<T>(o, now),
+        rate1_(T(1 - o.beta1)),
         beta2_(T(o.beta2)),
         rate2_(T(1 - o.beta2)),
         step_(T(now.lr / (1 - std::pow(o.beta1, double(now.update))))),
         correction_(T(1 / std::sqrt(1 - std::pow(o.beta2, double(now.update))))),
         eps_(T(o.eps)) {}
 
-  template <unsigned passes> HD void run(const Row<T>& row, int64_t i, T& d) const {
-    T &w = row.w[i], &m = row.buffer[0][i], &s = row.buffer[1][i];
-    if constexpr (passes & mean) m = std::fma(rate1_, d - m, m);
-    if constexpr (passes & square) s = std::fma(rate2_ * d, d, beta2_ * s);
-    if constexpr (passes & step)
-      w = std::fma(-step_, m / std::fma(std::sqrt(s), correction_, eps_), w);
+  static HD void mean(const Adam& k, const Element<T>& e) {
+    e.buffer(0) = std::fma(k.rate1_, e.d - e.buffer(0), e.buffer(0));
+  }
+  static HD void square(const Adam& k, const Element<T>& e) {
+    e.buffer(1) = std::fma(k.rate2_ * e.d, e.d, k.beta2_ * e.buffer(1));
+  }
+  static HD void step(const Adam& k, const Element<T>& e) {
+    const T divisor = std::fma(std::sqrt(e.buffer(1)), k.correction_, k.eps_);
+    e.w() = std::fma(-k.step_, e.buffer(0) / divisor, e.w());
   }
 
  private:

@@ -17,29 +17,30 @@ inline void visit(Visitor& v, SgdOptions& o) {
   v("weight_decay", o.weight_decay, "L2 penalty, added to the gradient", {.min = 0});
 }
 
-template <class T> struct Sgd {
+template <class T> class Sgd : public Elementwise<T> {
+ public:
   using Options = SgdOptions;
   static constexpr const char* name = "sgd";
-  enum : unsigned { momentum = own_pass(0), nesterov = own_pass(1), step = own_pass(2) };
-  using Sets = std::integer_sequence<unsigned, step, momentum | step, nesterov | step>;
-
   static UpdateRule rule(const SgdOptions& o) {
     CHECK(!o.nesterov || o.momentum > 0, "optimizer: nesterov needs momentum > 0, e.g. 0.9");
-    if (o.momentum == 0) return {.lr = o.lr, .buffers = {}, .passes = {step}};
-    return {
-        .lr = o.lr, .buffers = {"momentum"}, .passes = {o.nesterov ? nesterov : momentum, step}};
+    return {.lr = o.lr, .buffers = o.momentum ? Names{"momentum"} : Names{}};
+  }
+  template <class Fn> static void with_own_passes(const SgdOptions& o, const Fn& fn) {
+    if (o.momentum == 0) return fn(PassList<step>());
+    o.nesterov ? fn(PassList<nesterov, step>()) : fn(PassList<momentum, step>());
   }
 
-  HD Sgd(const SgdOptions& o, const StepValues& now) : lr_(T(now.lr)), momentum_(T(o.momentum)) {}
+  HD Sgd(const SgdOptions& o, const StepValues& now)
+      : Elementwise<T>(o, now), lr_(T(now.lr)), momentum_(T(o.momentum)) {}
 
-  template <unsigned passes> HD void run(const Row<T>& row, int64_t i, T& d) const {
-    if constexpr (passes & (momentum | nesterov)) {
-      T& v = row.buffer[0][i];
-      v = std::fma(momentum_, v, d);
-      d = passes & nesterov ? std::fma(momentum_, v, d) : v;
-    }
-    if constexpr (passes & step) row.w[i] = std::fma(-lr_, d, row.w[i]);
+  static HD void momentum(const Sgd& k, const Element<T>& e) {
+    e.d = e.buffer(0) = std::fma(k.momentum_, e.buffer(0), e.d);
   }
+  static HD void nesterov(const Sgd& k, const Element<T>& e) {
+    const T v = e.buffer(0) = std::fma(k.momentum_, e.buffer(0), e.d);
+    e.d = std::fma(k.momentum_, v, e.d);
+  }
+  static HD void step(const Sgd& k, const Element<T>& e) { e.w() = std::fma(-k.lr_, e.d, e.w()); }
 
  private:
   T lr_, momentum_;
