@@ -60,7 +60,7 @@ template <int L, class From, class To>
     const From* const x = from.at + i * from.row;
     To* const y = to.at + i * to.row;
     if (columns < width) store<L>(y + width - L, Lanes<Lane<To>, L>{});
-    const auto move = [&]<int l>(int64_t& j) __attribute__((always_inline)) {
+    const auto move = [&]<int l>(int64_t & j) __attribute__((always_inline)) {
       for (; j + l <= columns; j += l) {
         __builtin_prefetch(x + kAhead * from.row + j);
         __builtin_prefetch(y + kAhead * to.row + j, 1);
