@@ -14,6 +14,7 @@
 #include "core/device/topology.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
+#include "core/tensor/tuned_kernel.h"
 
 namespace bellows {
 

@@ -125,8 +125,9 @@ template <class Tile, class Value> struct Sums {
 
 // One block of kThreads per tile of y; the tiles of a product z are consecutive, row by row.
 template <class Tile, class A, class B, class Out>
-__device__ void multiply_tile(int tile, A a, B b, Out out, int M, int N, int depth) {
+__global__ void multiply(A a, B b, Out out, int M, int N, int depth) {
   using Value = typename A::Value;
+  const int tile = int(blockIdx.x);
   const int wide = ceil_div(N, Tile::N), tall = ceil_div(M, Tile::M);
   const int m = tile / wide % tall * Tile::M, n = tile % wide * Tile::N;
   const int z = tile / wide / tall;
@@ -150,17 +151,7 @@ __device__ void multiply_tile(int tile, A a, B b, Out out, int M, int N, int dep
   });
 }
 
-template <class Tile, class A, class B, class Out>
-__global__ void multiply(A a, B b, Out out, int M, int N, int depth) {
-  multiply_tile<Tile>(blockIdx.x, a, b, out, M, N, depth);
-}
-
 // ---- the host
-
-// Shared memory of a block.
-template <class Tile, class Value> constexpr size_t bytes_of_tiles() {
-  return Tile::depth * (Tile::M + Tile::N + 2 * Tile::pad) * sizeof(Value);
-}
 
 template <class Tile> int64_t tiles(const Extent& y) {
   return ceil_div(y.M, Tile::M) * ceil_div(y.N, Tile::N);
@@ -168,7 +159,8 @@ template <class Tile> int64_t tiles(const Extent& y) {
 
 template <class Tile, class A, class B, class Out>
 void start(const A& a, const B& b, const Out& out, const Extent& y) {
-  constexpr size_t bytes = bytes_of_tiles<Tile, typename A::Value>();
+  constexpr size_t bytes =
+      Tile::depth * (Tile::M + Tile::N + 2 * Tile::pad) * sizeof(typename A::Value);
   launch(multiply<Tile, A, B, Out>, Grid{unsigned(y.batch * tiles<Tile>(y)), kThreads, bytes}, a, b,
          out, int(y.M), int(y.N), int(y.depth));
 }

@@ -16,6 +16,7 @@ class DropoutLayer : public Module {
   DropoutLayer(const DropoutLayerOptions& options, const LayerContext& context)
       : p_(options.p), seed_(context.seed), state_(context.state) {}
   const char* kind() const override { return "dropout"; }
+  bool draws() const override { return true; }
 
  protected:
   Tensor forward(const Tensor& x) override {

@@ -40,6 +40,8 @@ class Module {
   virtual const char* kind() const = 0;  // type of the module: "conv2d"
   // True if the input feeds only a conv2d, so the feed may cast and pad it in advance.
   virtual bool begins_with_conv2d() const { return false; }
+  // True if forward() draws random values, which it must key by LayerContext::state.
+  virtual bool draws() const { return false; }
   std::vector<Child>& children() { return children_; }
   const std::vector<Child>& children() const { return children_; }
   // Trainable leaves and other state (running statistics) of the subtree, by path: "conv1.weight".

@@ -1,7 +1,6 @@
 // Two-dimensional convolution (a cross-correlation, as in PyTorch and Paddle).
 #pragma once
-#include "core/tensor/kernel.h"
-#include "core/tensor/slot.h"
+#include "core/tensor/tuned_kernel.h"
 
 namespace bellows {
 
@@ -33,16 +32,16 @@ Shape conv2d_shape(const char* op, const Shape& x, const Shape& w, const Conv2dO
 // Shapes and dtypes are those of conv2d(). Every kernel takes dense tensors in any memory format,
 // on one device.
 namespace kernels {
-inline constinit Kernel<Tensor(const Tensor& x, const Tensor& w, const Tensor& b,
-                               const Conv2dOptions& options, Slot& slot)>
+inline constinit TunedKernel<Tensor(const Tensor& x, const Tensor& w, const Tensor& b,
+                                    const Conv2dOptions& options, Slot& slot)>
     conv2d{"conv2d"};
 // Returns dx, with the shape `x`.
-inline constinit Kernel<Tensor(const Tensor& dy, const Tensor& w, const Shape& x,
-                               const Conv2dOptions& options, Slot& slot)>
+inline constinit TunedKernel<Tensor(const Tensor& dy, const Tensor& w, const Shape& x,
+                                    const Conv2dOptions& options, Slot& slot)>
     conv2d_backward_x{"conv2d_backward_x"};
 // Writes dw, with any dense strides, and db unless it is undefined.
-inline constinit Kernel<void(const Tensor& dy, const Tensor& x, const Tensor& dw, const Tensor& db,
-                             const Conv2dOptions& options, Slot& slot)>
+inline constinit TunedKernel<void(const Tensor& dy, const Tensor& x, const Tensor& dw,
+                                  const Tensor& db, const Conv2dOptions& options, Slot& slot)>
     conv2d_backward_w{"conv2d_backward_w"};
 }  // namespace kernels
 }  // namespace bellows

@@ -27,13 +27,17 @@ static Shape linear_shape(const char* op, const Tensor& x_, const Tensor& w_, co
   return y;
 }
 
-Tensor kernels::linear_backward_in_steps(const Tensor& dy_, const Tensor& y, const Tensor& x,
-                                         const Tensor& w, const Tensor& dw, const Tensor& db,
-                                         bool needs_dx, Slot& slot) {
-  const Tensor dy = y.defined() ? unary_backward<functors::Relu>(dy_, y) : dy_;
-  const auto dy_by = [&](const Tensor& dy, const Tensor& w) { return product(dy, w, &slot); };
+// Returns dx, undefined unless needs_dx, and writes dw and db, which may be undefined. y: the
+// output of relu, or undefined without one.
+static Tensor backward(const Tensor& dy_, const Tensor& y, const Tensor& x, const Tensor& w,
+                       const Tensor& dw, const Tensor& db, bool needs_dx, Slot& slot) {
+  const Tensor dy = y.defined() ? kernels::unary_backward<functors::Relu>(dy_, y) : dy_;
+  const auto dy_by = [&](const Tensor& dy, const Tensor& w) {
+    return kernels::product(dy, w, &slot);
+  };
   const Tensor dx = needs_dx ? padded::backward_x(dy_by, dy, w, slot) : Tensor();
-  if (dw.defined() || db.defined()) padded::backward_w(linear_backward_w, dy, x, dw, db, slot);
+  if (dw.defined() || db.defined())
+    padded::backward_w(kernels::linear_backward_w, dy, x, dw, db, slot);
   return dx;
 }
 
@@ -55,8 +59,8 @@ static Tensor layer(const char* op, const Tensor& x_, const Tensor& w_, const Te
         if (needs_db) grads[2] = grad_out(b());
         const auto rows = [](const Tensor& t) { return t.defined() ? kernels::flat_rows(t) : t; };
         const auto write = [&](const Tensor& dw) {
-          grads[0] = kernels::linear_backward(contiguous(rows(dy)), rows(y()), rows(x()), w(), dw,
-                                              grads[2], needs_dx, cache);
+          grads[0] = backward(contiguous(rows(dy)), rows(y()), rows(x()), w(), dw, grads[2],
+                              needs_dx, cache);
         };
         needs_dw ? write_in(kNCHW, grads[1], write) : write({});
         if (needs_dx) grads[0] = grads[0].view_as(x().shape());
@@ -160,7 +164,6 @@ static void sum_rows_cpu(const Tensor& dy, const Tensor& db) {
 
 static const bool cpu =
     kernels::linear.on(Device::cpu, linear_cpu) &&
-    kernels::linear_backward.on(Device::cpu, kernels::linear_backward_in_steps) &&
     kernels::linear_backward_w.on(Device::cpu, kernels::multiply_and_sum_rows) &&
     kernels::sum_rows.on(Device::cpu, in_f32<sum_rows_cpu>);
 

@@ -29,19 +29,11 @@ inline constinit Kernel<Tensor(const Tensor& x, const Tensor& w, const Tensor& b
 inline constinit Kernel<void(const Tensor& dy, const Tensor& x, const Tensor& dw, const Tensor& db,
                              Slot& slot)>
     linear_backward_w{"linear_backward_w"};
-// Whole backward: returns dx, undefined unless needs_dx, and writes dw and db as linear_backward_w
-// does. dy is row-major; dy is multiplied with the slope of relu at y, which is undefined without.
-inline constinit Kernel<Tensor(const Tensor& dy, const Tensor& y, const Tensor& x, const Tensor& w,
-                               const Tensor& dw, const Tensor& db, bool needs_dx, Slot& slot)>
-    linear_backward{"linear_backward"};
 // db (out) = sum of the rows of dy (N, out); both are row-major.
 inline constinit Kernel<void(const Tensor& dy, const Tensor& db)> sum_rows{"sum_rows"};
 
 // Plain linear_backward_w of every device: a product and a sum.
 void multiply_and_sum_rows(const Tensor& dy, const Tensor& x, const Tensor& dw, const Tensor& db,
                            Slot& slot);
-// Plain linear_backward of every device: relu's backward, dy w and linear_backward_w.
-Tensor linear_backward_in_steps(const Tensor& dy, const Tensor& y, const Tensor& x, const Tensor& w,
-                                const Tensor& dw, const Tensor& db, bool needs_dx, Slot& slot);
 }  // namespace kernels
 }  // namespace bellows

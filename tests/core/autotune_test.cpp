@@ -219,7 +219,7 @@ TEST_F(TuningTest, WithoutASearchTakesOnlyWhatIsKept) {
 namespace {
 
 using Op = Tensor(const Tensor& x, Slot& slot);
-constinit Kernel<Op> tuned{"tuned_in_a_test"};
+constinit TunedKernel<Op> tuned{"tuned_in_a_test"};
 
 template <int64_t us, int answer> Tensor answers(const Tensor& x, Slot&) {
   spin(us);
@@ -235,7 +235,7 @@ double answer(int64_t numel, Slot& slot, const KernelOptions& options) {
 
 }  // namespace
 
-class TunedKernel : public testing::Test {
+class TunedAlgorithms : public testing::Test {
  protected:
   enum { plain, vendor, small, other };
   static void SetUpTestSuite() {
@@ -249,7 +249,7 @@ class TunedKernel : public testing::Test {
   const Variable place{"XDG_CACHE_HOME", caches.path.c_str()};
 };
 
-TEST_F(TunedKernel, RunsTheFastestThatFitsAndIsAllowed) {
+TEST_F(TunedAlgorithms, RunsTheFastestThatFitsAndIsAllowed) {
   Slot slot;
   EXPECT_EQ(answer(10, slot, {}), plain);
   EXPECT_EQ(answer(10, slot, {.vendor = true}), vendor);
@@ -267,7 +267,7 @@ TEST_F(TunedKernel, RunsTheFastestThatFitsAndIsAllowed) {
   EXPECT_EQ(count("misses"), misses + 1);
 }
 
-TEST_F(TunedKernel, RunsTheOneThatATestNames) {
+TEST_F(TunedAlgorithms, RunsTheOneThatATestNames) {
   Slot slot;
   EXPECT_EQ(answer(10, slot, {.algorithm = "other"}), other);
   EXPECT_EQ(answer(10, slot, {.algorithm = "small"}), small);
@@ -276,7 +276,7 @@ TEST_F(TunedKernel, RunsTheOneThatATestNames) {
 }
 
 TEST(Algorithms, HaveRoomForSomeAndSayForWhose) {
-  static constinit Kernel<Op> crowded{"crowded_in_a_test"};
+  static constinit TunedKernel<Op> crowded{"crowded_in_a_test"};
   for (int i = 0; i < kMostAlgorithms; ++i)
     crowded.algorithm_on(Device::cpu, "one", any, answers<0, 0>);
   const Refusal got =
@@ -287,8 +287,8 @@ TEST(Algorithms, HaveRoomForSomeAndSayForWhose) {
 
 // A library that has changed may have become slower, and a stored plan is the best only among the
 // candidates that it was measured against.
-TEST_F(TunedKernel, TriesAgainWithAnotherVersionOfALibraryAndAmongOtherCandidates) {
-  static constinit Kernel<Op> changing{"changing_in_a_test"};
+TEST_F(TunedAlgorithms, TriesAgainWithAnotherVersionOfALibraryAndAmongOtherCandidates) {
+  static constinit TunedKernel<Op> changing{"changing_in_a_test"};
   static std::string first = "1", second = "1";
   const auto searches_of = [](int wanted) {
     const Kernels use({.vendor = true, .autotune = Autotune::benchmark});

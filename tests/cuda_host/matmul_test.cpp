@@ -68,33 +68,6 @@ TEST_P(TiledProduct, OfNothingIsZero) {
   EXPECT_EQ(difference(full({2, 3, 4}, 0), kernels::product(a, b)), 0);
 }
 
-// Both products of a small layer's backward in one launch have the bits of the steps, which the
-// generic suite compares with the CPU.
-TEST_P(TiledProduct, LinearBackwardOfASmallLayerHasTheBitsOfItsSteps) {
-  for (const DType dtype : kFloats)
-    for (const bool relu : {false, true})
-      for (const auto& [rows, out, in] : {std::array{18, 33, 40}, {5, 10, 16}, {64, 1, 3}}) {
-        SCOPED_TRACE(cat(dtype, relu ? " relu " : " ", rows, " ", out, " ", in));
-        const auto placed = [&](const Shape& shape, uint64_t seed) {
-          return on_device(normal(shape, seed, dtype), dtype);
-        };
-        const Tensor x = with_order(placed({rows, in}, 1), {1, 0}),
-                     w = with_order(placed({out, in}, 2), {1, 0});
-        const Tensor dy = placed({rows, out}, 3), y = relu ? placed({rows, out}, 4) : Tensor();
-        const auto run = [&](const auto& kernel) {
-          Slot slot;
-          const Tensor dw = empty(w.shape(), w), db = empty({dy.dim(1)}, w);
-          const Tensor dx = kernel(dy, y, x, w, dw, db, true, slot);
-          return std::array{to(Device::cpu, dx), to(Device::cpu, dw), to(Device::cpu, db)};
-        };
-        const auto want = run(kernels::linear_backward_in_steps),
-                   got = run(kernels::linear_backward);
-        EXPECT_EQ(difference(want[0], got[0]), 0) << "dx";
-        EXPECT_EQ(difference(want[1], got[1]), 0) << "dw";
-        EXPECT_LE(difference(want[2], got[2]), tolerance_of(dtype)) << "db";
-      }
-}
-
 // From one row and column to many rows.
 TEST_P(TiledProduct, SumsOfRows) {
   for (const Shape& shape :

@@ -359,9 +359,8 @@ ModulePtr Session::make_model() {
        .lengths = lengths},
       train_set->info().output()[-1],
       train_set->info().output()};
-  const long users = state.use_count();
   ModulePtr made = plan.model.model.make(context);
-  draws_ = state.use_count() > users;  // only layers that draw keep the state
+  made->each("", [&](const std::string&, const Module& layer) { draws_ |= layer.draws(); });
   normed_convs = find_normed_convs(*made);
   norms = settle_norms(*made, plan);
   const std::vector<std::string> changes = rewrite(*made, plan.model.rewrites);

@@ -112,7 +112,7 @@ class Session {
   std::vector<std::unique_ptr<Feed>> device_feeds_;
   RateState rate_state_;
   mutable std::string data_fingerprint_;  // "" until it is asked for
-  bool draws_ = true;                     // some layer's random values depend on state->forwards
+  bool draws_ = false;                    // some layer's random values depend on state->forwards
 };
 
 }  // namespace bellows
