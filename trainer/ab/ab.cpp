@@ -91,37 +91,35 @@ static AbResult arms_of(const AbOptions& options, const Toggle* toggle) {
         cat(" --against ", quoted(options.against), options.allow_many ? " --allow-many" : "");
     result.differences = check_against(options);
   }
-  const auto arm = [&](const std::string& config, const std::string& value) {
-    return toggle ? AbArm{.name = cat(toggle->name, "=", value),
-                          .config = config,
-                          .set = arm_settings(*toggle, value)}
-                  : AbArm{.name = config, .config = config};
+  const auto add = [&](const std::string& config, const std::string& value) {
+    if (toggle)
+      result.arms.push_back({cat(toggle->name, "=", value), config, arm_settings(*toggle, value)});
+    else
+      result.arms.push_back({config, config});
   };
-  result.off = arm(options.config, toggle ? toggle->off() : "");
-  result.placebo = placebo_of(result.off);
-  for (const std::string& value : options.values) result.on.push_back(arm(options.config, value));
-  if (!toggle) result.on.push_back(arm(options.against, ""));
+  add(options.config, toggle ? toggle->off() : "");
+  for (const std::string& value : options.values) add(options.config, value);
+  if (!toggle) add(options.against, "");
+  result.placebo = placebo_of(result.off());
   return result;
 }
 
 AbResult compare_arms(const AbOptions& options, const Toggle* toggle) {
   AbResult result = arms_of(options, toggle);
-  const Ranks ranks = this_rank(config_of(result.off, options.overrides).plan.dist);
+  const Ranks ranks = this_rank(config_of(result.off(), options.overrides).plan.dist);
   result.options.ranks = ranks.world;
   if (ranks.rank == 0) {
     for (const std::string& difference : result.differences)
       say(cat(options.verb, ": ", difference));
     if (!result.forced_off.empty()) say(cat(options.verb, ": ", forced_off_text(result)));
   }
-  std::vector<AbArm*> arms = {&result.off, &result.placebo};
-  for (AbArm& arm : result.on) arms.push_back(&arm);
   if (options.budget_s > 0 && options.measure == AbMeasure::epoch)
     result.options.blocks = std::min<int64_t>(options.blocks, 2);  // after an epoch of warm-up
   if (options.budget_s > 0 && options.measure == AbMeasure::step && ranks.world == 1) {
-    AbArm off = result.off, on = result.on.back();
-    try_arms({&off, &on}, options).fit(result.options);
+    std::vector<AbArm> pilot = {result.off(), result.arms.back()};
+    try_arms(pilot, options).fit(result.options, result.arms.size() + 1);
   }
-  run_rounds(arms, result, [&](std::string& outlook, int64_t planned) {
+  run_rounds(result, [&](std::string& outlook, int64_t planned) {
     outlook = fmt::format("can detect differences of {:.1f} % or more",
                           100 * resolution(result, planned));
     return is_clear(result);
@@ -154,10 +152,10 @@ static int run_ab(CommandLine& line, const Arguments& args) {
   }
   check_report(options);
   const AbResult result = compare_arms(options, toggle);
-  const Ranks ranks = this_rank(config_of(result.off, options.overrides).plan.dist);
+  const Ranks ranks = this_rank(config_of(result.off(), options.overrides).plan.dist);
   if (ranks.rank > 0) return 0;
   const int code = publish(result, to_markdown(result), to_json(result));
-  for (const AbArm& arm : result.on)
+  for (const AbArm& arm : result.on())
     if (const Finding losses = compare_losses(result, arm); !losses.good)
       fail(Exit::numeric, "ab: ", arm.name,
            ": the losses differ by more than they may: ", losses.text);

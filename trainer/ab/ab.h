@@ -4,6 +4,7 @@
 //   ab        the verb                             findings    speedup, counters, losses
 //   config    configurations of the arms           report      Markdown, JSON
 #pragma once
+#include <span>
 #include "plan/toggle.h"
 #include "trainer/ab/arms.h"
 
@@ -43,13 +44,13 @@ Names check_against(const AbOptions& options);
 
 // ---- findings
 
-struct AbResult : RoundsResult {
+// The off arm (or that of --config), then one per value (or that of --against).
+struct AbResult : Comparison {
   const Toggle* toggle = nullptr;  // null with --against
   Names forced_off = {};
   Names differences = {};  // with --against
-  AbArm off = {};
-  std::vector<AbArm> on = {};  // one per value
-  const AbArm& baseline() const override { return off; }
+  const AbArm& off() const { return arms.front(); }
+  std::span<const AbArm> on() const { return std::span(arms).subspan(1); }
 };
 
 // Starts and measures the arms. Prints what differs between them, and toggles that are off in all.

@@ -1,54 +1,55 @@
 // Configurations of the arms of `trainer ab`.
 #include "core/config/config.h"
 #include <algorithm>
-#include <set>
 #include "trainer/ab/ab.h"
 
 namespace bellows {
 
-// Returns the settings that switch off all toggles that need `toggle`, directly or through another
+// What an arm sets: the toggle, and off for all toggles that need it, directly or through another
 // one.
-static Values dependents_off(const Toggle& toggle) {
-  std::set<std::string> known = {toggle.name};
-  Values off;
-  for (size_t before = 0; before < known.size();) {
-    before = known.size();
+static Values settings(const Toggle& toggle, const std::string& value) {
+  Values set = {{cat("toggles.", toggle.name), {value, "ab"}}};
+  for (size_t before = 0; before < set.size();) {
+    before = set.size();
     for (const Toggle& other : toggles())
       for (const std::string& need : other.needs)
-        if (known.contains(need) && known.insert(other.name).second)
-          off[cat("toggles.", other.name)] = {other.off(), "ab"};
+        if (set.contains(cat("toggles.", need)))
+          set.try_emplace(cat("toggles.", other.name), Value{other.off(), "ab"});
   }
-  return off;
+  return set;
 }
 
 static Config config_with(std::vector<Values> sources, const Toggle& toggle,
-                          const std::string& value, Values more) try {
-  more[cat("toggles.", toggle.name)] = {value, "ab"};
-  sources.push_back(std::move(more));
+                          const Values& set) try {
+  sources.push_back(set);
   return make_config(sources);
 } catch (const Error& error) {
-  fail(error.exit, "ab: no arm with ", toggle.name, "=", value, ": ", error.what());
+  fail(error.exit, "ab: no arm with ", toggle.name, "=", set.at(cat("toggles.", toggle.name)).text,
+       ": ", error.what());
 }
 
 Config arm_config(const AbOptions& options, const Toggle& toggle, const std::string& value) {
   const std::vector<Values> sources = sources_of(options.config, options.overrides);
   make_config(sources);  // reports errors that do not come from the toggle
-  return config_with(sources, toggle, value, dependents_off(toggle));
+  return config_with(sources, toggle, settings(toggle, value));
 }
 
 Names arm_settings(const Toggle& toggle, const std::string& value) {
-  Names set = {cat("toggles.", toggle.name, "=", value)};
-  for (const auto& [key, off] : dependents_off(toggle)) set.push_back(cat(key, "=", off.text));
+  Names set;
+  for (const auto& [key, setting] : settings(toggle, value))
+    set.push_back(cat(key, "=", setting.text));
   return set;
 }
 
 Names forced_off(const AbOptions& options, const Toggle& toggle) {
-  const std::vector<Values> sources = sources_of(options.config, options.overrides);
-  const Config free = config_with(sources, toggle, options.values.front(), {});
+  Values off = settings(toggle, options.values.front());
+  Values own;
+  own.insert(off.extract(cat("toggles.", toggle.name)));
+  const Config free = config_with(sources_of(options.config, options.overrides), toggle, own);
   Names held;
-  for (const auto& [key, off] : dependents_off(toggle)) {
+  for (const auto& [key, value] : off) {
     const std::string name = key.substr(key.find('.') + 1);
-    if (free.toggles.at(name).text != off.text) held.push_back(cat(name, "=", off.text));
+    if (free.toggles.at(name).text != value.text) held.push_back(cat(name, "=", value.text));
   }
   return held;
 }

@@ -2,7 +2,6 @@
 #include "trainer/ab/ladder.h"
 #include <algorithm>
 #include <set>
-#include "core/base/output.h"
 #include "core/config/config.h"
 #include "dist/rendezvous/rendezvous.h"
 #include "plan/toggle.h"
@@ -37,37 +36,43 @@ static std::string missing(const LadderToggles& toggles, const Toggle& toggle) {
   return "";
 }
 
-// Returns why `next` cannot be the step after `toggles`, or "".
-static std::string obstacle(const ArmOptions& options, LadderToggles toggles,
-                            const LadderToggle& next) {
+namespace {
+// What keeps a toggle from being the next step.
+struct Obstacle {
+  enum class Kind { none, waits, permanent } kind = Kind::none;  // waits: for another toggle
+  std::string text = {};
+};
+}  // namespace
+
+static Obstacle obstacle(const ArmOptions& options, LadderToggles toggles,
+                         const LadderToggle& next) {
+  using Kind = Obstacle::Kind;
   const Config before = config_with(options, toggles);
   const std::string why = no_effect(*next.toggle, before.options.device, next.value);
-  if (!why.empty()) return why;
+  if (!why.empty()) return {Kind::permanent, why};
   if (const std::string need = missing(toggles, *next.toggle); !need.empty())
-    return cat("without ", need);
+    return {Kind::waits, cat("without ", need)};
   toggles.push_back(next);
   try {
     const Config after = config_with(options, toggles);
-    return dump(after.plan) == dump(before.plan) ? "changes nothing in this plan" : "";
+    if (dump(after.plan) != dump(before.plan)) return {};
+    return {Kind::permanent, "changes nothing in this plan"};
   } catch (const Error& error) {
-    return error.what();
+    return {Kind::permanent, error.what()};
   }
-}
-
-static LadderToggle parsed(const std::string& wanted) {
-  const size_t equals = wanted.find('=');
-  const Toggle& toggle = known_toggle(wanted.substr(0, equals), "ladder");
-  return {&toggle, equals == wanted.npos ? suggested(toggle) : wanted.substr(equals + 1)};
 }
 
 static LadderPlan plan_wanted(const ArmOptions& options, const Names& wanted) {
   LadderPlan plan;
   for (const std::string& word : wanted) {
-    const LadderToggle next = parsed(word);
-    CHECK(!has(plan.toggles, next.toggle->name), "ladder: --toggles: '", word,
+    const size_t equals = word.find('=');
+    const Toggle& toggle = known_toggle(word.substr(0, equals), "ladder");
+    CHECK(!has(plan.toggles, toggle.name), "ladder: --toggles: '", word,
           "' is named twice; name each toggle once");
-    const std::string why = obstacle(options, plan.toggles, next);
-    CHECK(why.empty(), "ladder: --toggles: ", word, ": ", why);
+    const LadderToggle next = {&toggle,
+                               equals == word.npos ? suggested(toggle) : word.substr(equals + 1)};
+    const Obstacle found = obstacle(options, plan.toggles, next);
+    CHECK(found.kind == Obstacle::Kind::none, "ladder: --toggles: ", word, ": ", found.text);
     plan.toggles.push_back(next);
   }
   return plan;
@@ -75,30 +80,29 @@ static LadderPlan plan_wanted(const ArmOptions& options, const Names& wanted) {
 
 LadderPlan plan_ladder(const ArmOptions& options, const Names& wanted) {
   if (!wanted.empty()) return plan_wanted(options, wanted);
-  std::map<std::string, const Toggle*> open;  // by file
   LadderPlan plan;
+  LadderToggles open;
   for (const Toggle& toggle : toggles())
     if (*toggle.fast)
-      open[toggle.file] = &toggle;
+      open.push_back({&toggle, toggle.fast});
     else
       plan.reasons["not in toggles: all"].push_back(toggle.name);
-  // A toggle waits until those that it needs are there; the last pass leaves out what still waits.
-  for (bool moved = true; moved || !open.empty();) {
-    const bool last = !std::exchange(moved, false);
-    for (auto at = open.begin(); at != open.end();) {
-      const LadderToggle next = {at->second, at->second->fast};
-      const std::string why = obstacle(options, plan.toggles, next);
-      if (why.starts_with("without ") && !last) {
-        ++at;
-        continue;
-      }
-      if (why.empty())
+  std::ranges::sort(open, {}, [](const LadderToggle& t) { return t.toggle->file; });
+  // A toggle waits until those that it needs are there. What still waits when no more toggles are
+  // added is left out.
+  for (size_t before = SIZE_MAX; !open.empty();) {
+    const bool last = open.size() == std::exchange(before, open.size());
+    LadderToggles waiting;
+    for (const LadderToggle& next : open) {
+      const Obstacle found = obstacle(options, plan.toggles, next);
+      if (found.kind == Obstacle::Kind::none)
         plan.toggles.push_back(next);
+      else if (found.kind == Obstacle::Kind::waits && !last)
+        waiting.push_back(next);
       else
-        plan.reasons[why].push_back(next.toggle->name);
-      at = open.erase(at);
-      moved = true;
+        plan.reasons[found.text].push_back(next.toggle->name);
     }
+    open = waiting;
   }
   return plan;
 }
@@ -112,21 +116,16 @@ LadderToggles left_out(const LadderToggles& toggles, size_t index) {
 
 void drop_idle(LadderPlan& plan, const AbArm& top) {
   std::set<std::string> kept;
-  for (const auto& [toggle, value] : plan.toggles) {
-    if (footprint(*toggle, top) == 0) continue;
-    kept.insert(toggle->name);
-    kept.insert(toggle->supersedes.begin(), toggle->supersedes.end());
-  }
-  for (size_t i = plan.toggles.size(); i-- > 0;)  // needed ones come before
-    if (kept.contains(plan.toggles[i].toggle->name))
-      kept.insert(plan.toggles[i].toggle->needs.begin(), plan.toggles[i].toggle->needs.end());
-  LadderToggles rest;
-  for (const LadderToggle& t : plan.toggles)
-    if (kept.contains(t.toggle->name))
-      rest.push_back(t);
-    else
-      plan.reasons["never ran with all of them on"].push_back(t.toggle->name);
-  plan.toggles = rest;
+  const auto keep = [&](const Names& names) { kept.insert(names.begin(), names.end()); };
+  for (const auto& [toggle, value] : plan.toggles)
+    if (footprint(*toggle, top) > 0) keep({toggle->name}), keep(toggle->supersedes);
+  for (auto t = plan.toggles.rbegin(); t != plan.toggles.rend(); ++t)  // needed ones come before
+    if (kept.contains(t->toggle->name)) keep(t->toggle->needs);
+  std::erase_if(plan.toggles, [&](const LadderToggle& t) {
+    if (kept.contains(t.toggle->name)) return false;
+    plan.reasons["never ran with all of them on"].push_back(t.toggle->name);
+    return true;
+  });
 }
 
 // ---- the arms
@@ -135,20 +134,18 @@ LadderResult ladder_arms(const ArmOptions& options, const LadderPlan& plan) {
   LadderResult result;
   result.options = options;
   result.plan = plan;
-  const auto arm = [&](const std::string& name, const LadderToggles& toggles) {
-    return AbArm{.name = name, .config = options.config, .set = settings_of(toggles)};
+  const auto add = [&](const std::string& name, const LadderToggles& toggles) {
+    result.arms.push_back({name, options.config, settings_of(toggles)});
   };
-  result.plain = arm("plain", {});
-  result.placebo = placebo_of(result.plain);
+  add("plain", {});
   LadderToggles so_far;
   for (const LadderToggle& t : plan.toggles) {
     so_far.push_back(t);
-    result.climb.push_back(arm(cat("+ ", t.toggle->name), so_far));
+    add(cat("+ ", t.toggle->name), so_far);
   }
-  // Without the last one, it is the last step but one.
   for (size_t i = 0; i + 1 < plan.toggles.size(); ++i)
-    result.without.push_back(
-        arm(cat("- ", plan.toggles[i].toggle->name), left_out(plan.toggles, i)));
+    add(cat("- ", plan.toggles[i].toggle->name), left_out(plan.toggles, i));
+  result.placebo = placebo_of(result.arms.front());
   return result;
 }
 
@@ -172,23 +169,21 @@ static int run_ladder(CommandLine& line, const Arguments& args) {
   CHECK(!plan.toggles.empty(), "ladder: no toggle can have an effect here");
   check_alone("ladder", config_with(options, {}).plan.dist);
 
-  AbArm plain{.name = "plain", .config = options.config, .set = settings_of({})};
-  AbArm top{.name = "all", .config = options.config, .set = settings_of(plan.toggles)};
-  const Pilot pilot = try_arms({&plain, &top}, options);
-  if (wanted.empty()) drop_idle(plan, top);
+  std::vector<AbArm> ends = {{"plain", options.config, settings_of({})},
+                             {"all", options.config, settings_of(plan.toggles)}};
+  const Pilot pilot = try_arms(ends, options);
+  if (wanted.empty()) drop_idle(plan, ends[1]);
   CHECK(!plan.toggles.empty(), "ladder: no toggle ran; raise --warmup or choose with --toggles");
   LadderResult result = ladder_arms(options, plan);
-  std::vector<AbArm*> arms = {&result.plain, &result.placebo};
-  for (auto* part : {&result.climb, &result.without})
-    for (AbArm& arm : *part) arms.push_back(&arm);
   if (!wanted.empty())
     for (const auto& [toggle, value] : plan.toggles)
       result.words += cat(result.words.empty() ? " --toggles " : ",", toggle->name, "=", value);
-  pilot.fit(result.options);
   for (const auto& [reason, names] : plan.reasons)
-    say_part(message("ladder", cat("left out, ", reason, ": ", joined(names))));
-  say_part(message("ladder", pilot.text(result.options, arms.size())));
-  run_rounds(arms, result);
+    announce("ladder", cat("left out, ", reason, ": ", joined(names)));
+  const size_t arms = result.arms.size() + 1;
+  pilot.fit(result.options, arms);
+  announce("ladder", pilot.text(result.options, arms));
+  run_rounds(result);
   return publish(result, to_markdown(result), to_json(result));
 }
 

@@ -1,5 +1,6 @@
 // Results of `trainer ladder` as Markdown that is readable unrendered, and as JSON.
 #include <fmt/format.h>
+#include <algorithm>
 #include <cmath>
 #include "core/base/utf8.h"
 #include "core/base/words.h"
@@ -10,47 +11,75 @@
 namespace bellows {
 
 Speedup step_speedup(const LadderResult& result, size_t i) {
-  if (i == 0) return speedup(result, result.climb[0]);
-  return arm_speedup(result, {&result.climb[i - 1]}, result.climb[i]);
-}
-
-// The arm without toggle i. Without the last one, it is the last step but one.
-static const AbArm& arm_without(const LadderResult& result, size_t i) {
-  if (i < result.without.size()) return result.without[i];
-  return result.climb.size() > 1 ? result.climb[i - 1] : result.plain;
+  return i == 0 ? speedup(result, result.step(0))
+                : speedup(result, {&result.before(i)}, result.step(i));
 }
 
 Speedup lost_without(const LadderResult& result, size_t i) {
-  return arm_speedup(result, {&arm_without(result, i)}, result.climb.back());
+  return speedup(result, {&result.without(i)}, result.all());
+}
+
+static bool ran(const LadderResult& result, size_t i) {
+  return footprint(*result.plan.toggles[i].toggle, result.step(i)) > 0;
+}
+
+// ---- JSON
+
+Json to_json(const LadderResult& result) {
+  Json steps = Json::array(), ablation = Json::array();
+  for (size_t i = 0; i < result.steps(); ++i) {
+    const auto& [toggle, value] = result.plan.toggles[i];
+    Json step = arm_json(result.step(i), result.options);
+    step["toggle"] = toggle->name;
+    step["value"] = value;
+    step["speedup"] = speedup_json(step_speedup(result, i), result);
+    step["speedup_over_plain"] = speedup_json(speedup(result, result.step(i)), result);
+    step["footprint"] = toggle->footprint;
+    step["ran"] = ran(result, i);
+    step["counters_per_step"] = counters_json(result.before(i), result.step(i));
+    steps.push_back(step);
+    Json without = arm_json(result.without(i), result.options);
+    without["toggle"] = toggle->name;
+    without["slowdown"] = speedup_json(lost_without(result, i), result);
+    ablation.push_back(without);
+  }
+  return {{"kind", "ladder"},
+          {"config", result.options.config},
+          {"command", command_of(result)},
+          {"left_out", result.plan.reasons},
+          {"plain", arm_json(result.arms.front(), result.options)},
+          {"placebo", placebo_json(result)},
+          {"steps", steps},
+          {"without", ablation},
+          {"busy", result.busy.reasons()},
+          {"machine", result.machine}};
 }
 
 // ---- Markdown
 
 static double cost(const LadderResult& result, const AbArm& arm) {
-  return median(costs_of(arm, result.options, Clock::wall));
+  return median(costs(arm, result.options, &AbBlock::wall_s));
 }
 
-static const char* ran(const LadderResult& result, size_t i) {
-  return footprint(*result.plan.toggles[i].toggle, result.climb[i]) ? "ran" : "never ran";
-}
-
-static std::string climb_table(const LadderResult& result) {
-  std::vector<Names> rows = {{"", "ms", "x the step before", "x plain", "footprint"},
-                             {"plain", ms(cost(result, result.plain)), "", "", ""}};
-  for (size_t i = 0; i < result.climb.size(); ++i)
-    rows.push_back({result.climb[i].name, ms(cost(result, result.climb[i])),
-                    marked(step_speedup(result, i), result),
-                    fmt::format("{:.2f}", speedup(result, result.climb[i]).ratio), ran(result, i)});
-  return markdown_table(rows);
-}
-
-static std::string ablation_table(const LadderResult& result) {
-  std::vector<Names> rows = {{"", "ms", "times as long as all"}};
-  for (size_t i = 0; i < result.climb.size(); ++i)
-    rows.push_back({cat("- ", result.plan.toggles[i].toggle->name),
-                    ms(cost(result, arm_without(result, i))),
-                    marked(lost_without(result, i), result)});
-  return markdown_table(rows);
+// Tables of the steps, after the plain arm, and of the arms without one toggle each.
+static std::pair<std::string, std::string> tables(const LadderResult& result) {
+  const Json report = to_json(result);
+  Json steps = {report["plain"]}, without = report["without"];
+  steps[0]["s"] = cost(result, result.arms.front());
+  for (size_t i = 0; i < result.steps(); ++i) {
+    Json& step = steps.emplace_back(report["steps"][i]);
+    step["s"] = cost(result, result.step(i));
+    step["ran"] = ran(result, i) ? "ran" : "never ran";
+    without[i]["s"] = cost(result, result.without(i));
+    without[i]["name"] = cat("- ", result.plan.toggles[i].toggle->name);
+  }
+  const ArmColumn name = {"", "name"}, time = {"ms", "s", "{:.4g}", 1e3};
+  return {markdown_table(steps, {name,
+                                 time,
+                                 {"x the step before", "speedup", "", 1, ""},
+                                 {"x plain", "speedup_over_plain/ratio", "{:.2f}", 1, ""},
+                                 {"footprint", "ran", "", 1, ""}}),
+          markdown_table(without, {name, time, {"times as long as all", "slowdown"}})};
 }
 
 // Returns "x 3 -> 1, y 0 -> 40": the counters per step that the step changed.
@@ -61,77 +90,38 @@ static std::string counters_text(const AbArm& before, const AbArm& after) {
   return joined(all, "none");
 }
 
-static const AbArm& arm_before(const LadderResult& result, size_t i) {
-  return i == 0 ? result.plain : result.climb[i - 1];
-}
-
 static std::string bars(const LadderResult& result) {
-  constexpr int kWidth = 48;
-  std::vector<const AbArm*> arms = {&result.plain};
-  for (const AbArm& arm : result.climb) arms.push_back(&arm);
-  double slowest = 0;
-  for (const AbArm* arm : arms) slowest = std::max(slowest, cost(result, *arm));
+  constexpr double kWidth = 48;
+  std::vector<double> times;
+  for (size_t row = 0; row <= result.steps(); ++row)
+    times.push_back(cost(result, result.before(row)));
   std::string text;
-  for (const AbArm* arm : arms) {
-    const auto length = size_t(std::lround(kWidth * cost(result, *arm) / slowest));
-    text +=
-        fmt::format("    {:<24} {}\n", arm->name, std::string(std::max<size_t>(length, 1), '#'));
+  for (size_t row = 0; row < times.size(); ++row) {
+    const auto length = std::lround(kWidth * times[row] / std::ranges::max(times));
+    text += fmt::format("    {:<24} {}\n", result.before(row).name,
+                        std::string(size_t(std::max(length, 1L)), '#'));
   }
   return text;
 }
 
-static std::string headline(const LadderResult& result) {
-  return fmt::format("{}, from {} to {} ms a step",
-                     ratio_text(speedup(result, result.climb.back())),
-                     ms(cost(result, result.plain)), ms(cost(result, result.climb.back())));
-}
-
 std::string to_markdown(const LadderResult& result) {
-  std::string text = cat("# ", printable(result.options.config), ", from plain to all\n\n**",
-                         headline(result), "**\n\n", rounds_list(result));
+  const AbArm& all = result.all();
+  const auto [climb, ablation] = tables(result);
+  std::string text =
+      cat("# ", printable(result.options.config), ", from plain to all\n\n**",
+          ratio_text(speedup(result, all)), ", from ", ms(cost(result, result.arms.front())),
+          " to ", ms(cost(result, all)), " ms a step**\n\n", rounds_list(result));
   for (const auto& [reason, names] : result.plan.reasons)
     text += list_item(cat("left out, ", reason, ": ", joined(names)));
   text += cat(
-      "\n## One toggle added at a time\n\n", climb_table(result), "\n", bars(result),
+      "\n## One toggle added at a time\n\n", climb, "\n", bars(result),
       "\nTimes are medians of the blocks. A ratio has its interval, one of many, and *\nmarks a "
       "difference beyond the noise of the placebo.\n\n## One toggle left out\n\n",
-      ablation_table(result), "\n## Counters per step that each toggle changed\n\n");
-  for (size_t i = 0; i < result.climb.size(); ++i)
+      ablation, "\n## Counters per step that each toggle changed\n\n");
+  for (size_t i = 0; i < result.steps(); ++i)
     text += list_item(cat(result.plan.toggles[i].toggle->name, ": ",
-                          counters_text(arm_before(result, i), result.climb[i])));
+                          counters_text(result.before(i), result.step(i))));
   return text + "\n" + measurement_text(result);
-}
-
-// ---- JSON
-
-Json to_json(const LadderResult& result) {
-  Json steps = Json::array(), ablation = Json::array();
-  for (size_t i = 0; i < result.climb.size(); ++i) {
-    const auto& [toggle, value] = result.plan.toggles[i];
-    Json step = arm_json(result.climb[i], result.options);
-    step["toggle"] = toggle->name;
-    step["value"] = value;
-    step["speedup"] = speedup_json(step_speedup(result, i), result);
-    step["speedup_over_plain"] = speedup_json(speedup(result, result.climb[i]), result);
-    step["footprint"] = toggle->footprint;
-    step["ran"] = footprint(*toggle, result.climb[i]) > 0;
-    step["counters_per_step"] = counters_json(arm_before(result, i), result.climb[i]);
-    steps.push_back(step);
-    Json without = arm_json(arm_without(result, i), result.options);
-    without["toggle"] = toggle->name;
-    without["slowdown"] = speedup_json(lost_without(result, i), result);
-    ablation.push_back(without);
-  }
-  return {{"kind", "ladder"},
-          {"config", result.options.config},
-          {"command", command_of(result)},
-          {"left_out", result.plan.reasons},
-          {"plain", arm_json(result.plain, result.options)},
-          {"placebo", placebo_json(result)},
-          {"steps", steps},
-          {"without", ablation},
-          {"busy", result.busy.reasons()},
-          {"machine", result.machine}};
 }
 
 }  // namespace bellows
