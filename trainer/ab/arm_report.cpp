@@ -90,7 +90,7 @@ int publish(const Comparison& c, const std::string& markdown, const Json& json) 
   return code;
 }
 
-std::string command_of(const Comparison& c) {
+static std::string command_of(const Comparison& c) {
   const ArmOptions& o = c.options;
   std::string text = "trainer ";
   if (o.ranks > 1) text += fmt::format("launch --ranks {} -- ", o.ranks);
@@ -209,10 +209,14 @@ Json arm_json(const AbArm& arm, const ArmOptions& options) {
   return json;
 }
 
-Json placebo_json(const Comparison& c) {
-  Json json = arm_json(c.placebo, c.options);
-  json["speedup"] = speedup_json(placebo_speedup(c), c);
-  return json;
+Json report_json(const char* kind, const Comparison& c, const Json& own) {
+  Json report = {{"kind", kind}, {"command", command_of(c)}};
+  report.update(own);
+  report["placebo"] = arm_json(c.placebo, c.options);
+  report["placebo"]["speedup"] = speedup_json(placebo_speedup(c), c);
+  report["busy"] = c.busy.reasons();
+  report["machine"] = c.machine;
+  return report;
 }
 
 Json counters_json(const AbArm& before, const AbArm& after) {

@@ -61,10 +61,10 @@ Json speedup_json(const Speedup& s, const Comparison& c);
 // AbMeasure::target each run has another seed.
 Speedup mean_run_s(const AbArm& arm, const ArmOptions& options);
 Json arm_json(const AbArm& arm, const ArmOptions& options);
-Json placebo_json(const Comparison& c);
 Json counters_json(const AbArm& before, const AbArm& after);
-// Returns the command that repeats a comparison: "trainer ab --config FILE --toggle amp ...".
-std::string command_of(const Comparison& c);
+// Returns a whole report: its kind, the command that repeats the comparison ("trainer ab --config
+// FILE --toggle amp ..."), the placebo, why the machine was busy, the machine, and `own`.
+Json report_json(const char* kind, const Comparison& c, const Json& own);
 // Returns the end of a report: the command as code, and the machine as a list.
 std::string measurement_text(const Comparison& c);
 // Item of a list that says why fewer rounds ran than were planned, or "".

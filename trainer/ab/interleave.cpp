@@ -14,17 +14,15 @@ namespace bellows {
 
 ArmCommand arm_command(const ArmOptions& options, const AbArm& arm,
                        const ArmProcessOptions& process, const Names& more) {
-  Names argv = {"/proc/self/exe", "ab"};
+  Names argv = {"/proc/self/exe", "ab", "--config", arm.config, "--arm-folder", process.folder};
   const auto add = [&](const char* option, const auto& value) {
     argv.insert(argv.end(), {option, cat(value)});
   };
-  add("--arm-folder", process.folder);
-  add("--parent", getpid());
+  for (const std::string& setting : arm.set) add("--set", setting);
+  if (process.placebo) argv.push_back("--placebo");
   add("--round", process.round);
   add("--mantissa", process.mantissa);
-  if (process.placebo) argv.push_back("--placebo");
-  add("--config", arm.config);
-  for (const std::string& setting : arm.set) add("--set", setting);
+  add("--parent", getpid());
   if (options.measure == AbMeasure::epoch) add("--measure", "epoch");
   if (options.measure == AbMeasure::target)
     add("--time-to", cat(options.target.metric, "=", options.target.value));

@@ -127,28 +127,14 @@ std::string forced_off_text(const AbResult& result) {
                      fmt::join(result.forced_off, ", "));
 }
 
-namespace {
-// A finding about one arm: its name in the list, and its keys in the JSON.
-struct NamedFinding {
-  const char *name, *holds, *key;
-  Finding finding;
-};
-}  // namespace
-
-static std::vector<NamedFinding> findings(const AbResult& result, const AbArm& on) {
-  std::vector<NamedFinding> all = {
-      {"loss", "losses_hold", "losses", compare_losses(result, on)},
-      {"evaluation", "evaluations_hold", "evaluations", compare_evaluations(result, on)}};
-  if (result.toggle)
-    all.insert(all.begin(), {"footprint", "footprint_holds", "footprint",
-                             compare_footprints(*result.toggle, result.off(), on)});
-  return all;
-}
-
 static std::string findings_text(const AbResult& result, const AbArm& on) {
   std::string text;
-  for (const auto& [name, holds, key, finding] : findings(result, on))
-    text += cat("- ", name, ": ", finding.good ? "" : "**FAILED** ", finding.text, "\n");
+  const auto add = [&](const char* subject, const Finding& finding) {
+    text += cat("- ", subject, ": ", finding.good ? "" : "**FAILED** ", finding.text, "\n");
+  };
+  if (result.toggle) add("footprint", compare_footprints(*result.toggle, result.off(), on));
+  add("loss", compare_losses(result, on));
+  add("evaluation", compare_evaluations(result, on));
   if (const double between = speedup(result, on).between; !std::isnan(between))
     text += fmt::format("- luck of a process: {:.0f} % of the variance lies between processes\n",
                         100 * between);
@@ -180,15 +166,20 @@ std::string to_markdown(const AbResult& result) {
 // ---- JSON
 
 static Json on_json(const AbResult& result, const AbArm& on) {
-  const Divergence apart = divergence(result, on);
   Json json = arm_json(on, result.options);
+  const auto add = [&](const std::string& key, const Finding& finding) {
+    json[key + (key == "footprint" ? "_holds" : "_hold")] = finding.good;
+    json[key] = finding.text;
+  };
   json["verdict"] = headline(result, on);
   json["answer"] = misses(result)
                        ? "no conclusion"
                        : verdict_text(judge(speedup(result, on), placebo_speedup(result)));
   json["speedup"] = speedup_json(speedup(result, on), result);
-  for (const auto& [name, holds, key, finding] : findings(result, on))
-    json[holds] = finding.good, json[key] = finding.text;
+  add("losses", compare_losses(result, on));
+  add("evaluations", compare_evaluations(result, on));
+  if (result.toggle) add("footprint", compare_footprints(*result.toggle, result.off(), on));
+  const Divergence apart = divergence(result, on);
   json["losses_apart"] = {{"arms", apart.arms}, {"placebo", apart.placebo}};
   if (!apart.allowed.empty()) json["losses_apart"]["allowed"] = apart.allowed;
   json["counters_per_step"] = counters_json(result.off(), on);
@@ -198,18 +189,14 @@ static Json on_json(const AbResult& result, const AbArm& on) {
 Json to_json(const AbResult& result) {
   Json on = Json::array();
   for (const AbArm& arm : result.on()) on.push_back(on_json(result, arm));
-  return {{"kind", "ab"},
-          {"toggle", result.toggle ? result.toggle->name : ""},
-          {"claim", result.toggle ? result.toggle->claim : ""},
-          {"held", result.forced_off},
-          {"differences", result.differences},
-          {"command", command_of(result)},
-          {"clock", result.options.clock == Clock::wall ? "wall" : "cpu"},
-          {"off", arm_json(result.off(), result.options)},
-          {"placebo", placebo_json(result)},
-          {"on", on},
-          {"busy", result.busy.reasons()},
-          {"machine", result.machine}};
+  return report_json("ab", result,
+                     {{"toggle", result.toggle ? result.toggle->name : ""},
+                      {"claim", result.toggle ? result.toggle->claim : ""},
+                      {"held", result.forced_off},
+                      {"differences", result.differences},
+                      {"clock", result.options.clock == Clock::wall ? "wall" : "cpu"},
+                      {"off", arm_json(result.off(), result.options)},
+                      {"on", on}});
 }
 
 }  // namespace bellows

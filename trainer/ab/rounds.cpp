@@ -17,10 +17,7 @@ namespace bellows {
 
 // ---- number of rounds
 
-double RoundPlan::error() const { return at_look_ ? look_error_ : 0.05 - spent_; }
-
 bool RoundPlan::add(double elapsed_s) {
-  if (at_look_) spent_ += look_error_;
   ++done_;
   if (budget_s_ > 0 && done_ == 1) {
     planned_ = std::max<int64_t>(1, int64_t(budget_s_ / elapsed_s));
@@ -28,11 +25,15 @@ bool RoundPlan::add(double elapsed_s) {
   }
   const double next_s = elapsed_s * double(done_ + 1) / double(done_);
   if (budget_s_ > 0 && next_s > budget_s_) stop();
-  const auto look = std::ranges::find(looks_, done_, &Look::rounds);
-  at_look_ = !finished() && look != looks_.end();
-  if (at_look_) look_error_ = look->error;
-  return at_look_;
+  error_ = 0.05;
+  for (const Look& look : looks_) {
+    if (look.rounds == done_ && !finished()) return error_ = look.error, true;
+    if (look.rounds < done_) error_ -= look.error;
+  }
+  return false;
 }
+
+// ---- progress
 
 // Counts work in steps, or in time slices where these are epochs or runs. The first slices of a
 // round are warm-ups.

@@ -42,7 +42,7 @@ class RoundPlan {
   int64_t planned() const { return planned_; }
   int64_t done() const { return done_; }
   // Probability that an interval misses the truth, in a comparison that ends now.
-  double error() const;
+  double error() const { return error_; }
   // Counts a round; all of them have taken `elapsed_s`. Returns true at a look: the caller then
   // calls stop() if the intervals at error() answer the question.
   bool add(double elapsed_s);
@@ -54,8 +54,8 @@ class RoundPlan {
   int64_t planned_, done_ = 0;
   bool may_look_;
   std::vector<Look> looks_;
-  double spent_ = 0, look_error_ = 0;  // errors of the looks before this one, and of this one
-  bool at_look_ = false, stopped_ = false;
+  double error_ = 0.05;
+  bool stopped_ = false;
 };
 
 // Returns the progress after `slices` time slices of a round, with the estimated time left:

@@ -9,7 +9,6 @@
 #include "plan/toggle.h"
 #include "trainer/ab/arm_report.h"
 #include "trainer/ab/rounds.h"
-#include "trainer/verbs/step_work.h"
 #include "trainer/verbs/verbs.h"
 
 namespace bellows {
@@ -107,17 +106,6 @@ SweepResult sweep_arms(const ArmOptions& options, const std::vector<SweepKey>& k
   }
   result.placebo = placebo_of(result.arms.front());
   return result;
-}
-
-// Records the work of each arm's step; once for arms whose batches are alike.
-static void record_work(SweepResult& result) {
-  if (!vary(result, &SweepFacts::batch) && !sizes_vary(result) && !models_vary(result)) return;
-  for (size_t i = 0; i < result.arms.size(); ++i) try {
-      const Config config = config_of(result.arms[i], result.options.overrides);
-      result.facts[i].work = work_of_step(config.plan);
-    } catch (const Error& error) {
-      warn(cat("sweep: ", result.arms[i].name, ": no FLOP per byte: ", error.what()));
-    }
 }
 
 // ---- the verb

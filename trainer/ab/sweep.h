@@ -28,9 +28,8 @@ struct SweepResult : Comparison {
 // the same.
 SweepResult sweep_arms(const ArmOptions& options, const std::vector<SweepKey>& keys);
 
-bool vary(const SweepResult& result, int64_t SweepFacts::*fact);
-bool sizes_vary(const SweepResult& result);   // of the images
-bool models_vary(const SweepResult& result);  // a key is the model or an option of it
+// Records the work of each arm's step if it differs: once for arms whose batches are alike.
+void record_work(SweepResult& result);
 
 // Time per sample of the first arm divided by that of this one.
 Speedup speedup_over_first(const SweepResult& result, const AbArm& arm);

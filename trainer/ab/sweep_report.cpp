@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include "core/base/output.h"
 #include "core/base/utf8.h"
 #include "core/base/words.h"
+#include "core/config/config.h"
 #include "data/loader/worker.h"
+#include "plan/toggle.h"
 #include "trainer/ab/arm_report.h"
 #include "trainer/ab/sweep.h"
+#include "trainer/verbs/step_work.h"
 
 namespace bellows {
 
@@ -49,20 +53,30 @@ Speedup speedup_over_first(const SweepResult& result, const AbArm& arm) {
   return s;
 }
 
-bool vary(const SweepResult& result, int64_t SweepFacts::*fact) {
+static bool vary(const SweepResult& result, int64_t SweepFacts::*fact) {
   return std::ranges::any_of(result.facts, [&](const SweepFacts& facts) {
     return facts.*fact != result.facts.front().*fact;
   });
 }
 
-bool models_vary(const SweepResult& result) {
+static bool models_vary(const SweepResult& result) {
   return std::ranges::any_of(result.keys,
                              [](const SweepKey& key) { return key.key.starts_with("model"); });
 }
 
-bool sizes_vary(const SweepResult& result) {
+static bool sizes_vary(const SweepResult& result) {
   return std::ranges::any_of(
       result.arms, [&](const AbArm& arm) { return pixels(arm) != pixels(result.arms.front()); });
+}
+
+void record_work(SweepResult& result) {
+  if (!vary(result, &SweepFacts::batch) && !sizes_vary(result) && !models_vary(result)) return;
+  for (size_t i = 0; i < result.arms.size(); ++i) try {
+      const Config config = config_of(result.arms[i], result.options.overrides);
+      result.facts[i].work = work_of_step(config.plan);
+    } catch (const Error& error) {
+      warn(cat("sweep: ", result.arms[i].name, ": no FLOP per byte: ", error.what()));
+    }
 }
 
 // ---- losses
@@ -164,9 +178,9 @@ Json to_json(const SweepResult& result) {
                       {"load_s", law->load_s},
                       {"compute_s", law->compute_s},
                       {"knee", law->knee()}});
-  return {{"kind", "sweep"}, {"config", result.options.config}, {"command", command_of(result)},
-          {"keys", keys},    {"placebo", placebo_json(result)}, {"arms", arms},
-          {"laws", laws},    {"busy", result.busy.reasons()},   {"machine", result.machine}};
+  return report_json(
+      "sweep", result,
+      {{"config", result.options.config}, {"keys", keys}, {"arms", arms}, {"laws", laws}});
 }
 
 // ---- Markdown
