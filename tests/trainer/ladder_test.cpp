@@ -19,10 +19,9 @@ using testing::Not;
 namespace {
 
 ArmOptions on_lenet() {
-  ArmOptions options{.verb = "ladder"};
-  options.config = source_dir() + "/configs/lenet.yaml";
-  options.overrides = {"device=cpu"};
-  return options;
+  return {.verb = "ladder",
+          .config = source_dir() + "/configs/lenet.yaml",
+          .overrides = {"device=cpu"}};
 }
 
 Names names_of(const LadderToggles& toggles) {
@@ -127,9 +126,7 @@ TEST(LadderPlan, DropsTogglesThatNeverRanUnlessAnotherOneCoversOrNeedsThem) {
 
 TEST(Pilot, EstimatesTheDurationAndFitsTheStepsToTheBudget) {
   const Pilot pilot = {.start_s = 0.3, .step_s = 0.01};
-  ArmOptions options;
-  options.processes = 3;
-  options.blocks = 4;
+  ArmOptions options = {.processes = 3, .blocks = 4};
   EXPECT_DOUBLE_EQ(pilot.round_s(options, 10), 10 * (0.5 + 0.8));
   EXPECT_EQ(pilot.text(options, 10), "10 arms in 3 rounds of 100 steps, about 00:00:39");
   const auto fitted = [&](const Pilot& p) {

@@ -17,11 +17,7 @@ using testing::Not;
 
 namespace {
 
-ArmOptions on_lenet() {
-  ArmOptions options{.verb = "sweep"};
-  options.config = source_dir() + "/configs/lenet.yaml";
-  return options;
-}
+ArmOptions on_lenet() { return {.verb = "sweep", .config = source_dir() + "/configs/lenet.yaml"}; }
 
 SweepResult arms(const Names& keys) {
   std::vector<SweepKey> swept;

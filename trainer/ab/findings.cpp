@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include "trainer/ab/ab.h"
 
 namespace bellows {
@@ -94,21 +93,14 @@ Divergence divergence(const AbResult& result, const AbArm& on) {
 
 // ---- the classes
 
-static double mean_of_last_quarter(const std::vector<double>& losses) {
-  const auto begin = losses.end() - static_cast<int64_t>((losses.size() + 3) / 4);
-  return std::accumulate(begin, losses.end(), 0.0) / static_cast<double>(losses.end() - begin);
-}
-
+// Mean of the last quarter of all processes.
 static double mean_end(const AbArm& arm) {
-  double sum = 0;
-  for (const AbProcess& process : arm.processes) sum += mean_of_last_quarter(process.end.losses);
-  return sum / static_cast<double>(arm.processes.size());
-}
-
-static bool are_finite(const AbArm& arm) {
-  return std::ranges::all_of(arm.processes, [](const AbProcess& process) {
-    return std::ranges::all_of(process.end.losses, [](double loss) { return std::isfinite(loss); });
-  });
+  std::vector<double> means;
+  for (const AbProcess& process : arm.processes) {
+    const std::vector<double>& losses = process.end.losses;
+    means.push_back(mean({losses.end() - (std::ssize(losses) + 3) / 4, losses.end()}));
+  }
+  return mean(means);
 }
 
 // The first step, from 1 on, whose losses differ in any bit in any round; 0 if there is none.
@@ -163,15 +155,18 @@ static Finding judge_statistical(const AbArm& off, const AbArm& on) {
 
 Finding compare_losses(const AbResult& result, const AbArm& on) {
   const AbArm& off = result.off();
+  double sum = 0;
   for (const AbArm* arm : {&off, &on})
-    for (const AbProcess& process : arm->processes)
+    for (const AbProcess& process : arm->processes) {
       if (process.end.losses.empty()) return {false, "no loss was reported"};
+      for (const double loss : process.end.losses) sum += loss;
+    }
   const AbEnd& off_end = off.processes.front().end;
   const std::string ends = fmt::format(
       "from {:.4f} to {:.4f} with it off and to {:.4f} with it on (means of the last quarter of {} "
       "steps)",
       off_end.losses.front(), mean_end(off), mean_end(on), off_end.losses.size());
-  if (!are_finite(off) || !are_finite(on)) return {false, "not finite: " + ends};
+  if (!std::isfinite(sum)) return {false, "not finite: " + ends};
   if (!result.toggle) return {true, "not judged, as no toggle promises anything; " + ends};
   const Same same = promise(result, on);
   Finding finding = same == Same::bitwise ? judge_bitwise(off, on)

@@ -53,7 +53,8 @@ static void end_if_due(const ArmOptions& options, const Signals& signals) {
 }
 
 std::vector<AbProcess> interleave(const std::vector<ArmCommand>& arms, const ArmOptions& options,
-                                  const Signals& signals, const AfterBlock& after_block) {
+                                  const Signals& signals,
+                                  const std::function<void()>& after_slice) {
   const auto check = [&] { end_if_due(options, signals); };
   std::vector<AbProcess> measured(arms.size());
   std::deque<ArmProcess> processes;
@@ -62,8 +63,8 @@ std::vector<AbProcess> interleave(const std::vector<ArmCommand>& arms, const Arm
     for (size_t other = 0; other < processes.size(); ++other)
       if (other != arm && !processes[other].stopped())
         fail(Exit::internal, arms[other].name, " ran during another arm's time slice");
-    const AbBlock block = parse_block(processes[arm].run_slice());
-    after_block(block);
+    AbBlock block = parse_block(processes[arm].run_slice());
+    after_slice();
     return block;
   };
   for (size_t arm = 0; arm < arms.size(); ++arm) {

@@ -146,8 +146,7 @@ class Rounds {
       line_.draw(progress_text(c_.options, std::ssize(arms_), plan_, slices, elapsed_s()));
     };
     draw();
-    const auto after_slice = [&](const AbBlock&) { ++slices, draw(); };
-    const auto processes = interleave(commands, c_.options, signals_, after_slice);
+    const auto processes = interleave(commands, c_.options, signals_, [&] { ++slices, draw(); });
     for (size_t i = 0; i < arms_.size(); ++i) arms_[i]->processes.push_back(processes[i]);
   }
 

@@ -19,14 +19,13 @@ ArmCommand arm_command(const ArmOptions& options, const AbArm& arm,
                        const ArmProcessOptions& process, const Names& more = {});
 
 // One round: starts the arms one after the other and lets each run its warm-up, then options.blocks
-// time slices each in slice_order. Calls `after_block` after every slice, warm-ups included. All
+// time slices each in slice_order. Calls `after_slice` after every slice, warm-ups included. All
 // arms have ended when it returns or throws. Throws Error if an arm fails (its exit code, or 9),
 // takes longer than timeout_s for a slice (9) or runs outside its slice (9), and within a second
 // after SIGINT or SIGTERM (exit 130, 143) or the end of the budget (BudgetSpent).
-using AfterBlock = std::function<void(const AbBlock&)>;
 std::vector<AbProcess> interleave(
     const std::vector<ArmCommand>& arms, const ArmOptions& options, const Signals& signals,
-    const AfterBlock& after_block = [](const AbBlock&) {});
+    const std::function<void()>& after_slice = [] {});
 struct BudgetSpent : Error {
   using Error::Error;
 };

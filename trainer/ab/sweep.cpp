@@ -98,7 +98,7 @@ SweepResult sweep_arms(const ArmOptions& options, const std::vector<SweepKey>& k
       plans.push_back(dump(config.plan));
       const LoaderOptions& loader = config.plan.data.loader;
       result.facts.push_back(
-          {values, loader.sampler.batch_size, loader.workers.num_workers, std::nullopt});
+          {values, loader.sampler.batch_size, loader.workers.num_workers, 0, std::nullopt});
     } catch (const Error& error) {
       fail(error.exit, "sweep: ", arm.name, ": ", error.what());
     }

@@ -17,7 +17,8 @@ SweepKey parse_sweep(const std::string& text);
 struct SweepFacts {
   Names values;  // of the keys
   int64_t batch = 0, workers = 0;
-  std::optional<Cost> work;  // of a step, if it was recorded
+  int64_t pixels = 0;        // of an image, by record_work()
+  std::optional<Cost> work;  // of a step, if arms differ in it, by record_work()
 };
 // One arm per combination, the last key varies fastest.
 struct SweepResult : Comparison {
@@ -28,7 +29,7 @@ struct SweepResult : Comparison {
 // the same.
 SweepResult sweep_arms(const ArmOptions& options, const std::vector<SweepKey>& keys);
 
-// Records the work of each arm's step if it differs: once for arms whose batches are alike.
+// Fills the facts that only measured arms show: call it after run_rounds().
 void record_work(SweepResult& result);
 
 // Time per sample of the first arm divided by that of this one.

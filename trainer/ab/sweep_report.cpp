@@ -21,13 +21,13 @@ namespace bellows {
 static double batch_cost(const AbArm& arm) { return median(costs(arm, {}, &AbBlock::wall_s)); }
 static double reader_cost(const AbArm& arm) { return median(costs(arm, {}, &AbBlock::reader_s)); }
 
-// Median wait for data between two epochs, in seconds. Empty if no block held the end of an epoch.
-static std::optional<double> epoch_gap(const AbArm& arm) {
+// Waits for data between two epochs, in seconds.
+static std::vector<double> epoch_gaps(const AbArm& arm) {
   std::vector<double> gaps;
   for (const AbProcess& process : arm.processes)
     for (const AbBlock& block : process.blocks)
       gaps.insert(gaps.end(), block.epoch_gaps_s.begin(), block.epoch_gaps_s.end());
-  return gaps.empty() ? std::nullopt : std::optional(median(gaps));
+  return gaps;
 }
 
 // Samples of an update: a mean, because an epoch's last batch may be smaller.
@@ -41,8 +41,6 @@ static double batch_of(const AbArm& arm) {
 }
 
 static double samples_per_s(const AbArm& arm) { return batch_of(arm) / batch_cost(arm); }
-
-static int64_t pixels(const AbArm& arm) { return arm.processes.front().end.pixels; }
 
 Speedup speedup_over_first(const SweepResult& result, const AbArm& arm) {
   Speedup s = speedup(result, arm);
@@ -64,13 +62,12 @@ static bool models_vary(const SweepResult& result) {
                              [](const SweepKey& key) { return key.key.starts_with("model"); });
 }
 
-static bool sizes_vary(const SweepResult& result) {
-  return std::ranges::any_of(
-      result.arms, [&](const AbArm& arm) { return pixels(arm) != pixels(result.arms.front()); });
-}
-
 void record_work(SweepResult& result) {
-  if (!vary(result, &SweepFacts::batch) && !sizes_vary(result) && !models_vary(result)) return;
+  for (size_t i = 0; i < result.arms.size(); ++i)
+    result.facts[i].pixels = result.arms[i].processes.front().end.pixels;
+  if (!vary(result, &SweepFacts::batch) && !vary(result, &SweepFacts::pixels) &&
+      !models_vary(result))
+    return;
   for (size_t i = 0; i < result.arms.size(); ++i) try {
       const Config config = config_of(result.arms[i], result.options.overrides);
       result.facts[i].work = work_of_step(config.plan);
@@ -145,20 +142,20 @@ std::vector<SweptLaw> swept_laws(const SweepResult& result) {
 
 static Json json_of(const SweepResult& result, size_t i) {
   const AbArm& arm = result.arms[i];
-  const auto& [values, batch, workers, work] = result.facts[i];
+  const auto& [values, batch, workers, pixels, work] = result.facts[i];
   Json json = arm_json(arm, result.options);
   json["values"] = values;
   json["batch_cost"] = batch_cost(arm);
   json["reader_cost"] = reader_cost(arm);
   json["ips"] = samples_per_s(arm);
-  if (const auto gap = epoch_gap(arm)) json["epoch_gap_s"] = *gap;
+  if (const auto gaps = epoch_gaps(arm); !gaps.empty()) json["epoch_gap_s"] = median(gaps);
   json["peak_tensor_bytes"] = peak(arm, &AbEnd::peak_tensor_bytes);
   json["peak_resident_bytes"] = peak(arm, &AbEnd::peak_resident_bytes);
   json["cpu_share"] = median(costs(arm, {}, &AbBlock::cpu_s)) / batch_cost(arm);
   json["speedup_over_first"] = speedup_json(speedup_over_first(result, arm), result);
   json["batch_size"] = batch;
   json["workers"] = workers;
-  json["pixels"] = pixels(arm);
+  json["pixels"] = pixels;
   if (work) json["flop"] = work->flop, json["bytes"] = work->bytes;
   if (!vary(result, &SweepFacts::batch)) return json;
   const AtEqual losses = equal_losses(result, arm);
@@ -220,10 +217,6 @@ static Json table_rows(const SweepResult& result) {
   return rows;
 }
 
-static bool any_gap(const Json& rows) {
-  return std::ranges::any_of(rows, [](const Json& row) { return row.contains("epoch_gap_s"); });
-}
-
 using TableOf = std::function<std::string(const std::vector<ArmColumn>&)>;
 
 static std::string cost_section(const TableOf& table, bool gaps) {
@@ -266,7 +259,7 @@ static std::string sections(const SweepResult& result, const TableOf& table) {
                        {"GFLOP/s", "flop_per_s", "{:.3g}", 1e-9},
                        {"CPU %", "cpu_share", "{:.0f}", 100}}),
                 "\nGFLOP and MB are those of a step, as its ops state them.\n");
-  if (sizes_vary(result))
+  if (vary(result, &SweepFacts::pixels))
     text += cat("\n## Image size\n\n", table({{"pixels", "pixels", "{:.0f}"},
                                               {"Mpixels/s", "pixels_per_s", "{:.3g}", 1e-6},
                                               intensity,
@@ -279,12 +272,14 @@ std::string to_markdown(const SweepResult& result) {
   Names keys, names;
   for (const SweepKey& key : result.keys) keys.push_back(key.key), names.push_back(key.name());
   Json rows = table_rows(result);
+  const bool gaps =
+      std::ranges::any_of(rows, [](const Json& row) { return row.contains("epoch_gap_s"); });
   const TableOf table = [&](std::vector<ArmColumn> columns) {
     columns.insert(columns.begin(), {fmt::format("{}", fmt::join(names, " ")), "values"});
     return markdown_table(rows, columns);
   };
   std::string text = cat("# ", printable(result.options.config), ": ", joined(keys), "\n\n",
-                         rounds_list(result), cost_section(table, any_gap(rows)));
+                         rounds_list(result), cost_section(table, gaps));
   const std::string more = sections(result, table);
   rows.erase(0);
   return cat(text, table({{"times as fast per sample as the first", "speedup_over_first"}}),
