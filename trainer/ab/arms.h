@@ -1,9 +1,9 @@
 // Arms of a comparison, for `ab`, `ladder` and `sweep`: each is a configuration with some settings.
 // In each round, every arm is a new process, and the processes run alternately, one time slice
 // each, so that drift of the machine affects all alike. Files in this folder that serve all three:
-//   arms     configurations, costs, counters        process     a process as the parent controls it
-//   rounds   order of time slices, budget, end      arm         the process of an arm
-//   arm_report   command line, tables, machine
+//   arms        configurations, costs, counters     process     a process as the parent controls it
+//   rounds      number of rounds, budget, end       arm         the process of an arm
+//   interleave  one round: order of time slices     arm_report  command line, report, machine
 #pragma once
 #include <nlohmann/json.hpp>
 #include "core/base/json.h"

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <set>
 #include "core/base/utf8.h"
 #include "core/base/words.h"
@@ -41,29 +42,20 @@ static std::string missing(const LadderToggles& toggles, const Toggle& toggle) {
   return "";
 }
 
-namespace {
-// What keeps a toggle from being the next step.
-struct Obstacle {
-  enum class Kind { none, waits, permanent } kind = Kind::none;  // waits: for another toggle
-  std::string text = {};
-};
-}  // namespace
-
-static Obstacle obstacle(const ArmOptions& options, LadderToggles toggles,
-                         const LadderToggle& next) {
-  using Kind = Obstacle::Kind;
+// Returns why `next` cannot be the step after `toggles`, or "".
+static std::string obstacle(const ArmOptions& options, LadderToggles toggles,
+                            const LadderToggle& next) {
   const Config before = config_with(options, toggles);
   const std::string why = no_effect(*next.toggle, before.options.device, next.value);
-  if (!why.empty()) return {Kind::permanent, why};
+  if (!why.empty()) return why;
   if (const std::string need = missing(toggles, *next.toggle); !need.empty())
-    return {Kind::waits, cat("without ", need)};
+    return cat("without ", need);
   toggles.push_back(next);
   try {
     const Config after = config_with(options, toggles);
-    if (dump(after.plan) != dump(before.plan)) return {};
-    return {Kind::permanent, "changes nothing in this plan"};
+    return dump(after.plan) == dump(before.plan) ? "changes nothing in this plan" : "";
   } catch (const Error& error) {
-    return {Kind::permanent, error.what()};
+    return error.what();
   }
 }
 
@@ -76,8 +68,8 @@ static LadderPlan plan_wanted(const ArmOptions& options, const Names& wanted) {
           "' is named twice; name each toggle once");
     const LadderToggle next = {&toggle,
                                equals == word.npos ? suggested(toggle) : word.substr(equals + 1)};
-    const Obstacle found = obstacle(options, plan.toggles, next);
-    CHECK(found.kind == Obstacle::Kind::none, "ladder: --toggles: ", word, ": ", found.text);
+    const std::string why = obstacle(options, plan.toggles, next);
+    CHECK(why.empty(), "ladder: --toggles: ", word, ": ", why);
     plan.toggles.push_back(next);
   }
   return plan;
@@ -86,29 +78,24 @@ static LadderPlan plan_wanted(const ArmOptions& options, const Names& wanted) {
 LadderPlan plan_ladder(const ArmOptions& options, const Names& wanted) {
   if (!wanted.empty()) return plan_wanted(options, wanted);
   LadderPlan plan;
-  LadderToggles open;
+  std::map<std::string, const Toggle*> by_file;
   for (const Toggle& toggle : toggles())
     if (*toggle.fast)
-      open.push_back({&toggle, toggle.fast});
+      by_file[toggle.file] = &toggle;
     else
       plan.reasons["not in toggles: all"].push_back(toggle.name);
-  std::ranges::sort(open, {}, [](const LadderToggle& t) { return t.toggle->file; });
-  // A toggle waits until those that it needs are there. What still waits when no more toggles are
-  // added is left out.
-  for (size_t before = SIZE_MAX; !open.empty();) {
-    const bool last = open.size() == std::exchange(before, open.size());
-    LadderToggles waiting;
-    for (const LadderToggle& next : open) {
-      const Obstacle found = obstacle(options, plan.toggles, next);
-      if (found.kind == Obstacle::Kind::none)
-        plan.toggles.push_back(next);
-      else if (found.kind == Obstacle::Kind::waits && !last)
-        waiting.push_back(next);
-      else
-        plan.reasons[found.text].push_back(next.toggle->name);
-    }
-    open = waiting;
-  }
+  std::set<std::string> tried;
+  const std::function<void(const Toggle&)> add = [&](const Toggle& toggle) {
+    if (!*toggle.fast || !tried.insert(toggle.name).second) return;
+    for (const std::string& need : toggle.needs)
+      if (const Toggle* needed = find_toggle(need)) add(*needed);
+    const LadderToggle next = {&toggle, toggle.fast};
+    if (const std::string why = obstacle(options, plan.toggles, next); why.empty())
+      plan.toggles.push_back(next);
+    else
+      plan.reasons[why].push_back(toggle.name);
+  };
+  for (const auto& [file, toggle] : by_file) add(*toggle);
   return plan;
 }
 

@@ -8,12 +8,6 @@
 
 namespace bellows {
 
-static std::string title(const AbResult& result) {
-  Names on;
-  for (const AbArm& arm : result.on()) on.push_back(arm.name);
-  return cat(result.off().name, " against ", joined(on));
-}
-
 static std::string verdict_text(Verdict verdict) {
   if (verdict == Verdict::faster) return "faster";
   if (verdict == Verdict::slower) return "slower";
@@ -143,7 +137,9 @@ static std::string findings_text(const AbResult& result, const AbArm& on) {
 
 std::string to_markdown(const AbResult& result) {
   const bool several = result.on().size() > 1;
-  std::string text = fmt::format("# {}\n\n", title(result));
+  Names names;
+  for (const AbArm& on : result.on()) names.push_back(on.name);
+  std::string text = fmt::format("# {} against {}\n\n", result.off().name, joined(names));
   for (const AbArm& on : result.on())
     text += fmt::format("**{}{}**\n\n", several ? on.name + ": " : "", headline(result, on));
   if (const Toggle* toggle = result.toggle)
