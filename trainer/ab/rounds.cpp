@@ -63,29 +63,29 @@ class RankLink {
         timeout_(timeout_of(timeout_s)) {}
 
   bool is_first() const { return rank_ == 0; }
-  // Returns the setting for the next arm, the same on all ranks; none in a world of one.
-  Names next_arm() {
-    if (!store_) return {};
-    return {cat("dist.store_port=",
-                agreed([&] { return std::to_string(reserved_.emplace_back().number()); }))};
-  }
-  bool go_on(bool wanted) {
+  // Returns the settings of each arm of the next round, the same on all ranks. Empty if rank 0 does
+  // not want another round.
+  std::vector<Names> next_round(bool wanted, size_t arms) {
+    if (!store_) return std::vector<Names>(wanted ? arms : 0);
+    const std::string key = cat("round ", ++rounds_);
     reserved_.clear();  // the arms of the last round have ended
-    return store_ ? agreed([&] { return wanted ? "on" : "end"; }) == "on" : wanted;
+    if (is_first()) {
+      std::string ports;
+      for (size_t arm = 0; arm < arms && wanted; ++arm)
+        ports += cat(reserved_.emplace_back().number(), ",");
+      store_->set(key, ports);
+    }
+    std::vector<Names> settings;
+    for (const std::string& port : split(store_->get(key, timeout_)))
+      settings.push_back({cat("dist.store_port=", port)});
+    return settings;
   }
 
  private:
-  // Returns choose() of rank 0.
-  template <class Choose> std::string agreed(const Choose& choose) {
-    const std::string key = cat("arms ", ++agreements_);
-    if (is_first()) store_->set(key, choose());
-    return store_->get(key, timeout_);
-  }
-
   int rank_;
   std::shared_ptr<Store> store_;
   Timeout timeout_;
-  int agreements_ = 0;
+  int rounds_ = 0;
   std::deque<ReservedPort> reserved_;
 };
 
@@ -97,7 +97,8 @@ class Rounds {
       : c_(c),
         at_look_(at_look),
         link_(config_of(c.arms.front(), c.options.overrides).plan.dist, c.options.timeout_s),
-        plan_(c.options.processes, c.options.budget_s > 0 ? budget_left_s(c.options) : 0,
+        plan_(c.options.processes,
+              c.options.budget_s > 0 ? std::max(budget_left_s(c.options), 1e-3) : 0,
               at_look != nullptr) {
     arms_ = {&c.arms.front(), &c.placebo};
     for (size_t i = 1; i < c.arms.size(); ++i) arms_.push_back(&c.arms[i]);
@@ -112,10 +113,7 @@ class Rounds {
   void run() {
     const MachineClock machine;
     try {
-      while (link_.go_on(!plan_.finished())) {
-        run_round();
-        decide();
-      }
+      while (run_round()) decide();
     } catch (const BudgetSpent&) {
       if (plan_.done() == 0) throw;
     } catch (const Error& error) {
@@ -130,17 +128,20 @@ class Rounds {
   }
 
  private:
-  // Each round begins with another arm, so all have each place in the order equally often.
-  void run_round() {
+  // Each round begins with another arm, so all have each place in the order equally often. Returns
+  // false if there is no other round.
+  bool run_round() {
+    const std::vector<Names> settings = link_.next_round(!plan_.finished(), arms_.size());
+    if (settings.empty()) return false;
     std::rotate(arms_.begin(), arms_.begin() + (plan_.done() > 0), arms_.end());
     std::vector<ArmCommand> commands;
-    for (const AbArm* arm : arms_)
-      commands.push_back(arm_command(c_.options, *arm,
-                                     {.folder = scratch_ / cat("arm", commands.size()).c_str(),
+    for (size_t i = 0; i < arms_.size(); ++i)
+      commands.push_back(arm_command(c_.options, *arms_[i],
+                                     {.folder = scratch_ / cat("arm", i).c_str(),
                                       .round = plan_.done(),
-                                      .placebo = arm->placebo,
+                                      .placebo = arms_[i]->placebo,
                                       .mantissa = c_.mantissa},
-                                     link_.next_arm()));
+                                     settings[i]));
     int64_t slices = 0;
     const auto draw = [&] {
       line_.draw(progress_text(c_.options, std::ssize(arms_), plan_, slices, elapsed_s()));
@@ -148,6 +149,7 @@ class Rounds {
     draw();
     const auto processes = interleave(commands, c_.options, signals_, [&] { ++slices, draw(); });
     for (size_t i = 0; i < arms_.size(); ++i) arms_[i]->processes.push_back(processes[i]);
+    return true;
   }
 
   void decide() {
