@@ -142,7 +142,7 @@ TEST(Pilot, EstimatesTheDurationAndFitsTheStepsToTheBudget) {
   options.budget_s = 5;
   EXPECT_EQ(refusal([&] { fitted(pilot); }),
             "ab: --budget: 5 s are too short for one process of each of 10 arms, about 00:00:09; "
-            "raise the budget");
+            "raise the budget or compare fewer arms");
   options.budget_s = 1000;
 
   const Pilot slow = {.start_s = 0.65, .step_s = 0.1};

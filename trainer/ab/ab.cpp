@@ -211,10 +211,10 @@ AbResult compare_arms(const AbOptions& options, const Toggle* toggle) {
     std::vector<AbArm> pilot = {result.off(), result.arms.back()};
     try_arms(pilot, options).fit(result.options, result.arms.size() + 1);
   }
-  run_rounds(result, [&](std::string& outlook, int64_t planned) {
-    outlook = fmt::format("can detect differences of {:.1f} % or more",
-                          100 * resolution(result, planned));
-    return is_clear(result);
+  run_rounds(result, [&](int64_t planned) {
+    return is_clear(result) ? ""
+                            : fmt::format("can detect differences of {:.1f} % or more",
+                                          100 * resolution(result, planned));
   });
   return result;
 }

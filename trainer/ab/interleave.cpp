@@ -126,7 +126,7 @@ void Pilot::fit(ArmOptions& options, size_t arms) const {
   const double round = round_s(options, arms);
   CHECK(round <= budget_left_s(options), options.verb, ": --budget: ", options.budget_s,
         " s are too short for one process of each of ", arms, " arms, about ", clock_text(round),
-        "; raise the budget");
+        "; raise the budget or compare fewer arms");
 }
 
 std::string Pilot::text(const ArmOptions& options, size_t arms) const {

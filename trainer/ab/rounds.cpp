@@ -159,8 +159,8 @@ class Rounds {
     if (budget_s > 0 && plan_.done() == 1)
       tell(fmt::format("{:g} s allow {} processes a side", budget_s, plan_.planned()));
     if (!look) return;
-    std::string outlook;
-    c_.clear = at_look_(outlook, plan_.planned());
+    const std::string outlook = at_look_(plan_.planned());
+    c_.clear = outlook.empty();
     if (c_.clear) return plan_.stop();
     tell(fmt::format("{} of {} processes a side: {}", plan_.done(), plan_.planned(), outlook));
   }

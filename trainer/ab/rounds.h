@@ -62,9 +62,9 @@ class RoundPlan {
 std::string progress_text(const ArmOptions& options, int64_t arms, const RoundPlan& plan,
                           int64_t slices, double elapsed_s);
 
-// Called at a look, with the comparison's error set. Returns true if more rounds would not change
-// the answer. Else sets `outlook` to what they can show.
-using AtLook = std::function<bool(std::string& outlook, int64_t planned)>;
+// Called at a look, with the comparison's error set. Returns "" if more rounds would not change the
+// answer, else what they can show.
+using AtLook = std::function<std::string(int64_t planned)>;
 
 // Runs the rounds of a comparison: adds a process to each arm and the placebo, and fills the rest
 // of `c`. The baseline decides which ranks meet. `at_look`: null if all rounds are to run. After
