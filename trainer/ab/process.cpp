@@ -53,10 +53,12 @@ std::string ArmProcess::run_until(State wanted) {
   }
   int64_t due = ns_from_now(timeout_s_);
   while (true) {
-    if (trace::now_ns() > due) time_out();
+    const int64_t left_ms = (due - trace::now_ns()) / 1'000'000;
+    if (left_ms < 0) time_out();
     const bool reads = lines_.empty() && !report_.over();
     pollfd output = {reads ? report_.reader() : -1, POLLIN, 0};
-    if (poll(&output, 1, !reads ? 1 : end_ ? 0 : kLookMs) > 0) {
+    const auto wait_ms = static_cast<int>(std::min<int64_t>(left_ms + 1, reads ? kLookMs : 1));
+    if (poll(&output, 1, end_ ? 0 : wait_ms) > 0) {
       for (std::string& line : report_.read_lines(false)) lines_.push_back(std::move(line));
       if (lines_.empty() && report_.over()) due = std::min(due, ns_from_now(kExitS));
       continue;
