@@ -71,7 +71,7 @@ static int apply(const DiagnoseLine& given, const Diagnosis& d, double budget_s)
   const AbResult result = compare_arms(options, nullptr);
   say(fmt::format("{}: predicted at most {:.2f} x", curable->rule,
                   most_speedup(*curable, d.evidence)));
-  say(cat("measured: ", headline(result, result.on.front())));
+  say(cat("measured: ", headline(result, result.on().front())));
   return result.signal ? 128 + result.signal : 0;
 }
 

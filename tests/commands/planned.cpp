@@ -131,7 +131,7 @@ static void set_option(Strings& words, std::string& command, const std::string& 
 
 // A comparison of arms: ab, ladder or sweep.
 static Planned planned_arms(std::string command, Strings words) {
-  // A budget would give each arm three processes at least.
+  // A budget may be too short for one process of each arm on a slow machine.
   if (const std::string budget = value_of(words, "--budget"); !budget.empty())
     command.erase(command.find(" --budget "), std::string(" --budget ").size() + budget.size());
   for (const char* option : {"--processes", "--blocks"}) set_option(words, command, option, "1");

@@ -17,11 +17,7 @@ using testing::Not;
 
 namespace {
 
-ArmOptions on_lenet() {
-  ArmOptions options{.verb = "sweep"};
-  options.config = source_dir() + "/configs/lenet.yaml";
-  return options;
-}
+ArmOptions on_lenet() { return {.verb = "sweep", .config = source_dir() + "/configs/lenet.yaml"}; }
 
 SweepResult arms(const Names& keys) {
   std::vector<SweepKey> swept;
@@ -48,8 +44,9 @@ void measure(SweepResult& result, const LoaderLaw& law, int64_t updates = 40) {
       process.end.peak_resident_bytes = 70'000'000;
     }
   };
-  for (SweepArm& arm : result.arms) add(arm, arm.workers, arm.batch);
-  add(result.placebo, result.arms[0].workers, result.arms[0].batch);
+  for (size_t i = 0; i < result.arms.size(); ++i)
+    add(result.arms[i], result.facts[i].workers, result.facts[i].batch);
+  add(result.placebo, result.facts[0].workers, result.facts[0].batch);
 }
 
 std::vector<WorkerCost> costs(const LoaderLaw& law, const std::vector<int64_t>& workers) {
@@ -113,8 +110,8 @@ TEST(SweepArms, AreAllCombinationsOfTheValues) {
                                  "num_workers=1 batch_size=32", "num_workers=2 batch_size=8",
                                  "num_workers=2 batch_size=16", "num_workers=2 batch_size=32"));
   EXPECT_THAT(result.arms[5].set, ElementsAre("toggles.num_workers=2", "data.batch_size=32"));
-  EXPECT_EQ(result.arms[5].batch, 32);
-  EXPECT_EQ(result.arms[5].workers, 2);
+  EXPECT_EQ(result.facts[5].batch, 32);
+  EXPECT_EQ(result.facts[5].workers, 2);
   EXPECT_TRUE(result.placebo.placebo);
   EXPECT_EQ(result.placebo.set, result.arms[0].set);
 }
@@ -203,7 +200,7 @@ TEST(SweepReport, ComparesBatchSizesPerSampleAndTheirLossesAtEqualSamplesAndUpda
   EXPECT_EQ(common(result).updates, 40);
   EXPECT_NEAR(loss_after(result.arms[0], 40), 2 - 0.01 * 37.5, 1e-9) << "updates 37 to 40";
   EXPECT_NEAR(loss_after(result.arms[1], 10), 2 - 0.01 * 9, 1e-9) << "update 10";
-  result.arms[0].work = Cost{300, 100};
+  result.facts[0].work = Cost{300, 100};
   const std::string text = to_markdown(result);
   EXPECT_THAT(text, AllOf(HasSubstr("after 400 samples, after 40 updates, and\nafter 0.4 s"),
                           HasSubstr(" 3.00 |"), HasSubstr(" unknown |")));

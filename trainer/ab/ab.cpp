@@ -1,9 +1,11 @@
 // The verb `ab`.
 #include "trainer/ab/ab.h"
 #include <fmt/format.h>
+#include <algorithm>
 #include <cmath>
 #include "core/base/output.h"
 #include "core/base/words.h"
+#include "core/config/config.h"
 #include "dist/rendezvous/rendezvous.h"
 #include "trainer/ab/arm_report.h"
 #include "trainer/ab/rounds.h"
@@ -77,6 +79,96 @@ static void refuse_counts(const CommandLine& line, AbMeasure measure) {
           epochs ? "--measure epoch, whose blocks are epochs" : "--time-to, whose blocks are runs");
 }
 
+// ---- configurations
+
+// What an arm sets: the toggle, and off for all toggles that need it, directly or through another
+// one.
+static Values settings(const Toggle& toggle, const std::string& value) {
+  Values set = {{cat("toggles.", toggle.name), {value, "ab"}}};
+  for (size_t before = 0; before < set.size();) {
+    before = set.size();
+    for (const Toggle& other : toggles())
+      for (const std::string& need : other.needs)
+        if (set.contains(cat("toggles.", need)))
+          set.try_emplace(cat("toggles.", other.name), Value{other.off(), "ab"});
+  }
+  return set;
+}
+
+static Config config_with(std::vector<Values> sources, const Toggle& toggle,
+                          const Values& set) try {
+  sources.push_back(set);
+  return make_config(sources);
+} catch (const Error& error) {
+  fail(error.exit, "ab: no arm with ", toggle.name, "=", set.at(cat("toggles.", toggle.name)).text,
+       ": ", error.what());
+}
+
+Config arm_config(const AbOptions& options, const Toggle& toggle, const std::string& value) {
+  const std::vector<Values> sources = sources_of(options.config, options.overrides);
+  make_config(sources);  // reports errors that do not come from the toggle
+  return config_with(sources, toggle, settings(toggle, value));
+}
+
+static Names arm_settings(const Toggle& toggle, const std::string& value) {
+  Names set;
+  for (const auto& [key, setting] : settings(toggle, value))
+    set.push_back(cat(key, "=", setting.text));
+  return set;
+}
+
+static Names forced_off(const AbOptions& options, const Toggle& toggle) {
+  Values off = settings(toggle, options.values.front());
+  Values own;
+  own.insert(off.extract(cat("toggles.", toggle.name)));
+  const Config free = config_with(sources_of(options.config, options.overrides), toggle, own);
+  Names held;
+  for (const auto& [key, value] : off) {
+    const std::string name = key.substr(key.find('.') + 1);
+    if (free.toggles.at(name).text != value.text) held.push_back(cat(name, "=", value.text));
+  }
+  return held;
+}
+
+Names differences(const Config& a, const Config& b, const std::string& except) {
+  Names found;
+  for (const auto& [name, value] : a.toggles) {
+    const Value& other = b.toggles.at(name);
+    if (name == except || value.text == other.text) continue;
+    found.push_back(cat("toggles.", name, " is ", value.text, " (", value.origin, ") and ",
+                        other.text, " (", other.origin, ")"));
+  }
+  for (const auto& [key, in_a, in_b] : differences(dump(a.options), dump(b.options), "absent"))
+    if (key != "name") found.push_back(cat(key, " is ", in_a, " and ", in_b));
+  return found;
+}
+
+void check_arms(const AbOptions& options, const Toggle& toggle) {
+  const Config off = arm_config(options, toggle, toggle.off());
+  for (const std::string& value : options.values) {
+    CHECK(value != toggle.off(), "ab: ", toggle.name, "=", value,
+          " is off, so two arms would be equal; choose another with --value");
+    CHECK(std::ranges::count(options.values, value) == 1, "ab: --value: '", value,
+          "' is named twice; name each value once");
+    const Config on = arm_config(options, toggle, value);
+    const std::string why = no_effect(toggle, on.options.device, value);
+    CHECK(why.empty(), "ab: ", toggle.name, "=", value, ": ", why);
+    const Names extra = differences(off, on, toggle.name);
+    INVARIANT(extra.empty(), "ab: the arms differ in more than ", toggle.name, ": ", extra.front());
+  }
+}
+
+static Names check_against(const AbOptions& options) {
+  const Names found = differences(make_config(sources_of(options.config, options.overrides)),
+                                  make_config(sources_of(options.against, options.overrides)));
+  CHECK(!found.empty(), "ab: --against: ", options.config, " and ", options.against,
+        " describe the same run; change an option in one of them");
+  CHECK(found.size() == 1 || options.allow_many, "ab: --against: ", found.size(),
+        " differences, so a result would not tell which one matters: ", joined(found),
+        "; leave one, or add --allow-many");
+  return found;
+}
+
 // Returns a result without processes.
 static AbResult arms_of(const AbOptions& options, const Toggle* toggle) {
   AbResult result;
@@ -91,40 +183,38 @@ static AbResult arms_of(const AbOptions& options, const Toggle* toggle) {
         cat(" --against ", quoted(options.against), options.allow_many ? " --allow-many" : "");
     result.differences = check_against(options);
   }
-  const auto arm = [&](const std::string& config, const std::string& value) {
-    return toggle ? AbArm{.name = cat(toggle->name, "=", value),
-                          .config = config,
-                          .set = arm_settings(*toggle, value)}
-                  : AbArm{.name = config, .config = config};
+  const auto add = [&](const std::string& config, const std::string& value) {
+    if (toggle)
+      result.arms.push_back({cat(toggle->name, "=", value), config, arm_settings(*toggle, value)});
+    else
+      result.arms.push_back({config, config});
   };
-  result.off = arm(options.config, toggle ? toggle->off() : "");
-  result.placebo = placebo_of(result.off);
-  for (const std::string& value : options.values) result.on.push_back(arm(options.config, value));
-  if (!toggle) result.on.push_back(arm(options.against, ""));
+  add(options.config, toggle ? toggle->off() : "");
+  for (const std::string& value : options.values) add(options.config, value);
+  if (!toggle) add(options.against, "");
+  result.placebo = placebo_of(result.off());
   return result;
 }
 
 AbResult compare_arms(const AbOptions& options, const Toggle* toggle) {
   AbResult result = arms_of(options, toggle);
-  const Ranks ranks = this_rank(config_of(result.off, options.overrides).plan.dist);
+  const Ranks ranks = this_rank(config_of(result.off(), options.overrides).plan.dist);
   result.options.ranks = ranks.world;
   if (ranks.rank == 0) {
     for (const std::string& difference : result.differences)
       say(cat(options.verb, ": ", difference));
     if (!result.forced_off.empty()) say(cat(options.verb, ": ", forced_off_text(result)));
   }
-  std::vector<AbArm*> arms = {&result.off, &result.placebo};
-  for (AbArm& arm : result.on) arms.push_back(&arm);
   if (options.budget_s > 0 && options.measure == AbMeasure::epoch)
     result.options.blocks = std::min<int64_t>(options.blocks, 2);  // after an epoch of warm-up
   if (options.budget_s > 0 && options.measure == AbMeasure::step && ranks.world == 1) {
-    AbArm off = result.off, on = result.on.back();
-    try_arms({&off, &on}, options).fit(result.options);
+    std::vector<AbArm> pilot = {result.off(), result.arms.back()};
+    try_arms(pilot, options).fit(result.options, result.arms.size() + 1);
   }
-  run_rounds(arms, result, [&](std::string& outlook, int64_t planned) {
-    outlook = fmt::format("can detect differences of {:.1f} % or more",
-                          100 * resolution(result, planned));
-    return is_clear(result);
+  run_rounds(result, [&](int64_t planned) {
+    return is_clear(result) ? ""
+                            : fmt::format("can detect differences of {:.1f} % or more",
+                                          100 * resolution(result, planned));
   });
   return result;
 }
@@ -154,10 +244,10 @@ static int run_ab(CommandLine& line, const Arguments& args) {
   }
   check_report(options);
   const AbResult result = compare_arms(options, toggle);
-  const Ranks ranks = this_rank(config_of(result.off, options.overrides).plan.dist);
+  const Ranks ranks = this_rank(config_of(result.off(), options.overrides).plan.dist);
   if (ranks.rank > 0) return 0;
   const int code = publish(result, to_markdown(result), to_json(result));
-  for (const AbArm& arm : result.on)
+  for (const AbArm& arm : result.on())
     if (const Finding losses = compare_losses(result, arm); !losses.good)
       fail(Exit::numeric, "ab: ", arm.name,
            ": the losses differ by more than they may: ", losses.text);

@@ -1,9 +1,10 @@
 // `trainer ab`: compares runs ("arms") that differ in one toggle or in their configurations. One
 // arm is a placebo, equal to the first. With several ranks, each rank runs `ab` and its own rank of
 // all arms, and rank 0 reports. Files of `ab` alone:
-//   ab        the verb                             findings    speedup, counters, losses
-//   config    configurations of the arms           report      Markdown, JSON
+//   ab        the verb, configurations of the arms
+//   findings  speedup, counters, losses              report      Markdown, JSON
 #pragma once
+#include <span>
 #include "plan/toggle.h"
 #include "trainer/ab/arms.h"
 
@@ -23,13 +24,6 @@ struct AbOptions : ArmOptions {
 // toggle. Throws Error (exit 2).
 Config arm_config(const AbOptions& options, const Toggle& toggle, const std::string& value);
 
-// Returns the settings of that arm.
-Names arm_settings(const Toggle& toggle, const std::string& value);
-
-// Returns the toggles that arm_config switches off although the user's configuration has them on,
-// with the value that all arms use, e.g. "prefetch_factor=1".
-Names forced_off(const AbOptions& options, const Toggle& toggle);
-
 // Returns the differences between two configurations, one line each: toggles, but for `except`, and
 // options that no toggle sets. The runs' names do not count.
 Names differences(const Config& a, const Config& b, const std::string& except = "");
@@ -37,19 +31,15 @@ Names differences(const Config& a, const Config& b, const std::string& except = 
 // Throws Error (exit 2) if two arms are equal or the toggle has no effect on this machine.
 void check_arms(const AbOptions& options, const Toggle& toggle);
 
-// Returns the differences between the two configurations. Throws Error (exit 2) if there is none,
-// or more than one without allow_many.
-Names check_against(const AbOptions& options);
-
 // ---- findings
 
-struct AbResult : RoundsResult {
+// The off arm (or that of --config), then one per value (or that of --against).
+struct AbResult : Comparison {
   const Toggle* toggle = nullptr;  // null with --against
   Names forced_off = {};
   Names differences = {};  // with --against
-  AbArm off = {};
-  std::vector<AbArm> on = {};  // one per value
-  const AbArm& baseline() const override { return off; }
+  const AbArm& off() const { return arms.front(); }
+  std::span<const AbArm> on() const { return std::span(arms).subspan(1); }
 };
 
 // Starts and measures the arms. Prints what differs between them, and toggles that are off in all.

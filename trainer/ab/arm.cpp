@@ -32,10 +32,39 @@ static void report(std::string line) {
 
 namespace {
 
-// Measures how long the loop waits for data, also between the batches of two epochs.
-class TimedFeed : public Feed {
+// Measures one block per time slice. The clocks start when the parents have resumed the processes
+// of all ranks, and stop when the block is complete. As the session's feed, it also measures how
+// long the loop waits for data.
+class BlockTimer : public Feed {
  public:
-  explicit TimedFeed(Feed& feed) : feed_(feed) {}
+  BlockTimer(const ArmOptions& options, Session& session)
+      : session_(session),
+        feed_(*session.feed),
+        due_(options.measure == AbMeasure::step    ? options.warmup
+             : options.measure == AbMeasure::epoch ? session.steps_per_epoch()
+                                                   : std::numeric_limits<int64_t>::max()),
+        next_due_(options.measure == AbMeasure::step ? options.steps : due_) {
+    session.feed = this;
+    begin();
+  }
+
+  void end_update() {
+    if (++block_.steps >= due_) end_block();
+  }
+
+  void end_block() {
+    synchronize(current_stream(session_.device));
+    block_.wall_s += seconds_since(0);
+    block_.cpu_s += seconds_since(0, Clock::cpu);
+    block_.waited_s += 1e-9 * double(cpu_time().waited_ns);
+    block_.energy_j += energy_j();
+    block_.counters = trace::counters();
+    report(to_line(block_));
+    raise(SIGSTOP);
+    due_ = next_due_;
+    begin();
+  }
+
   void start(int64_t epoch, int64_t first_batch) override {
     const int64_t begin = time_ns(Clock::wall);
     feed_.start(epoch, first_batch);
@@ -48,75 +77,30 @@ class TimedFeed : public Feed {
     const int64_t begin = time_ns(Clock::wall);
     const bool more = feed_.next(batch);
     const double took_s = seconds_since(begin);
-    waited_s += took_s;
+    block_.reader_s += took_s;
     if (!more) gap_s_ = took_s;
-    if (more && std::exchange(starts_, false)) epoch_gaps_s.push_back(gap_s_ + took_s), gap_s_ = 0;
+    if (more && std::exchange(starts_, false))
+      block_.epoch_gaps_s.push_back(std::exchange(gap_s_, 0) + took_s);
     return more;
-  }
-
-  double waited_s = 0;
-  std::vector<double> epoch_gaps_s;  // workers end, start, and deliver the first batch
-
- private:
-  Feed& feed_;
-  double gap_s_ = 0;
-  bool starts_ = false;  // an epoch whose first batch is not there
-};
-
-// Measures one block per time slice. The clocks start when the parents have resumed the processes
-// of all ranks, and stop when the block is complete.
-class BlockTimer {
- public:
-  BlockTimer(const ArmOptions& options, Session& session)
-      : session_(session),
-        feed_(*session.feed),
-        due_(options.measure == AbMeasure::epoch ? session.steps_per_epoch() : options.warmup),
-        next_due_(options.measure == AbMeasure::epoch ? due_ : options.steps) {
-    if (options.measure == AbMeasure::target)
-      due_ = next_due_ = std::numeric_limits<int64_t>::max();
-    session.feed = &feed_;
-    begin();
-  }
-
-  void end_update() {
-    if (++block_.steps >= due_) end_block();
-  }
-
-  void end_block() {
-    synchronize(current_stream(session_.device));
-    block_.wall_s = seconds_since(wall_begin_);
-    block_.cpu_s = seconds_since(cpu_begin_, Clock::cpu);
-    block_.waited_s = 1e-9 * double(cpu_time().waited_ns - waited_begin_);
-    block_.counters = trace::counters();
-    block_.reader_s = feed_.waited_s;
-    block_.epoch_gaps_s = feed_.epoch_gaps_s;
-    block_.energy_j = energy_j() - energy_begin_;
-    report(to_line(block_));
-    raise(SIGSTOP);
-    due_ = next_due_;
-    begin();
   }
 
  private:
   void begin() {
     session_.host_group().barrier("the start of a time slice");
-    block_ = {};
-    wall_begin_ = time_ns(Clock::wall);
-    cpu_begin_ = time_ns(Clock::cpu);
-    waited_begin_ = cpu_time().waited_ns;
-    feed_.waited_s = 0;
-    feed_.epoch_gaps_s.clear();
-    energy_begin_ = energy_j();
+    block_ = {.wall_s = -seconds_since(0),
+              .cpu_s = -seconds_since(0, Clock::cpu),
+              .waited_s = -1e-9 * double(cpu_time().waited_ns),
+              .energy_j = -energy_j()};
   }
   double energy_j() const { return gpu_ ? gpu_->energy_j().value_or(0) : 0; }
 
   Session& session_;
-  TimedFeed feed_;
+  Feed& feed_;
   const std::optional<Nvml> gpu_ = nvml_of(session_.device);
-  double energy_begin_ = 0;
   int64_t due_, next_due_;  // steps
-  AbBlock block_;
-  int64_t wall_begin_ = 0, cpu_begin_ = 0, waited_begin_ = 0;  // ns
+  AbBlock block_;           // the quantities at its end are added to those at its begin, negated
+  double gap_s_ = 0;        // between two epochs, so far
+  bool starts_ = false;     // an epoch whose first batch is not there
 };
 
 }  // namespace

@@ -7,7 +7,9 @@
 #include "core/base/output.h"
 #include "core/base/utf8.h"
 #include "core/base/words.h"
-#include "trainer/verbs/command_line.h"
+#include "core/device/topology.h"
+#include "trainer/log/log_line.h"
+#include "trainer/log/system.h"
 #include "trainer/verbs/tables.h"
 
 namespace bellows {
@@ -70,25 +72,29 @@ void check_report(const ArmOptions& o) {
   check_place(report, cat(o.verb, ": --report"));
 }
 
-int publish(const RoundsResult& result, const std::string& markdown, const Json& json) {
-  const int code = result.signal ? 128 + result.signal : 0;
+void announce(const std::string& verb, const std::string& text) {
+  say_part(wrapped(cat(verb, ": ", text), "  ") + "\n");
+}
+
+int publish(const Comparison& c, const std::string& markdown, const Json& json) {
+  const int code = c.signal ? 128 + c.signal : 0;
   say("");
   say_part(markdown);
-  if (result.options.report.empty()) return code;
-  Path path = result.options.report;
+  if (c.options.report.empty()) return code;
+  Path path = c.options.report;
   write_file(path, bytes_of(markdown));
   write_file(path.replace_extension(".json"),
              bytes_of(json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n"));
   if (page_writer())
-    write_file(path.replace_extension(".html"), bytes_of(page_writer()(json, result.options.verb)));
+    write_file(path.replace_extension(".html"), bytes_of(page_writer()(json, c.options.verb)));
   return code;
 }
 
-std::string command_of(const RoundsResult& result) {
-  const ArmOptions& o = result.options;
+static std::string command_of(const Comparison& c) {
+  const ArmOptions& o = c.options;
   std::string text = "trainer ";
   if (o.ranks > 1) text += fmt::format("launch --ranks {} -- ", o.ranks);
-  text += cat(o.verb, " --config ", quoted(o.config), result.words);
+  text += cat(o.verb, " --config ", quoted(o.config), c.words);
   text += o.budget_s > 0 ? fmt::format(" --budget {:g}s", o.budget_s)
                          : fmt::format(" --processes {}", o.processes);
   if (o.measure == AbMeasure::target)
@@ -104,19 +110,66 @@ std::string command_of(const RoundsResult& result) {
   return text;
 }
 
-std::string measurement_text(const RoundsResult& result) {
-  std::string text = fmt::format("    {}\n\n", printable(command_of(result)));
-  for (const auto& [key, value] : result.machine.items())
-    text +=
-        fmt::format("- {}: {}\n", key, value.is_string() ? value.get<std::string>() : value.dump());
+// ---- Markdown
+
+std::string markdown_table(const std::vector<Names>& rows, bool padded) {
+  std::vector<size_t> widths(rows.front().size(), padded ? 3 : 0);
+  for (const Names& row : rows)
+    for (size_t i = 0; i < row.size() && padded; ++i)
+      widths[i] = std::max(widths[i], row[i].size());
+  std::string rule = "|", text;
+  for (size_t i = 0; i < widths.size(); ++i)
+    rule += !padded ? "---|" : std::string(widths[i] + (i ? 1 : 2), '-') + (i ? ":|" : "|");
+  for (const Names& row : rows) {
+    text += "|";
+    for (size_t i = 0; i < row.size(); ++i) {
+      const std::string space(widths[i] - std::min(widths[i], row[i].size()), ' ');
+      text += cat(" ", i ? space + row[i] : row[i] + space, widths[i] + row[i].size() ? " |" : "|");
+    }
+    text += &row == &rows.front() ? cat("\n", rule, "\n") : "\n";
+  }
   return text;
 }
 
+static std::string speedup_text(const Json& s) {
+  const double ratio = s["ratio"], low = s["interval"][0], high = s["interval"][1];
+  if (std::isinf(high)) return fmt::format("{:.3f}", ratio);  // of one round
+  return fmt::format("{:.3f} ({:.3f}, {:.3f}) {}", ratio, low, high, s["differs"] ? "*" : " ");
+}
+
+static std::string cell(const Json& row, const ArmColumn& column) {
+  const Json::json_pointer path("/" + column.key);
+  if (!row.contains(path)) return column.missing;
+  const Json& value = row.at(path);
+  if (value.is_string()) return value;
+  if (value.is_array()) return fmt::format("{}", fmt::join(value.get<Names>(), " "));
+  if (value.is_object()) return speedup_text(value);
+  return fmt::format(fmt::runtime(column.format), column.unit * value.get<double>());
+}
+
+std::string markdown_table(const Json& rows, const std::vector<ArmColumn>& columns) {
+  std::vector<Names> cells(1);
+  for (const ArmColumn& column : columns) cells[0].push_back(column.head);
+  for (const Json& row : rows) {
+    Names& line = cells.emplace_back();
+    for (const ArmColumn& column : columns) line.push_back(cell(row, column));
+  }
+  return markdown_table(cells);
+}
+
+std::string ms(double seconds) { return fmt::format("{:.4g}", 1e3 * seconds); }
+
+std::string list_item(const std::string& text) { return wrapped("- " + text, "  ") + "\n"; }
+
 // ---- results
 
-static bool differs(const Speedup& s, const RoundsResult& result) {
-  const Verdict verdict = judge(s, placebo_speedup(result));
-  return verdict == Verdict::faster || verdict == Verdict::slower;
+Json speedup_json(const Speedup& s, const Comparison& c) {
+  const Verdict verdict = judge(s, placebo_speedup(c));
+  return {{"ratio", s.ratio},
+          {"differs", verdict == Verdict::faster || verdict == Verdict::slower},
+          {"interval", {s.interval.low, s.interval.high}},
+          {"confidence", 1 - s.error},
+          {"variance_between_processes", s.between}};
 }
 
 std::string ratio_text(const Speedup& s) {
@@ -125,48 +178,45 @@ std::string ratio_text(const Speedup& s) {
                      s.interval.low, s.interval.high);
 }
 
-Json speedup_json(const Speedup& s, const RoundsResult& result) {
-  return {{"ratio", s.ratio},
-          {"differs", differs(s, result)},
-          {"interval", {s.interval.low, s.interval.high}},
-          {"confidence", 1 - s.error},
-          {"variance_between_processes", s.between}};
-}
-
 Speedup mean_run_s(const AbArm& arm, const ArmOptions& options) {
   LogRatios runs;
-  for (const double s : costs_of(arm, options, Clock::wall)) runs.push_back({std::log(s)});
+  for (const double s : costs(arm, options, &AbBlock::wall_s)) runs.push_back({std::log(s)});
   return speedup(runs);
 }
 
 Json arm_json(const AbArm& arm, const ArmOptions& options) {
-  const auto costs = [&](const AbProcess& process, Clock clock) {
-    return costs_of(process, options, clock);
-  };
-  const std::string unit = options.measure == AbMeasure::target ? "run" : "step";
-  const AbEnd& end = arm.processes.front().end;
-  Json json = {{"name", arm.name}, {"loss_by_step", end.losses}, {"processes", Json::array()}};
+  const bool whole_runs = options.measure == AbMeasure::target;
+  const std::string unit = whole_runs ? "run" : "step";
+  Json json = {{"name", arm.name},
+               {"loss_by_step", arm.processes.front().end.losses},
+               {"processes", Json::array()}};
   for (const AbProcess& process : arm.processes) {
-    json["processes"].push_back({{"wall_s_per_" + unit, costs(process, Clock::wall)},
-                                 {"cpu_s_per_" + unit, costs(process, Clock::cpu)},
-                                 {"samples", process.end.samples},
-                                 {"cpu_s_waiting", process.cpu_s_waiting},
-                                 {"peak_tensor_bytes", process.end.peak_tensor_bytes},
-                                 {"peak_resident_bytes", process.end.peak_resident_bytes}});
-    if (const auto joules = energies_of(process, options); !joules.empty())
-      json["processes"].back()["gpu_j_per_" + unit] = joules;
+    Json& one = json["processes"].emplace_back();
+    one = {{"wall_s_per_" + unit, costs(process, options, &AbBlock::wall_s)},
+           {"cpu_s_per_" + unit, costs(process, options, &AbBlock::cpu_s)},
+           {"samples", process.end.samples},
+           {"cpu_s_waiting", process.cpu_s_waiting},
+           {"peak_tensor_bytes", process.end.peak_tensor_bytes},
+           {"peak_resident_bytes", process.end.peak_resident_bytes}};
+    const std::vector<double> joules = costs(process, options, &AbBlock::energy_j);
+    if (std::ranges::any_of(joules, [](double j) { return j > 0; }))
+      one["gpu_j_per_" + unit] = joules;
   }
-  if (options.measure != AbMeasure::target) return json;
+  if (!whole_runs) return json;
   const Speedup mean = mean_run_s(arm, options);
   json["mean_s_per_run"] = mean.ratio;
   if (mean.rounds > 1) json["mean_s_per_run_interval"] = {mean.interval.low, mean.interval.high};
   return json;
 }
 
-Json placebo_json(const RoundsResult& result) {
-  Json json = arm_json(result.placebo, result.options);
-  json["speedup"] = speedup_json(placebo_speedup(result), result);
-  return json;
+Json report_json(const char* kind, const Comparison& c, const Json& own) {
+  Json report = {{"kind", kind}, {"command", command_of(c)}};
+  report.update(own);
+  report["placebo"] = arm_json(c.placebo, c.options);
+  report["placebo"]["speedup"] = speedup_json(placebo_speedup(c), c);
+  report["busy"] = c.busy.reasons();
+  report["machine"] = c.machine;
+  return report;
 }
 
 Json counters_json(const AbArm& before, const AbArm& after) {
@@ -175,66 +225,58 @@ Json counters_json(const AbArm& before, const AbArm& after) {
   return counters;
 }
 
-int64_t tensor_bytes(const AbArm& arm) {
-  return largest(arm, [](const AbProcess& p) { return p.end.peak_tensor_bytes; });
-}
-int64_t resident_bytes(const AbArm& arm) {
-  return largest(arm, [](const AbProcess& p) { return p.end.peak_resident_bytes; });
-}
-
-std::string megabytes(int64_t bytes) { return fmt::format("{:.2f}", bytes / 1e6); }
-
-std::string ended_early(const RoundsResult& result) {
-  const int64_t done = std::ssize(result.placebo.processes);
-  if (done == result.planned) return "";
-  const std::string why = result.signal  ? fmt::format("interrupted by signal {}", result.signal)
-                          : result.clear ? "the answer was clear"
-                                         : "the budget was spent";
-  return fmt::format("- ended early: {} after {} of {} processes a side\n", why, done,
-                     result.planned);
+int64_t peak(const AbArm& arm, int64_t AbEnd::*bytes) {
+  int64_t most = 0;
+  for (const AbProcess& process : arm.processes) most = std::max(most, process.end.*bytes);
+  return most;
 }
 
-std::string rounds_list(const RoundsResult& result) {
-  const Names busy = result.busy.reasons();
-  return cat(ended_early(result),
-             list_item(cat("placebo, ", result.baseline().name,
-                           " against itself: ", ratio_text(placebo_speedup(result)))),
-             list_item(cat(result.placebo.processes.size(), " processes a side")),
+std::string ended_early(const Comparison& c) {
+  const int64_t done = std::ssize(c.placebo.processes);
+  if (done == c.planned) return "";
+  const std::string why = c.signal  ? fmt::format("interrupted by signal {}", c.signal)
+                          : c.clear ? "the answer was clear"
+                                    : "the budget was spent";
+  return fmt::format("- ended early: {} after {} of {} processes a side\n", why, done, c.planned);
+}
+
+std::string rounds_list(const Comparison& c) {
+  const Names busy = c.busy.reasons();
+  return cat(ended_early(c),
+             list_item(cat("placebo, ", c.arms.front().name,
+                           " against itself: ", ratio_text(placebo_speedup(c)))),
+             list_item(cat(c.placebo.processes.size(), " processes a side")),
              busy.empty() ? "" : list_item(cat("busy machine: ", joined(busy))));
 }
 
-std::string list_item(const std::string& text) { return wrapped("- " + text, "  ") + "\n"; }
-
-std::string message(const std::string& verb, const std::string& text) {
-  return wrapped(cat(verb, ": ", text), "  ") + "\n";
-}
-
-std::string ms(double seconds) { return fmt::format("{:.4g}", 1e3 * seconds); }
-
-std::string marked(const Speedup& s, const RoundsResult& result) {
-  if (s.rounds < 2) return fmt::format("{:.3f}", s.ratio);
-  return fmt::format("{:.3f} ({:.3f}, {:.3f}) {}", s.ratio, s.interval.low, s.interval.high,
-                     differs(s, result) ? "*" : " ");
-}
-
-std::string markdown_table(const std::vector<Names>& rows) {
-  std::vector<size_t> widths(rows.front().size(), 3);
-  for (const Names& row : rows)
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  std::string text;
-  const auto add = [&](const Names& row) {
-    for (size_t i = 0; i < row.size(); ++i)
-      text += i == 0 ? fmt::format("| {:<{}} |", row[i], widths[i])
-                     : fmt::format(" {:>{}} |", row[i], widths[i]);
-    text += "\n";
-  };
-  add(rows.front());
-  for (size_t i = 0; i < widths.size(); ++i)
-    text += i == 0 ? "|" + std::string(widths[i] + 2, '-') + "|"
-                   : std::string(widths[i] + 1, '-') + ":|";
-  text += "\n";
-  for (size_t r = 1; r < rows.size(); ++r) add(rows[r]);
+std::string measurement_text(const Comparison& c) {
+  std::string text = fmt::format("    {}\n\n", printable(command_of(c)));
+  for (const auto& [key, value] : c.machine.items())
+    text +=
+        fmt::format("- {}: {}\n", key, value.is_string() ? value.get<std::string>() : value.dump());
   return text;
+}
+
+// ---- the machine
+
+std::string load_average() {
+  double load[3] = {};
+  getloadavg(load, 3);
+  return fmt::format("{:.2f} {:.2f} {:.2f}", load[0], load[1], load[2]);
+}
+
+// A subset of environment(): the report is published, so it names no host and no folder.
+Json machine_facts() {
+  const Json all = environment();
+  const std::string governor = first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
+  Json machine = {{"date", date_text(wall_seconds())},
+                  {"cpu", all["cpu"]},
+                  {"cores", all["cores"]},
+                  {"governor", governor.empty() ? "unknown" : governor},
+                  {"load average before", load_average()}};
+  for (const char* key : {"kernel", "commit", "versions", "variables"})
+    if (const Json& value = all[key]; !value.empty() && value != Json("")) machine[key] = value;
+  return machine;
 }
 
 }  // namespace bellows

@@ -29,51 +29,52 @@ struct AddPageWriter {
     page_writer() = writer;
   }
 };
-
+// Prints a line before the measurement, "<verb>: <text>", as lines of at most 80 columns.
+void announce(const std::string& verb, const std::string& text);
 // Prints the report and, if a file is wanted, writes FILE.md, FILE.json and, with a page_writer(),
-// the page FILE.html.
-// Returns the exit code of a comparison: 0, or 128 + signal.
-int publish(const RoundsResult& result, const std::string& markdown, const Json& json);
-
-// Returns the command that repeats a comparison: "trainer ab --config FILE --toggle amp ...".
-std::string command_of(const RoundsResult& result);
+// the page FILE.html. Returns the exit code of a comparison: 0, or 128 + signal.
+int publish(const Comparison& c, const std::string& markdown, const Json& json);
 
 // ---- results
 
-// Returns the end of a report: the command as code, and the machine as a list.
-std::string measurement_text(const RoundsResult& result);
+// Returns rows as a Markdown table that is readable unrendered. The first row is the head.
+// `padded`: cells as wide as the widest of the column, aligned to the right but for the first
+// column.
+std::string markdown_table(const std::vector<Names>& rows, bool padded = true);
+// The same of the objects of a report's JSON. A column has their values under `key`, a path such as
+// "speedup/ratio": numbers times `unit`, and a speedup as "1.035 (1.021, 1.049) *", where the star
+// marks a difference beyond the noise of the placebo.
+struct ArmColumn {
+  std::string head, key;
+  const char* format = "{:.4g}";
+  double unit = 1;
+  const char* missing = "-";  // printed for an object without the key
+};
+std::string markdown_table(const Json& rows, const std::vector<ArmColumn>& columns);
+// Item of a Markdown list in lines of at most 80 columns, where words allow it.
+std::string list_item(const std::string& text);
+std::string ms(double seconds);            // "12.34"
 std::string ratio_text(const Speedup& s);  // "1.035 x (95 % interval 1.021 to 1.049)"
 // "differs": the difference is beyond the noise of the placebo.
-Json speedup_json(const Speedup& s, const RoundsResult& result);
+Json speedup_json(const Speedup& s, const Comparison& c);
 // Geometric mean of the seconds per run, with its interval; the speedup is the ratio of two. With
 // AbMeasure::target each run has another seed.
 Speedup mean_run_s(const AbArm& arm, const ArmOptions& options);
 Json arm_json(const AbArm& arm, const ArmOptions& options);
-Json placebo_json(const RoundsResult& result);
-Json counters_json(const AbArm& before, const AbArm& after);  // those that differ, per step
-std::string megabytes(int64_t bytes);
+Json counters_json(const AbArm& before, const AbArm& after);
+// Returns a whole report: its kind, the command that repeats the comparison ("trainer ab --config
+// FILE --toggle amp ..."), the placebo, why the machine was busy, the machine, and `own`.
+Json report_json(const char* kind, const Comparison& c, const Json& own);
+// Returns the end of a report: the command as code, and the machine as a list.
+std::string measurement_text(const Comparison& c);
 // Item of a list that says why fewer rounds ran than were planned, or "".
-std::string ended_early(const RoundsResult& result);
+std::string ended_early(const Comparison& c);
 // Returns the list items that begin a report: why it ended early, the placebo's speedup, the number
 // of rounds, and a busy machine.
-std::string rounds_list(const RoundsResult& result);
-// Largest of a quantity over the processes of an arm.
-template <class Of> auto largest(const AbArm& arm, const Of& of) {
-  auto most = of(arm.processes.front());
-  for (const AbProcess& process : arm.processes) most = std::max(most, of(process));
-  return most;
-}
-int64_t tensor_bytes(const AbArm& arm);    // peak
-int64_t resident_bytes(const AbArm& arm);  // peak
-std::string ms(double seconds);            // "12.34"
-// Item of a Markdown list in lines of at most 80 columns, where words allow it.
-std::string list_item(const std::string& text);
-// The same for a line that a verb prints before it measures, "<verb>: <text>".
-std::string message(const std::string& verb, const std::string& text);
-// "1.035 (1.021, 1.049) *": the star marks a difference beyond the noise of the placebo.
-std::string marked(const Speedup& s, const RoundsResult& result);
-// Rows as a Markdown table that is readable unrendered: padded cells. The first row is the header;
-// columns are aligned to the right, but for the first.
-std::string markdown_table(const std::vector<Names>& rows);
+std::string rounds_list(const Comparison& c);
+// Largest of AbEnd::peak_tensor_bytes or peak_resident_bytes over the processes of an arm.
+int64_t peak(const AbArm& arm, int64_t AbEnd::*bytes);
+Json machine_facts();        // when the rounds begin
+std::string load_average();  // "0.52 0.58 0.59"
 
 }  // namespace bellows

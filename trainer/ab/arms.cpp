@@ -1,7 +1,8 @@
-// Configurations, costs and counters of arms.
+// Configurations, costs and counters of arms, and the lines that their processes report.
 #include "trainer/ab/arms.h"
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include "core/config/config.h"
 #include "plan/toggle.h"
 
@@ -13,6 +14,12 @@ Config config_of(const AbArm& arm, const Names& overrides) {
   return make_config(sources);
 }
 
+AbArm placebo_of(AbArm arm) {
+  arm.name += " again";
+  arm.placebo = true;
+  return arm;
+}
+
 int64_t mantissa_bits(const Plan& plan) {
   using Precision = AmpOptions::Precision;
   if (plan.amp.dtype == Precision::bf16 || plan.dist.compress) return 7;
@@ -20,68 +27,51 @@ int64_t mantissa_bits(const Plan& plan) {
   return plan.amp.dtype == Precision::fp16 || plan.kernels.tf32 ? 10 : 23;
 }
 
+double budget_left_s(const ArmOptions& options) {
+  return options.budget_s > 0 ? options.budget_s - seconds_since(options.begin_ns) : INFINITY;
+}
+
 // ---- costs
 
 // Mean of each block, not median of its steps. W workers deliver in bursts: most steps find their
 // batch ready and one in W waits for all of them.
-static std::vector<double> by_block(const AbProcess& process, const ArmOptions& options,
-                                    double AbBlock::*spent) {
+std::vector<double> costs(const AbProcess& process, const ArmOptions& options,
+                          double AbBlock::*quantity) {
   const bool whole_run = options.measure == AbMeasure::target;
   std::vector<double> costs;
   for (const AbBlock& block : process.blocks)
-    costs.push_back(whole_run ? block.*spent : block.*spent / double(block.steps));
+    costs.push_back(block.*quantity / (whole_run ? 1 : double(block.steps)));
   return costs;
 }
 
-std::vector<double> costs_of(const AbProcess& process, const ArmOptions& options, Clock clock) {
-  return by_block(process, options, clock == Clock::wall ? &AbBlock::wall_s : &AbBlock::cpu_s);
-}
-
-std::vector<double> costs_of(const AbArm& arm, const ArmOptions& options, Clock clock) {
-  std::vector<double> costs;
+std::vector<double> costs(const AbArm& arm, const ArmOptions& options, double AbBlock::*quantity) {
+  std::vector<double> all;
   for (const AbProcess& process : arm.processes)
-    for (const double cost : costs_of(process, options, clock)) costs.push_back(cost);
-  return costs;
+    for (const double cost : costs(process, options, quantity)) all.push_back(cost);
+  return all;
 }
 
-std::vector<double> energies_of(const AbProcess& process, const ArmOptions& options) {
-  const std::vector<double> energies = by_block(process, options, &AbBlock::energy_j);
-  const bool metered = std::ranges::any_of(energies, [](double joules) { return joules > 0; });
-  return metered ? energies : std::vector<double>{};
-}
-
-std::vector<double> energies_of(const AbArm& arm, const ArmOptions& options) {
-  std::vector<double> energies;
-  for (const AbProcess& process : arm.processes)
-    for (const double joules : energies_of(process, options)) energies.push_back(joules);
-  return energies;
-}
-
-Speedup arm_speedup(const RoundsResult& result, const std::vector<const AbArm*>& others,
-                    const AbArm& arm) {
-  const auto costs_in = [&](const AbProcess& process) {
-    return costs_of(process, result.options, result.options.clock);
-  };
+Speedup speedup(const Comparison& c, const std::vector<const AbArm*>& others, const AbArm& arm) {
+  const auto clock = c.options.clock == Clock::wall ? &AbBlock::wall_s : &AbBlock::cpu_s;
   LogRatios ratios;
   for (size_t round = 0; round < arm.processes.size(); ++round) {
     std::vector<double>& blocks = ratios.emplace_back();
-    for (const double cost : costs_in(arm.processes[round])) blocks.push_back(-std::log(cost));
+    for (const double cost : costs(arm.processes[round], c.options, clock))
+      blocks.push_back(-std::log(cost));
     for (const AbArm* other : others) {
-      const std::vector<double> costs = costs_in(other->processes[round]);
-      for (size_t i = 0; i < costs.size(); ++i)
-        blocks[i] += std::log(costs[i]) / double(others.size());
+      const std::vector<double> its_costs = costs(other->processes[round], c.options, clock);
+      for (size_t i = 0; i < blocks.size(); ++i)
+        blocks[i] += std::log(its_costs[i]) / double(others.size());
     }
   }
-  return speedup(ratios, result.error);
+  return speedup(ratios, c.error);
 }
 
-Speedup speedup(const RoundsResult& result, const AbArm& arm) {
-  return arm_speedup(result, {&result.baseline(), &result.placebo}, arm);
+Speedup speedup(const Comparison& c, const AbArm& arm) {
+  return speedup(c, {&c.arms.front(), &c.placebo}, arm);
 }
 
-Speedup placebo_speedup(const RoundsResult& result) {
-  return arm_speedup(result, {&result.baseline()}, result.placebo);
-}
+Speedup placebo_speedup(const Comparison& c) { return speedup(c, {&c.arms.front()}, c.placebo); }
 
 // ---- counters
 
@@ -117,5 +107,28 @@ std::vector<CounterRates> differing_counters(const AbArm& off_arm, const AbArm& 
   }
   return rates;
 }
+
+// ---- lines
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AbBlock, steps, wall_s, cpu_s, waited_s, counters, reader_s,
+                                   energy_j, epoch_gaps_s)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AbEnd, losses, counters, threads, peak_tensor_bytes,
+                                   peak_resident_bytes, samples, reached_target, pixels, evaluation)
+
+template <class Report> static Report parsed(const std::string& line) try {
+  const auto as_nan = [](int, nlohmann::json::parse_event_t, nlohmann::json& value) {
+    if (value.is_null()) value = NAN;  // which JSON lacks
+    return true;
+  };
+  const nlohmann::json json = nlohmann::json::parse(line, as_nan);
+  return json.get<Report>();
+} catch (const nlohmann::json::exception& error) {
+  fail(Exit::internal, "arms: an arm reported '", line.substr(0, 100), "': ", error.what());
+}
+
+std::string to_line(const AbBlock& block) { return to_line(Json(nlohmann::json(block))); }
+std::string to_line(const AbEnd& end) { return to_line(Json(nlohmann::json(end))); }
+AbBlock parse_block(const std::string& line) { return parsed<AbBlock>(line); }
+AbEnd parse_end(const std::string& line) { return parsed<AbEnd>(line); }
 
 }  // namespace bellows

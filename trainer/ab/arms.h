@@ -2,10 +2,9 @@
 // In each round, every arm is a new process, and the processes run alternately, one time slice
 // each, so that drift of the machine affects all alike. Files in this folder that serve all three:
 //   arms        configurations, costs, counters     process     a process as the parent controls it
-//   rounds      number of rounds, budget, early end arm         the process of an arm
+//   rounds      number of rounds, budget, end       arm         the process of an arm
 //   interleave  one round: order of time slices     arm_report  command line, report, machine
 #pragma once
-#include <functional>
 #include <nlohmann/json.hpp>
 #include "core/base/json.h"
 #include "core/base/statistics.h"
@@ -14,7 +13,6 @@
 #include "core/tensor/tensor.h"
 #include "plan/run_options.h"
 #include "trainer/log/machine_load.h"
-#include "trainer/run/signals.h"
 
 namespace bellows {
 
@@ -34,10 +32,11 @@ struct ArmOptions {
   std::string config = {};
   Names overrides = {};  // of all arms
   AbMeasure measure = AbMeasure::step;
-  TargetOptions target = {};  // with AbMeasure::target
-  int64_t processes = 10;     // rounds: processes per arm
-  double budget_s = 0;        // instead of `processes`: time for all rounds; 0: no limit
-  int64_t blocks = 8;         // per process; 1 with AbMeasure::target
+  TargetOptions target = {};           // with AbMeasure::target
+  int64_t processes = 10;              // rounds: processes per arm
+  double budget_s = 0;                 // instead of `processes`: time for all of it; 0: no limit
+  int64_t begin_ns = trace::now_ns();  // from when the budget counts
+  int64_t blocks = 8;                  // per process; 1 with AbMeasure::target
   int64_t steps = 20;         // per block, which is one epoch or one run with the other measures
   int64_t warmup = 20;        // steps before the first block; one epoch, or none
   double timeout_s = 600;     // limit for one time slice
@@ -45,6 +44,9 @@ struct ArmOptions {
   std::string report = {};    // path of the Markdown report (.md), or ""; a .json goes next to it
   int ranks = 1;              // that a launcher has started; set by the verb
 };
+
+// Returns the seconds of the budget that are left; infinity without one.
+double budget_left_s(const ArmOptions& options);
 
 // Reported by an arm at the end of each time slice.
 struct AbBlock {
@@ -68,11 +70,6 @@ struct AbEnd {
   int64_t pixels = 0;           // of an image in the first epoch
   double evaluation = 0;        // loss of the first test batches after the last step
 };
-// Reports travel as one line of JSON each.
-std::string to_line(const AbBlock& block);
-std::string to_line(const AbEnd& end);
-AbBlock parse_block(const std::string& line);  // throws Error (exit 9)
-AbEnd parse_end(const std::string& line);
 
 struct AbProcess {
   AbBlock warmup = {};
@@ -88,54 +85,17 @@ struct AbArm {
   std::vector<AbProcess> processes = {};  // one per round
 };
 
-// The arm once more, as a placebo.
-inline AbArm placebo_of(AbArm arm) {
-  arm.name += " again";
-  arm.placebo = true;
-  return arm;
-}
+AbArm placebo_of(AbArm arm);  // the arm once more, as a placebo
 // Returns the configuration of an arm. Throws Error (exit 2).
 Config config_of(const AbArm& arm, const Names& overrides);
 
-// ---- rounds
+// Returns the bits of the mantissa in the coarsest numbers that a run computes with: 23, or 10, 8
+// or 7 with amp, tf32, compressed gradients or images in bytes.
+int64_t mantissa_bits(const Plan& plan);
 
-// Returns which arm runs in each of the time slices of a round: A B C C B A A B C ... Neither arm
-// is always the first, and a steady drift affects all alike.
-std::vector<size_t> slice_order(size_t arms, int64_t blocks);
+// ---- the process of an arm
 
-struct ArmCommand {
-  std::string name;
-  Names argv;
-};
-// One round: starts the arms one after the other and lets each run its warm-up, then options.blocks
-// time slices each in slice_order. Calls `after_block` after every slice, warm-ups included. All
-// arms have ended when it returns or throws. Throws Error if an arm fails (its exit code, or 9),
-// takes longer than timeout_s for a slice (9) or runs outside its slice (9), and within a second
-// after SIGINT or SIGTERM (exit 130, 143).
-using AfterBlock = std::function<void(const AbBlock&)>;
-std::vector<AbProcess> interleave(
-    const std::vector<ArmCommand>& arms, const ArmOptions& options, const Signals& signals,
-    const AfterBlock& after_block = [](const AbBlock&) {});
-
-// The rounds of a comparison: how they ended, and on which machine.
-struct RoundsResult {
-  virtual ~RoundsResult() = default;
-  virtual const AbArm& baseline() const = 0;  // the arm that the others are compared with
-
-  ArmOptions options = {};
-  std::string words = {};  // of the command, beside the options: " --toggle amp --value bf16"
-  AbArm placebo = {};      // equal to baseline()
-  int64_t mantissa = 23;
-  bool one_thread = true;  // in every arm, without loader workers
-  double error = 0.05;     // probability that an interval misses the truth
-  int64_t planned = 0;     // rounds; fewer may have run
-  bool clear = false;      // ended early, since the answer was clear
-  int signal = 0;          // SIGINT or SIGTERM if one ended the comparison, else 0
-  BusyMachine busy = {};
-  Json machine = {};
-};
-
-// The part of an arm's command line that differs between processes.
+// The part of its command line that differs between processes.
 struct ArmProcessOptions {
   std::string folder = {};  // of its run; "": this process is the verb itself
   int64_t round = 0;
@@ -154,21 +114,42 @@ void nudge_weights(const NamedTensors& parameters, const ArmProcessOptions& proc
 // folder. Returns the exit code: 0, or 128 + signal.
 int run_arm(const Plan& plan, const ArmOptions& options, const ArmProcessOptions& process);
 
-// ---- costs and counters
+// Its reports travel as one line of JSON each.
+std::string to_line(const AbBlock& block);
+std::string to_line(const AbEnd& end);
+AbBlock parse_block(const std::string& line);  // throws Error (exit 9)
+AbEnd parse_end(const std::string& line);
 
-// Seconds per step, by block; with AbMeasure::target, seconds per run.
-std::vector<double> costs_of(const AbProcess& process, const ArmOptions& options, Clock clock);
-std::vector<double> costs_of(const AbArm& arm, const ArmOptions& options, Clock clock);
-// Energy of the GPU in the same units, joules instead of seconds. Empty if it has no meter.
-std::vector<double> energies_of(const AbProcess& process, const ArmOptions& options);
-std::vector<double> energies_of(const AbArm& arm, const ArmOptions& options);
-// The arm's speedup over the geometric mean of several others.
-Speedup arm_speedup(const RoundsResult& result, const std::vector<const AbArm*>& others,
-                    const AbArm& arm);
-// The arm's speedup over baseline() and the placebo, which have the same configuration: over the
-// geometric mean of their costs, which halves their share of the luck.
-Speedup speedup(const RoundsResult& result, const AbArm& arm);
-Speedup placebo_speedup(const RoundsResult& result);
+// ---- results
+
+// Arms of a comparison, how its rounds ended, and on which machine.
+struct Comparison {
+  ArmOptions options;
+  std::string words;        // of the command, beside the options: " --toggle amp --value bf16"
+  std::vector<AbArm> arms;  // the others are compared with the first one, the baseline
+  AbArm placebo;            // equal to the baseline
+  int64_t mantissa = 23;    // bits: the least of mantissa_bits()
+  bool one_thread = true;   // in every arm, without loader workers
+  double error = 0.05;      // probability that an interval misses the truth
+  int64_t planned = 0;      // rounds; fewer may have run
+  bool clear = false;       // ended early, since the answer was clear
+  int signal = 0;           // SIGINT or SIGTERM if one ended the comparison, else 0
+  BusyMachine busy;
+  Json machine;
+};
+
+// One quantity of each block: AbBlock::wall_s, cpu_s or energy_j, per step; with AbMeasure::target
+// per run.
+std::vector<double> costs(const AbProcess& process, const ArmOptions& options,
+                          double AbBlock::*quantity);
+std::vector<double> costs(const AbArm& arm, const ArmOptions& options, double AbBlock::*quantity);
+
+// Speedup of an arm over the geometric mean of others.
+Speedup speedup(const Comparison& c, const std::vector<const AbArm*>& others, const AbArm& arm);
+// Speedup over the baseline and the placebo, which have the same configuration: over the geometric
+// mean of their costs, which halves their share of the luck.
+Speedup speedup(const Comparison& c, const AbArm& arm);
+Speedup placebo_speedup(const Comparison& c);
 
 int64_t footprint(const Toggle& toggle, const AbArm& arm);  // over all processes
 struct CounterRates {
@@ -176,9 +157,5 @@ struct CounterRates {
   double off, on;  // per step
 };
 std::vector<CounterRates> differing_counters(const AbArm& off, const AbArm& on);
-
-// Returns the bits of the mantissa in the coarsest numbers that a run computes with: 23, or 10, 8
-// or 7 with amp, tf32, compressed gradients or images in bytes.
-int64_t mantissa_bits(const Plan& plan);
 
 }  // namespace bellows

@@ -3,25 +3,23 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include "trainer/ab/ab.h"
 
 namespace bellows {
 
 int64_t misses(const AbResult& result) {
   if (result.options.measure != AbMeasure::target) return 0;
-  const auto in = [](const AbArm& arm) {
-    return std::ranges::count(arm.processes, false,
-                              [](const AbProcess& process) { return process.end.reached_target; });
-  };
-  int64_t count = in(result.off) + in(result.placebo);
-  for (const AbArm& arm : result.on) count += in(arm);
+  std::vector<AbArm> all = result.arms;
+  all.push_back(result.placebo);
+  int64_t count = 0;
+  for (const AbArm& arm : all)
+    for (const AbProcess& process : arm.processes) count += !process.end.reached_target;
   return count;
 }
 
 bool is_clear(const AbResult& result) {
   const Speedup placebo = placebo_speedup(result);
-  return std::ranges::all_of(result.on, [&](const AbArm& arm) {
+  return std::ranges::all_of(result.on(), [&](const AbArm& arm) {
     const Speedup s = speedup(result, arm);
     const bool equal = s.interval.low > 1 / 1.01 && s.interval.high < 1.01;
     return equal || judge(s, placebo) == Verdict::faster || judge(s, placebo) == Verdict::slower;
@@ -30,7 +28,7 @@ bool is_clear(const AbResult& result) {
 
 double resolution(const AbResult& result, int64_t rounds) {
   double widest = 0;
-  for (const AbArm& arm : result.on) {
+  for (const AbArm& arm : result.on()) {
     const Speedup s = speedup(result, arm);
     const double deviation = std::log(s.interval.high / s.ratio) /
                              student_t(s.error, s.rounds - 1) * std::sqrt(double(s.rounds));
@@ -53,41 +51,36 @@ Finding compare_footprints(const Toggle& toggle, const AbArm& off_arm, const AbA
 
 constexpr double kLooseEnd = 0.1;
 
-// Largest distance of the two processes' losses up to each step.
-static std::vector<double> largest_so_far(const AbProcess& a, const AbProcess& b) {
-  std::vector<double> distances;
-  double largest = 0;
-  for (size_t i = 0; i < std::min(a.end.losses.size(), b.end.losses.size()); ++i) {
-    largest = std::max(largest, std::abs(a.end.losses[i] - b.end.losses[i]));
-    distances.push_back(largest);
-  }
-  return distances;
-}
-
-// Combines the rounds step by step.
+// Largest distance of the losses of two arms up to each step. `choose` combines the rounds.
 template <class Choose>
-static std::vector<double> over_rounds(const AbArm& a, const AbArm& b, const Choose& choose) {
-  std::vector<double> chosen = largest_so_far(a.processes.front(), b.processes.front());
-  for (size_t round = 1; round < a.processes.size(); ++round) {
-    const std::vector<double> other = largest_so_far(a.processes[round], b.processes[round]);
-    for (size_t i = 0; i < std::min(chosen.size(), other.size()); ++i)
-      chosen[i] = choose(chosen[i], other[i]);
+static std::vector<double> distances(const AbArm& a, const AbArm& b, const Choose& choose) {
+  std::vector<double> chosen;
+  for (size_t round = 0; round < a.processes.size(); ++round) {
+    const auto &x = a.processes[round].end.losses, &y = b.processes[round].end.losses;
+    double largest = 0;
+    for (size_t i = 0; i < std::min(x.size(), y.size()); ++i) {
+      largest = std::max(largest, std::abs(x[i] - y[i]));
+      if (round == 0)
+        chosen.push_back(largest);
+      else if (i < chosen.size())
+        chosen[i] = choose(chosen[i], largest);
+    }
   }
   return chosen;
 }
 
 static Same promise(const AbResult& result, const AbArm& on) {
-  return promise(*result.toggle, result.off.processes.front().end.counters,
+  return promise(*result.toggle, result.off().processes.front().end.counters,
                  on.processes.front().end.counters);
 }
 
 Divergence divergence(const AbResult& result, const AbArm& on) {
   const auto least = [](double a, double b) { return std::min(a, b); };
   const auto most = [](double a, double b) { return std::max(a, b); };
-  Divergence d = {over_rounds(result.off, on, least),
-                  over_rounds(result.off, result.placebo, most)};
+  Divergence d = {distances(result.off(), on, least),
+                  distances(result.off(), result.placebo, most)};
   if (!result.toggle || promise(result, on) != Same::close || d.placebo.empty()) return d;
-  const std::vector<double>& losses = result.off.processes.front().end.losses;
+  const std::vector<double>& losses = result.off().processes.front().end.losses;
   // Rounding of the loss itself can be larger than all that the placebo shows.
   const double loss_unit = std::ldexp(*std::ranges::max_element(losses), -23);
   const size_t last = d.placebo.size() - 1;
@@ -100,21 +93,14 @@ Divergence divergence(const AbResult& result, const AbArm& on) {
 
 // ---- the classes
 
-static double mean_of_last_quarter(const std::vector<double>& losses) {
-  const auto begin = losses.end() - static_cast<int64_t>((losses.size() + 3) / 4);
-  return std::accumulate(begin, losses.end(), 0.0) / static_cast<double>(losses.end() - begin);
-}
-
+// Mean of the last quarter of all processes.
 static double mean_end(const AbArm& arm) {
-  double sum = 0;
-  for (const AbProcess& process : arm.processes) sum += mean_of_last_quarter(process.end.losses);
-  return sum / static_cast<double>(arm.processes.size());
-}
-
-static bool are_finite(const AbArm& arm) {
-  return std::ranges::all_of(arm.processes, [](const AbProcess& process) {
-    return std::ranges::all_of(process.end.losses, [](double loss) { return std::isfinite(loss); });
-  });
+  std::vector<double> means;
+  for (const AbProcess& process : arm.processes) {
+    const std::vector<double>& losses = process.end.losses;
+    means.push_back(mean({losses.end() - (std::ssize(losses) + 3) / 4, losses.end()}));
+  }
+  return mean(means);
 }
 
 // The first step, from 1 on, whose losses differ in any bit in any round; 0 if there is none.
@@ -137,7 +123,7 @@ static Finding judge_bitwise(const AbArm& off, const AbArm& on) {
 }
 
 static Finding judge_close(const AbResult& result, const AbArm& on) {
-  if (first_unequal(result.off, on) == 0) return {true, "declared close, and equal bit for bit"};
+  if (first_unequal(result.off(), on) == 0) return {true, "declared close, and equal bit for bit"};
   const Divergence d = divergence(result, on);
   double worst = 0;
   size_t worst_at = 0;
@@ -168,16 +154,19 @@ static Finding judge_statistical(const AbArm& off, const AbArm& on) {
 }
 
 Finding compare_losses(const AbResult& result, const AbArm& on) {
-  const AbArm& off = result.off;
+  const AbArm& off = result.off();
+  double sum = 0;
   for (const AbArm* arm : {&off, &on})
-    for (const AbProcess& process : arm->processes)
+    for (const AbProcess& process : arm->processes) {
       if (process.end.losses.empty()) return {false, "no loss was reported"};
+      for (const double loss : process.end.losses) sum += loss;
+    }
   const AbEnd& off_end = off.processes.front().end;
   const std::string ends = fmt::format(
       "from {:.4f} to {:.4f} with it off and to {:.4f} with it on (means of the last quarter of {} "
       "steps)",
       off_end.losses.front(), mean_end(off), mean_end(on), off_end.losses.size());
-  if (!are_finite(off) || !are_finite(on)) return {false, "not finite: " + ends};
+  if (!std::isfinite(sum)) return {false, "not finite: " + ends};
   if (!result.toggle) return {true, "not judged, as no toggle promises anything; " + ends};
   const Same same = promise(result, on);
   Finding finding = same == Same::bitwise ? judge_bitwise(off, on)
@@ -188,13 +177,13 @@ Finding compare_losses(const AbResult& result, const AbArm& on) {
 }
 
 Finding compare_evaluations(const AbResult& result, const AbArm& on) {
-  const AbEnd &first = result.off.processes.front().end, &changed = on.processes.front().end;
+  const AbEnd &first = result.off().processes.front().end, &changed = on.processes.front().end;
   const std::string ends = fmt::format("the test loss is {:.4f} with it off and {:.4f} with it on",
                                        first.evaluation, changed.evaluation);
   if (!std::isfinite(first.evaluation + changed.evaluation)) return {false, "not finite: " + ends};
   double least = INFINITY, most = 0, rounding = std::ldexp(std::abs(first.evaluation), -23);
   for (size_t round = 0; round < on.processes.size(); ++round) {
-    const AbEnd &a = result.off.processes[round].end, &b = on.processes[round].end,
+    const AbEnd &a = result.off().processes[round].end, &b = on.processes[round].end,
                 &placebo = result.placebo.processes[round].end;
     if (a.losses.size() != b.losses.size()) continue;  // reached a target at different steps
     const double distance = std::abs(a.evaluation - b.evaluation);

@@ -1,8 +1,13 @@
-// The verb `ladder`.
+// The verb `ladder`: choice of toggles, arms, and the report as Markdown that is readable
+// unrendered, and as JSON.
 #include "trainer/ab/ladder.h"
+#include <fmt/format.h>
 #include <algorithm>
+#include <cmath>
+#include <functional>
 #include <set>
-#include "core/base/output.h"
+#include "core/base/utf8.h"
+#include "core/base/words.h"
 #include "core/config/config.h"
 #include "dist/rendezvous/rendezvous.h"
 #include "plan/toggle.h"
@@ -54,18 +59,15 @@ static std::string obstacle(const ArmOptions& options, LadderToggles toggles,
   }
 }
 
-static LadderToggle parsed(const std::string& wanted) {
-  const size_t equals = wanted.find('=');
-  const Toggle& toggle = known_toggle(wanted.substr(0, equals), "ladder");
-  return {&toggle, equals == wanted.npos ? suggested(toggle) : wanted.substr(equals + 1)};
-}
-
 static LadderPlan plan_wanted(const ArmOptions& options, const Names& wanted) {
   LadderPlan plan;
   for (const std::string& word : wanted) {
-    const LadderToggle next = parsed(word);
-    CHECK(!has(plan.toggles, next.toggle->name), "ladder: --toggles: '", word,
+    const size_t equals = word.find('=');
+    const Toggle& toggle = known_toggle(word.substr(0, equals), "ladder");
+    CHECK(!has(plan.toggles, toggle.name), "ladder: --toggles: '", word,
           "' is named twice; name each toggle once");
+    const LadderToggle next = {&toggle,
+                               equals == word.npos ? suggested(toggle) : word.substr(equals + 1)};
     const std::string why = obstacle(options, plan.toggles, next);
     CHECK(why.empty(), "ladder: --toggles: ", word, ": ", why);
     plan.toggles.push_back(next);
@@ -75,31 +77,25 @@ static LadderPlan plan_wanted(const ArmOptions& options, const Names& wanted) {
 
 LadderPlan plan_ladder(const ArmOptions& options, const Names& wanted) {
   if (!wanted.empty()) return plan_wanted(options, wanted);
-  std::map<std::string, const Toggle*> open;  // by file
   LadderPlan plan;
+  std::map<std::string, const Toggle*> by_file;
   for (const Toggle& toggle : toggles())
     if (*toggle.fast)
-      open[toggle.file] = &toggle;
+      by_file[toggle.file] = &toggle;
     else
       plan.reasons["not in toggles: all"].push_back(toggle.name);
-  // A toggle waits until those that it needs are there; the last pass leaves out what still waits.
-  for (bool moved = true; moved || !open.empty();) {
-    const bool last = !std::exchange(moved, false);
-    for (auto at = open.begin(); at != open.end();) {
-      const LadderToggle next = {at->second, at->second->fast};
-      const std::string why = obstacle(options, plan.toggles, next);
-      if (why.starts_with("without ") && !last) {
-        ++at;
-        continue;
-      }
-      if (why.empty())
-        plan.toggles.push_back(next);
-      else
-        plan.reasons[why].push_back(next.toggle->name);
-      at = open.erase(at);
-      moved = true;
-    }
-  }
+  std::set<std::string> tried;
+  const std::function<void(const Toggle&)> add = [&](const Toggle& toggle) {
+    if (!*toggle.fast || !tried.insert(toggle.name).second) return;
+    for (const std::string& need : toggle.needs)
+      if (const Toggle* needed = find_toggle(need)) add(*needed);
+    const LadderToggle next = {&toggle, toggle.fast};
+    if (const std::string why = obstacle(options, plan.toggles, next); why.empty())
+      plan.toggles.push_back(next);
+    else
+      plan.reasons[why].push_back(toggle.name);
+  };
+  for (const auto& [file, toggle] : by_file) add(*toggle);
   return plan;
 }
 
@@ -112,21 +108,16 @@ LadderToggles left_out(const LadderToggles& toggles, size_t index) {
 
 void drop_idle(LadderPlan& plan, const AbArm& top) {
   std::set<std::string> kept;
-  for (const auto& [toggle, value] : plan.toggles) {
-    if (footprint(*toggle, top) == 0) continue;
-    kept.insert(toggle->name);
-    kept.insert(toggle->supersedes.begin(), toggle->supersedes.end());
-  }
-  for (size_t i = plan.toggles.size(); i-- > 0;)  // needed ones come before
-    if (kept.contains(plan.toggles[i].toggle->name))
-      kept.insert(plan.toggles[i].toggle->needs.begin(), plan.toggles[i].toggle->needs.end());
-  LadderToggles rest;
-  for (const LadderToggle& t : plan.toggles)
-    if (kept.contains(t.toggle->name))
-      rest.push_back(t);
-    else
-      plan.reasons["never ran with all of them on"].push_back(t.toggle->name);
-  plan.toggles = rest;
+  const auto keep = [&](const Names& names) { kept.insert(names.begin(), names.end()); };
+  for (const auto& [toggle, value] : plan.toggles)
+    if (footprint(*toggle, top) > 0) keep({toggle->name}), keep(toggle->supersedes);
+  for (auto t = plan.toggles.rbegin(); t != plan.toggles.rend(); ++t)  // needed ones come before
+    if (kept.contains(t->toggle->name)) keep(t->toggle->needs);
+  std::erase_if(plan.toggles, [&](const LadderToggle& t) {
+    if (kept.contains(t.toggle->name)) return false;
+    plan.reasons["never ran with all of them on"].push_back(t.toggle->name);
+    return true;
+  });
 }
 
 // ---- the arms
@@ -135,21 +126,129 @@ LadderResult ladder_arms(const ArmOptions& options, const LadderPlan& plan) {
   LadderResult result;
   result.options = options;
   result.plan = plan;
-  const auto arm = [&](const std::string& name, const LadderToggles& toggles) {
-    return AbArm{.name = name, .config = options.config, .set = settings_of(toggles)};
+  const auto add = [&](const std::string& name, const LadderToggles& toggles) {
+    result.arms.push_back({name, options.config, settings_of(toggles)});
   };
-  result.plain = arm("plain", {});
-  result.placebo = placebo_of(result.plain);
+  add("plain", {});
   LadderToggles so_far;
   for (const LadderToggle& t : plan.toggles) {
     so_far.push_back(t);
-    result.climb.push_back(arm(cat("+ ", t.toggle->name), so_far));
+    add(cat("+ ", t.toggle->name), so_far);
   }
-  // Without the last one, it is the last step but one.
   for (size_t i = 0; i + 1 < plan.toggles.size(); ++i)
-    result.without.push_back(
-        arm(cat("- ", plan.toggles[i].toggle->name), left_out(plan.toggles, i)));
+    add(cat("- ", plan.toggles[i].toggle->name), left_out(plan.toggles, i));
+  result.placebo = placebo_of(result.arms.front());
   return result;
+}
+
+Speedup step_speedup(const LadderResult& result, size_t i) {
+  return i == 0 ? speedup(result, result.step(0))
+                : speedup(result, {&result.before(i)}, result.step(i));
+}
+
+Speedup lost_without(const LadderResult& result, size_t i) {
+  return speedup(result, {&result.without(i)}, result.all());
+}
+
+static bool ran(const LadderResult& result, size_t i) {
+  return footprint(*result.plan.toggles[i].toggle, result.step(i)) > 0;
+}
+
+// ---- JSON
+
+Json to_json(const LadderResult& result) {
+  Json steps = Json::array(), ablation = Json::array();
+  for (size_t i = 0; i < result.steps(); ++i) {
+    const auto& [toggle, value] = result.plan.toggles[i];
+    Json step = arm_json(result.step(i), result.options);
+    step["toggle"] = toggle->name;
+    step["value"] = value;
+    step["speedup"] = speedup_json(step_speedup(result, i), result);
+    step["speedup_over_plain"] = speedup_json(speedup(result, result.step(i)), result);
+    step["footprint"] = toggle->footprint;
+    step["ran"] = ran(result, i);
+    step["counters_per_step"] = counters_json(result.before(i), result.step(i));
+    steps.push_back(step);
+    Json without = arm_json(result.without(i), result.options);
+    without["toggle"] = toggle->name;
+    without["slowdown"] = speedup_json(lost_without(result, i), result);
+    ablation.push_back(without);
+  }
+  return report_json("ladder", result,
+                     {{"config", result.options.config},
+                      {"left_out", result.plan.reasons},
+                      {"plain", arm_json(result.arms.front(), result.options)},
+                      {"steps", steps},
+                      {"without", ablation}});
+}
+
+// ---- Markdown
+
+static double cost(const LadderResult& result, const AbArm& arm) {
+  return median(costs(arm, result.options, &AbBlock::wall_s));
+}
+
+// Tables of the steps, after the plain arm, and of the arms without one toggle each.
+static std::pair<std::string, std::string> tables(const LadderResult& result) {
+  const Json report = to_json(result);
+  Json steps = {report["plain"]}, without = report["without"];
+  steps[0]["s"] = cost(result, result.arms.front());
+  for (size_t i = 0; i < result.steps(); ++i) {
+    Json& step = steps.emplace_back(report["steps"][i]);
+    step["s"] = cost(result, result.step(i));
+    step["ran"] = ran(result, i) ? "ran" : "never ran";
+    without[i]["s"] = cost(result, result.without(i));
+    without[i]["name"] = cat("- ", result.plan.toggles[i].toggle->name);
+  }
+  const ArmColumn name = {"", "name"}, time = {"ms", "s", "{:.4g}", 1e3};
+  return {markdown_table(steps, {name,
+                                 time,
+                                 {"x the step before", "speedup", "", 1, ""},
+                                 {"x plain", "speedup_over_plain/ratio", "{:.2f}", 1, ""},
+                                 {"footprint", "ran", "", 1, ""}}),
+          markdown_table(without, {name, time, {"times as long as all", "slowdown"}})};
+}
+
+// Returns "x 3 -> 1, y 0 -> 40": the counters per step that the step changed.
+static std::string counters_text(const AbArm& before, const AbArm& after) {
+  Names all;
+  for (const auto& [name, off, on] : differing_counters(before, after))
+    all.push_back(fmt::format("`{}` {:.4g} -> {:.4g}", name, off, on));
+  return joined(all, "none");
+}
+
+static std::string bars(const LadderResult& result) {
+  constexpr double kWidth = 48;
+  std::vector<double> times;
+  for (size_t row = 0; row <= result.steps(); ++row)
+    times.push_back(cost(result, result.before(row)));
+  std::string text;
+  for (size_t row = 0; row < times.size(); ++row) {
+    const auto length = std::lround(kWidth * times[row] / std::ranges::max(times));
+    text += fmt::format("    {:<24} {}\n", result.before(row).name,
+                        std::string(size_t(std::max(length, 1L)), '#'));
+  }
+  return text;
+}
+
+std::string to_markdown(const LadderResult& result) {
+  const AbArm& all = result.all();
+  const auto [climb, ablation] = tables(result);
+  std::string text =
+      cat("# ", printable(result.options.config), ", from plain to all\n\n**",
+          ratio_text(speedup(result, all)), ", from ", ms(cost(result, result.arms.front())),
+          " to ", ms(cost(result, all)), " ms a step**\n\n", rounds_list(result));
+  for (const auto& [reason, names] : result.plan.reasons)
+    text += list_item(cat("left out, ", reason, ": ", joined(names)));
+  text += cat(
+      "\n## One toggle added at a time\n\n", climb, "\n", bars(result),
+      "\nTimes are medians of the blocks. A ratio has its interval, one of many, and *\nmarks a "
+      "difference beyond the noise of the placebo.\n\n## One toggle left out\n\n",
+      ablation, "\n## Counters per step that each toggle changed\n\n");
+  for (size_t i = 0; i < result.steps(); ++i)
+    text += list_item(cat(result.plan.toggles[i].toggle->name, ": ",
+                          counters_text(result.before(i), result.step(i))));
+  return text + "\n" + measurement_text(result);
 }
 
 // ---- the verb
@@ -172,23 +271,21 @@ static int run_ladder(CommandLine& line, const Arguments& args) {
   CHECK(!plan.toggles.empty(), "ladder: no toggle can have an effect here");
   check_alone("ladder", config_with(options, {}).plan.dist);
 
-  AbArm plain{.name = "plain", .config = options.config, .set = settings_of({})};
-  AbArm top{.name = "all", .config = options.config, .set = settings_of(plan.toggles)};
-  const Pilot pilot = try_arms({&plain, &top}, options);
-  if (wanted.empty()) drop_idle(plan, top);
+  std::vector<AbArm> ends = {{"plain", options.config, settings_of({})},
+                             {"all", options.config, settings_of(plan.toggles)}};
+  const Pilot pilot = try_arms(ends, options);
+  if (wanted.empty()) drop_idle(plan, ends[1]);
   CHECK(!plan.toggles.empty(), "ladder: no toggle ran; raise --warmup or choose with --toggles");
   LadderResult result = ladder_arms(options, plan);
-  std::vector<AbArm*> arms = {&result.plain, &result.placebo};
-  for (auto* part : {&result.climb, &result.without})
-    for (AbArm& arm : *part) arms.push_back(&arm);
   if (!wanted.empty())
     for (const auto& [toggle, value] : plan.toggles)
       result.words += cat(result.words.empty() ? " --toggles " : ",", toggle->name, "=", value);
-  pilot.fit(result.options);
   for (const auto& [reason, names] : plan.reasons)
-    say_part(message("ladder", cat("left out, ", reason, ": ", joined(names))));
-  say_part(message("ladder", pilot.text(result.options, arms.size())));
-  run_rounds(arms, result);
+    announce("ladder", cat("left out, ", reason, ": ", joined(names)));
+  const size_t arms = result.arms.size() + 1;
+  pilot.fit(result.options, arms);
+  announce("ladder", pilot.text(result.options, arms));
+  run_rounds(result);
   return publish(result, to_markdown(result), to_json(result));
 }
 

@@ -32,12 +32,17 @@ LadderToggles left_out(const LadderToggles& toggles, size_t index);
 // another one supersedes stay: they may run before it is added.
 void drop_idle(LadderPlan& plan, const AbArm& top);
 
-struct LadderResult : RoundsResult {
-  LadderPlan plan = {};
-  AbArm plain = {};                 // without toggles
-  std::vector<AbArm> climb = {};    // climb[i] has the toggles 0 to i
-  std::vector<AbArm> without = {};  // without[i] lacks toggle i
-  const AbArm& baseline() const override { return plain; }
+// The plain arm, one for each step, which has the toggles so far, and one without each toggle but
+// the last, as the arm without that is the last step but one.
+struct LadderResult : Comparison {
+  LadderPlan plan;
+  size_t steps() const { return plan.toggles.size(); }
+  const AbArm& before(size_t i) const { return arms[i]; }  // step i
+  const AbArm& step(size_t i) const { return arms[1 + i]; }
+  const AbArm& all() const { return step(steps() - 1); }
+  const AbArm& without(size_t i) const {
+    return i + 1 < steps() ? arms[1 + steps() + i] : before(i);
+  }
 };
 // Names the arms and sets their configurations.
 LadderResult ladder_arms(const ArmOptions& options, const LadderPlan& plan);

@@ -12,8 +12,8 @@
 
 namespace bellows {
 
-constexpr int64_t kLookMs = 1000;  // how often to check that the arm is alive
-constexpr double kExitS = 10;      // for an arm that has closed its pipe to end
+constexpr int kLookMs = 1000;  // how often to check that the arm is alive
+constexpr double kExitS = 10;  // for an arm that has closed its pipe to end
 
 ArmProcess::ArmProcess(std::string name, const std::vector<std::string>& command, double timeout_s,
                        std::function<void()> while_waiting)
@@ -31,81 +31,61 @@ ArmProcess::~ArmProcess() {
 }
 
 std::string ArmProcess::run_slice() {
-  if (slices_ > 0) resume();
-  std::string line = read_line();
-  const Change change = wait_for_change(timeout_s_, true);
-  if (change == Change::none) time_out();
-  if (change == Change::ended) explain_end();
+  std::string line = run_until(State::stopped);
   cpu_at_stop_ = cpu_seconds();
   ++slices_;
   return line;
 }
 
-void ArmProcess::resume() {
-  cpu_waiting_ += cpu_seconds() - cpu_at_stop_;
-  if (pid_ > 0) kill(pid_, SIGCONT);
-}
-
-std::string ArmProcess::finish() {
-  resume();
-  std::string line = read_line();
-  if (wait_for_change(timeout_s_, false) == Change::none) time_out();
-  if (*end_ != 0) explain_end();
-  return line;
-}
+std::string ArmProcess::finish() { return run_until(State::ended); }
 
 static int64_t ns_from_now(double seconds) {
   return trace::now_ns() + int64_t(std::min(seconds, 1e9) * 1e9);
 }
 
-// Sleeps in poll until there is data, because the running arm shares the machine with this process.
-std::string ArmProcess::read_line() {
-  const int64_t deadline = ns_from_now(timeout_s_);
-  while (lines_.empty()) {
-    const int64_t left_ms = (deadline - trace::now_ns()) / 1'000'000;
-    if (left_ms <= 0) time_out();
-    pollfd readable = {report_.reader(), POLLIN, 0};
-    const int ready = poll(&readable, 1, end_ ? 0 : static_cast<int>(std::min(left_ms, kLookMs)));
-    if (ready <= 0) {
-      while_waiting_();
-      // The pipe does not show the end of an arm whose own children still hold it. Output that the
-      // arm wrote before its end is read first.
-      if (end_) explain_end();
-      change(false);
+// Sleeps in poll until there is a line, because the running arm shares the machine with this
+// process. The arm stops or exits right after its line, and waitpid has no time-out, so this then
+// looks once per millisecond.
+std::string ArmProcess::run_until(State wanted) {
+  if (slices_ > 0) {
+    cpu_waiting_ += cpu_seconds() - cpu_at_stop_;
+    if (pid_ > 0) kill(pid_, SIGCONT);
+  }
+  int64_t due = ns_from_now(timeout_s_);
+  while (true) {
+    const int64_t left_ms = (due - trace::now_ns()) / 1'000'000;
+    if (left_ms < 0) time_out();
+    const bool reads = lines_.empty() && !report_.over();
+    pollfd output = {reads ? report_.reader() : -1, POLLIN, 0};
+    const auto wait_ms = static_cast<int>(std::min<int64_t>(left_ms + 1, reads ? kLookMs : 1));
+    if (poll(&output, 1, end_ ? 0 : wait_ms) > 0) {
+      for (std::string& line : report_.read_lines(false)) lines_.push_back(std::move(line));
+      if (lines_.empty() && report_.over()) due = std::min(due, ns_from_now(kExitS));
       continue;
     }
-    for (std::string& line : report_.read_lines(false)) lines_.push_back(std::move(line));
-    if (!report_.over()) continue;
-    if (wait_for_change(std::min(timeout_s_, kExitS), false) == Change::ended) explain_end();
-    fail(Exit::internal, name_, " closed its report pipe", when(),
-         " but did not end, and was killed");
+    while_waiting_();
+    // The pipe does not show the end of an arm whose own children still hold it. Output that the
+    // arm wrote before its end is read first.
+    if (end_ && lines_.empty()) explain_end();
+    const State state = look(!lines_.empty() && wanted == State::stopped);
+    if (!lines_.empty() && state == wanted) break;
+    if (!lines_.empty() && state == State::ended) explain_end();
   }
+  if (end_ && *end_ != 0) explain_end();
   std::string line = std::move(lines_.front());
   lines_.pop_front();
   return line;
 }
 
-// Returns without waiting. Stops are reported once, and only with `or_stop`.
-ArmProcess::Change ArmProcess::change(bool or_stop) {
+// Returns without waiting. A stop is noticed once.
+ArmProcess::State ArmProcess::look(bool notice_stop) {
   int status = 0;
-  if (!end_ && waitpid(pid_, &status, WNOHANG | (or_stop ? WUNTRACED : 0)) == pid_) {
-    if (WIFSTOPPED(status)) return Change::stopped;
+  if (!end_ && waitpid(pid_, &status, WNOHANG | (notice_stop ? WUNTRACED : 0)) == pid_) {
+    if (WIFSTOPPED(status)) return State::stopped;
     end_ = status;
     pid_ = -1;
   }
-  return end_ ? Change::ended : Change::none;
-}
-
-// waitpid has no time-out, so this polls once per millisecond. The wait is short: an arm stops or
-// exits right after its last line.
-ArmProcess::Change ArmProcess::wait_for_change(double most_s, bool or_stop) {
-  const int64_t deadline = ns_from_now(most_s);
-  while (true) {
-    const Change seen = change(or_stop);
-    if (seen != Change::none || trace::now_ns() > deadline) return seen;
-    while_waiting_();
-    usleep(1000);
-  }
+  return end_ ? State::ended : State::running;
 }
 
 std::string ArmProcess::when() const { return " after " + count_of(slices_, "time slice"); }
@@ -121,6 +101,9 @@ void ArmProcess::explain_end() const {
 }
 
 void ArmProcess::time_out() const {
+  if (lines_.empty() && report_.over())
+    fail(Exit::internal, name_, " closed its report pipe", when(),
+         " but did not end, and was killed");
   fail(Exit::internal, name_, " did not finish a time slice within ", timeout_s_,
        " s and was killed; --timeout allows more");
 }

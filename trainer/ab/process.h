@@ -37,12 +37,10 @@ class ArmProcess {
   double cpu_seconds_waiting() const { return cpu_waiting_; }
 
  private:
-  enum class Change { none, stopped, ended };
+  enum class State { running, stopped, ended };
 
-  void resume();
-  std::string read_line();
-  Change change(bool or_stop);
-  Change wait_for_change(double most_s, bool or_stop);
+  std::string run_until(State wanted);
+  State look(bool notice_stop);
   [[noreturn]] void explain_end() const;
   [[noreturn]] void time_out() const;
   std::string when() const;

@@ -1,8 +1,34 @@
-// The rounds of a comparison: how many, and when to stop.
+// The rounds of a comparison: order of their time slices, their number, and when to stop.
 #pragma once
+#include <functional>
 #include "trainer/ab/arms.h"
+#include "trainer/run/signals.h"
 
 namespace bellows {
+
+// Returns which arm runs in each of the time slices of a round: A B C C B A A B C ... Neither arm
+// is always the first, and a steady drift affects all alike.
+std::vector<size_t> slice_order(size_t arms, int64_t blocks);
+
+struct ArmCommand {
+  std::string name;
+  Names argv;
+};
+// Returns the command that starts a process of the arm. `more`: settings of this process alone.
+ArmCommand arm_command(const ArmOptions& options, const AbArm& arm,
+                       const ArmProcessOptions& process, const Names& more = {});
+
+// One round: starts the arms one after the other and lets each run its warm-up, then options.blocks
+// time slices each in slice_order. Calls `after_slice` after every slice, warm-ups included. All
+// arms have ended when it returns or throws. Throws Error if an arm fails (its exit code, or 9),
+// takes longer than timeout_s for a slice (9) or runs outside its slice (9), and within a second
+// after SIGINT or SIGTERM (exit 130, 143) or the end of the budget (BudgetSpent).
+std::vector<AbProcess> interleave(
+    const std::vector<ArmCommand>& arms, const ArmOptions& options, const Signals& signals,
+    const std::function<void()>& after_slice = [] {});
+struct BudgetSpent : Error {
+  using Error::Error;
+};
 
 // Decides after each round whether another one follows. With a budget, the first round tells how
 // many there are time for, and the comparison may end early (looks_for).
@@ -10,14 +36,12 @@ class RoundPlan {
  public:
   // `looks`: false if the comparison never ends early.
   RoundPlan(int64_t processes, double budget_s, bool looks = true)
-      : budget_s_(budget_s), planned_(processes), may_look_(looks) {
-    if (budget_s_ > 0) planned_ = kFewestRounds;
-  }
+      : budget_s_(budget_s), planned_(budget_s > 0 ? 1 : processes), may_look_(looks) {}
 
   int64_t planned() const { return planned_; }
   int64_t done() const { return done_; }
   // Probability that an interval misses the truth, in a comparison that ends now.
-  double error() const;
+  double error() const { return error_; }
   // Counts a round; all of them have taken `elapsed_s`. Returns true at a look: the caller then
   // calls stop() if the intervals at error() answer the question.
   bool add(double elapsed_s);
@@ -29,36 +53,24 @@ class RoundPlan {
   int64_t planned_, done_ = 0;
   bool may_look_;
   std::vector<Look> looks_;
-  double spent_ = 0, look_error_ = 0;  // errors of the looks before this one, and of this one
-  bool at_look_ = false, stopped_ = false;
+  double error_ = 0.05;
+  bool stopped_ = false;
 };
 
-// Progress of a comparison, with the estimated time left:
+// Returns the progress after `slices` time slices of a round, with the estimated time left:
 //   ab: process 2 of 10, time slice 12 of 27, 00:00:09 elapsed, ETA 00:00:51
-// `options` must outlive it.
-class AbProgress {
- public:
-  AbProgress(const ArmOptions& options, size_t arms) : options_(options), arms_(int64_t(arms)) {}
-  void begin_round() { slices_ = 0; }
-  void add(const AbBlock& block);  // counts a finished time slice
-  std::string text(const RoundPlan& plan, double elapsed_s) const;
+std::string progress_text(const ArmOptions& options, int64_t arms, const RoundPlan& plan,
+                          int64_t slices, double elapsed_s);
 
- private:
-  const ArmOptions& options_;
-  int64_t arms_, slices_ = 0;  // slices: finished in this round
-  double work_ = 0;            // of all rounds: steps with AbMeasure::step, else slices
-};
+// Called at a look, with the comparison's error set. Returns "" if more rounds would not change the
+// answer, else what they can show.
+using AtLook = std::function<std::string(int64_t planned)>;
 
-// Called at a look, with result.error set. Returns true if more rounds would not change the answer.
-// Else sets `outlook` to what they can show.
-using AtLook = std::function<bool(std::string& outlook, int64_t planned)>;
-
-// Starts and measures the arms of all rounds with result.options: adds a process to each arm, and
-// fills `result`. The first arm decides which ranks meet. `at_look`: null if all rounds are to run.
-// After SIGINT or SIGTERM it returns after the rounds that were complete, or throws Error (exit
-// 130, 143) if there is none.
-void run_rounds(const std::vector<AbArm*>& arms, RoundsResult& result,
-                const AtLook& at_look = nullptr);
+// Runs the rounds of a comparison: adds a process to each arm and the placebo, and fills the rest
+// of `c`. The baseline decides which ranks meet. `at_look`: null if all rounds are to run. After
+// SIGINT, SIGTERM or the end of the budget it returns after the rounds that were complete, or
+// throws Error (exit 130, 143, 2) if there is none. On several ranks the budget ends no round.
+void run_rounds(Comparison& c, const AtLook& at_look = nullptr);
 
 // Duration of a comparison, as a few short processes show it.
 struct Pilot {
@@ -68,8 +80,9 @@ struct Pilot {
   // With a budget, gives each process fewer steps, so that there is time for more processes,
   // because processes differ by luck: a warm-up of kWarmupSeconds, but of at least kFewestWarmup
   // steps, unless the user has chosen another than the default; and blocks of at least
-  // kFewestBlockSteps that together take as long as start and warm-up.
-  void fit(ArmOptions& options) const;
+  // kFewestBlockSteps that together take as long as start and warm-up. Throws Error (exit 2) if the
+  // budget has no time for one round.
+  void fit(ArmOptions& options, size_t arms) const;
   // Number of rounds that `options` allow, and their time: "10 arms in 5 rounds, about 00:02:10".
   std::string text(const ArmOptions& options, size_t arms) const;
 };
@@ -77,6 +90,6 @@ constexpr double kWarmupSeconds = 0.5;
 constexpr int64_t kFewestWarmup = 10;
 constexpr int64_t kFewestBlockSteps = 4;  // workers deliver in bursts: only the mean of some counts
 // Runs one short process of each arm, which it adds to the arm. One rank only.
-Pilot try_arms(const std::vector<AbArm*>& arms, ArmOptions options);
+Pilot try_arms(std::vector<AbArm>& arms, ArmOptions options);
 
 }  // namespace bellows

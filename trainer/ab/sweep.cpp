@@ -9,7 +9,6 @@
 #include "plan/toggle.h"
 #include "trainer/ab/arm_report.h"
 #include "trainer/ab/rounds.h"
-#include "trainer/verbs/step_work.h"
 #include "trainer/verbs/verbs.h"
 
 namespace bellows {
@@ -61,15 +60,13 @@ static std::string assignment(Values options, const std::string& key, const std:
   return cat(list, "=", yaml_of(options, list));
 }
 
-static SweepArm arm_of(const SweepResult& sweep, const Values& options, size_t index) {
-  SweepArm arm;
-  arm.config = sweep.options.config;
-  arm.values = combination(sweep.keys, index);
-  for (size_t i = 0; i < arm.values.size(); ++i) {
+static AbArm arm_of(const SweepResult& sweep, const Values& options, const Names& values) {
+  AbArm arm = {.config = sweep.options.config};
+  for (size_t i = 0; i < values.size(); ++i) {
     const SweepKey& key = sweep.keys[i];
-    arm.name += cat(i ? " " : "", key.name(), "=", arm.values[i]);
+    arm.name += cat(i ? " " : "", key.name(), "=", values[i]);
     try {
-      arm.set.push_back(assignment(options, key.key, arm.values[i]));
+      arm.set.push_back(assignment(options, key.key, values[i]));
     } catch (const Error& error) {
       fail(error.exit, "sweep: --key: ", error.what());
     }
@@ -90,7 +87,8 @@ SweepResult sweep_arms(const ArmOptions& options, const std::vector<SweepKey>& k
   const Values defaults = dump(base.options);
   std::vector<Values> plans;
   for (size_t i = 0; i < count; ++i) {
-    SweepArm arm = arm_of(result, defaults, i);
+    const Names values = combination(keys, i);
+    const AbArm arm = arm_of(result, defaults, values);
     try {
       const Config config = config_of(arm, options.overrides);
       CHECK(config.notes.empty(), config.notes.front());
@@ -98,25 +96,16 @@ SweepResult sweep_arms(const ArmOptions& options, const std::vector<SweepKey>& k
       CHECK(same == plans.end(), "the same run as ",
             result.arms[size_t(same - plans.begin())].name);
       plans.push_back(dump(config.plan));
-      arm.batch = config.plan.data.loader.sampler.batch_size;
-      arm.workers = config.plan.data.loader.workers.num_workers;
+      const LoaderOptions& loader = config.plan.data.loader;
+      result.facts.push_back(
+          {values, loader.sampler.batch_size, loader.workers.num_workers, 0, std::nullopt});
     } catch (const Error& error) {
       fail(error.exit, "sweep: ", arm.name, ": ", error.what());
     }
-    result.arms.push_back(std::move(arm));
+    result.arms.push_back(arm);
   }
   result.placebo = placebo_of(result.arms.front());
   return result;
-}
-
-// Records the work of each arm's step; once for arms whose batches are alike.
-static void record_work(SweepResult& result) {
-  if (!vary(result, &SweepArm::batch) && !sizes_vary(result) && !models_vary(result)) return;
-  for (SweepArm& arm : result.arms) try {
-      arm.work = work_of_step(config_of(arm, result.options.overrides).plan);
-    } catch (const Error& error) {
-      warn(cat("sweep: ", arm.name, ": no FLOP per byte: ", error.what()));
-    }
 }
 
 // ---- the verb
@@ -145,13 +134,12 @@ static int run_sweep(CommandLine& line, const Arguments& args) {
   SweepResult result = sweep_arms(options, swept);
   check_alone("sweep", config_of(result.placebo, options.overrides).plan.dist);
 
-  std::vector<AbArm*> arms = {&result.placebo};
-  for (SweepArm& arm : result.arms) arms.push_back(&arm);
-  AbArm first = result.arms.front(), last = result.arms.back();
-  const Pilot pilot = try_arms({&first, &last}, options);
-  pilot.fit(result.options);
-  say_part(message("sweep", pilot.text(result.options, arms.size())));
-  run_rounds(arms, result);
+  const size_t arms = result.arms.size() + 1;
+  std::vector<AbArm> ends = {result.arms.front(), result.arms.back()};
+  const Pilot pilot = try_arms(ends, options);
+  pilot.fit(result.options, arms);
+  announce("sweep", pilot.text(result.options, arms));
+  run_rounds(result);
   record_work(result);
   return publish(result, to_markdown(result), to_json(result));
 }

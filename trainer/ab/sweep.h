@@ -14,32 +14,34 @@ struct SweepKey {
 // Reads "key=v1,v2"; a toggle needs no "toggles." before its name. Throws Error (exit 2).
 SweepKey parse_sweep(const std::string& text);
 
-struct SweepArm : AbArm {
-  Names values = {};  // of the keys
+struct SweepFacts {
+  Names values;  // of the keys
   int64_t batch = 0, workers = 0;
-  std::optional<Cost> work = {};  // of a step, if it was recorded
+  int64_t pixels = 0;        // of an image, by record_work()
+  std::optional<Cost> work;  // of a step, if arms differ in it, by record_work()
 };
-struct SweepResult : RoundsResult {
-  std::vector<SweepKey> keys = {};
-  std::vector<SweepArm> arms = {};  // one per combination, the last key varies fastest
-  const AbArm& baseline() const override { return arms.front(); }
+// One arm per combination, the last key varies fastest.
+struct SweepResult : Comparison {
+  std::vector<SweepKey> keys;
+  std::vector<SweepFacts> facts;  // of each arm
 };
 // Makes the arms, but for their work. Throws Error (exit 2) if a combination is no run, or two are
 // the same.
 SweepResult sweep_arms(const ArmOptions& options, const std::vector<SweepKey>& keys);
 
+// Fills the facts that only measured arms show: call it after run_rounds().
+void record_work(SweepResult& result);
+
 // Time per sample of the first arm divided by that of this one.
 Speedup speedup_over_first(const SweepResult& result, const AbArm& arm);
-double batch_cost(const AbArm& arm);   // s per step: median of the blocks
-double reader_cost(const AbArm& arm);  // its part spent waiting for data
 
 // Mean loss of the last tenth of the first `updates` updates, over all processes.
 double loss_after(const AbArm& arm, int64_t updates);
 struct AtEqual {
-  double samples, updates, seconds;
+  double samples = INFINITY, updates = INFINITY, seconds = INFINITY;
 };
 // Samples that all arms have seen, updates that all arms have made, and the time that all arms have
-// trained: each update counts as batch_cost, so the warm-up's first steps do not matter.
+// trained: each update counts as its median cost, so the warm-up's first steps do not matter.
 AtEqual common(const SweepResult& result);
 AtEqual equal_losses(const SweepResult& result, const AbArm& arm);  // of this arm after these
 
@@ -50,10 +52,6 @@ struct SweptLaw {
   std::optional<LoaderLaw> law;
 };
 std::vector<SweptLaw> swept_laws(const SweepResult& result);
-
-bool vary(const SweepResult& result, int64_t SweepArm::*fact);
-bool sizes_vary(const SweepResult& result);   // of the images
-bool models_vary(const SweepResult& result);  // a key is the model or an option of it
 
 std::string to_markdown(const SweepResult& result);
 Json to_json(const SweepResult& result);

@@ -2,40 +2,32 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
-#include <span>
+#include <functional>
+#include "core/base/output.h"
 #include "core/base/utf8.h"
 #include "core/base/words.h"
+#include "core/config/config.h"
 #include "data/loader/worker.h"
+#include "plan/toggle.h"
 #include "trainer/ab/arm_report.h"
 #include "trainer/ab/sweep.h"
+#include "trainer/verbs/step_work.h"
 
 namespace bellows {
 
 // ---- costs
 
-// Median over the blocks of all processes.
-template <class Of> static double over_blocks(const AbArm& arm, const Of& of) {
-  std::vector<double> values;
-  for (const AbProcess& process : arm.processes)
-    for (const AbBlock& block : process.blocks) values.push_back(of(block));
-  return median(values);
-}
+// Medians over the blocks of all processes, in seconds per step.
+static double batch_cost(const AbArm& arm) { return median(costs(arm, {}, &AbBlock::wall_s)); }
+static double reader_cost(const AbArm& arm) { return median(costs(arm, {}, &AbBlock::reader_s)); }
 
-double batch_cost(const AbArm& arm) {
-  return over_blocks(arm, [](const AbBlock& b) { return b.wall_s / double(b.steps); });
-}
-
-double reader_cost(const AbArm& arm) {
-  return over_blocks(arm, [](const AbBlock& b) { return b.reader_s / double(b.steps); });
-}
-
-// Median wait for data between two epochs, in seconds. Empty if no block held the end of an epoch.
-static std::optional<double> epoch_gap(const AbArm& arm) {
+// Waits for data between two epochs, in seconds.
+static std::vector<double> epoch_gaps(const AbArm& arm) {
   std::vector<double> gaps;
   for (const AbProcess& process : arm.processes)
     for (const AbBlock& block : process.blocks)
       gaps.insert(gaps.end(), block.epoch_gaps_s.begin(), block.epoch_gaps_s.end());
-  return gaps.empty() ? std::nullopt : std::optional(median(gaps));
+  return gaps;
 }
 
 // Samples of an update: a mean, because an epoch's last batch may be smaller.
@@ -59,6 +51,31 @@ Speedup speedup_over_first(const SweepResult& result, const AbArm& arm) {
   return s;
 }
 
+static bool vary(const SweepResult& result, int64_t SweepFacts::*fact) {
+  return std::ranges::any_of(result.facts, [&](const SweepFacts& facts) {
+    return facts.*fact != result.facts.front().*fact;
+  });
+}
+
+static bool models_vary(const SweepResult& result) {
+  return std::ranges::any_of(result.keys,
+                             [](const SweepKey& key) { return key.key.starts_with("model"); });
+}
+
+void record_work(SweepResult& result) {
+  for (size_t i = 0; i < result.arms.size(); ++i)
+    result.facts[i].pixels = result.arms[i].processes.front().end.pixels;
+  if (!vary(result, &SweepFacts::batch) && !vary(result, &SweepFacts::pixels) &&
+      !models_vary(result))
+    return;
+  for (size_t i = 0; i < result.arms.size(); ++i) try {
+      const Config config = config_of(result.arms[i], result.options.overrides);
+      result.facts[i].work = work_of_step(config.plan);
+    } catch (const Error& error) {
+      warn(cat("sweep: ", result.arms[i].name, ": no FLOP per byte: ", error.what()));
+    }
+}
+
 // ---- losses
 
 double loss_after(const AbArm& arm, int64_t updates) {
@@ -70,7 +87,7 @@ double loss_after(const AbArm& arm, int64_t updates) {
 }
 
 AtEqual common(const SweepResult& result) {
-  AtEqual least = {INFINITY, INFINITY, INFINITY};
+  AtEqual least;
   for (const AbArm& arm : result.arms)
     for (const AbProcess& process : arm.processes) {
       const auto updates = double(process.end.losses.size());
@@ -91,24 +108,7 @@ AtEqual equal_losses(const SweepResult& result, const AbArm& arm) {
           .seconds = after(all.seconds / batch_cost(arm))};
 }
 
-// ---- which sections apply
-
-bool vary(const SweepResult& result, int64_t SweepArm::*fact) {
-  return std::ranges::any_of(
-      result.arms, [&](const SweepArm& arm) { return arm.*fact != result.arms.front().*fact; });
-}
-
-static int64_t pixels(const AbArm& arm) { return arm.processes.front().end.pixels; }
-
-bool models_vary(const SweepResult& result) {
-  return std::ranges::any_of(result.keys,
-                             [](const SweepKey& key) { return key.key.starts_with("model"); });
-}
-
-bool sizes_vary(const SweepResult& result) {
-  return std::ranges::any_of(
-      result.arms, [&](const AbArm& arm) { return pixels(arm) != pixels(result.arms.front()); });
-}
+// ---- the law of workers
 
 // Settings of an arm other than its number of workers.
 static Names rest_of(const AbArm& arm) {
@@ -119,9 +119,9 @@ static Names rest_of(const AbArm& arm) {
 
 std::vector<SweptLaw> swept_laws(const SweepResult& result) {
   std::vector<SweptLaw> laws;
-  if (!vary(result, &SweepArm::workers)) return laws;
+  if (!vary(result, &SweepFacts::workers)) return laws;
   for (size_t i = 0; i < result.arms.size(); ++i) {
-    if (result.arms[i].workers == kAutoWorkers) continue;  // its number changes in the run
+    if (result.facts[i].workers == kAutoWorkers) continue;  // its number changes in the run
     auto law = std::ranges::find_if(laws, [&](const SweptLaw& other) {
       return rest_of(result.arms[other.arms.front()]) == rest_of(result.arms[i]);
     });
@@ -132,97 +132,55 @@ std::vector<SweptLaw> swept_laws(const SweepResult& result) {
     std::vector<WorkerCost> measured;
     for (const size_t i : swept.arms)
       measured.push_back(
-          {result.arms[i].workers, batch_cost(result.arms[i]), reader_cost(result.arms[i])});
+          {result.facts[i].workers, batch_cost(result.arms[i]), reader_cost(result.arms[i])});
     swept.law = fit_law(measured);
   }
   return laws;
 }
 
+// ---- JSON
+
+static Json json_of(const SweepResult& result, size_t i) {
+  const AbArm& arm = result.arms[i];
+  const auto& [values, batch, workers, pixels, work] = result.facts[i];
+  Json json = arm_json(arm, result.options);
+  json["values"] = values;
+  json["batch_cost"] = batch_cost(arm);
+  json["reader_cost"] = reader_cost(arm);
+  json["ips"] = samples_per_s(arm);
+  if (const auto gaps = epoch_gaps(arm); !gaps.empty()) json["epoch_gap_s"] = median(gaps);
+  json["peak_tensor_bytes"] = peak(arm, &AbEnd::peak_tensor_bytes);
+  json["peak_resident_bytes"] = peak(arm, &AbEnd::peak_resident_bytes);
+  json["cpu_share"] = median(costs(arm, {}, &AbBlock::cpu_s)) / batch_cost(arm);
+  json["speedup_over_first"] = speedup_json(speedup_over_first(result, arm), result);
+  json["batch_size"] = batch;
+  json["workers"] = workers;
+  json["pixels"] = pixels;
+  if (work) json["flop"] = work->flop, json["bytes"] = work->bytes;
+  if (!vary(result, &SweepFacts::batch)) return json;
+  const AtEqual losses = equal_losses(result, arm);
+  json["loss_at_equal_samples"] = losses.samples;
+  json["loss_at_equal_updates"] = losses.updates;
+  json["loss_at_equal_time"] = losses.seconds;
+  return json;
+}
+
+Json to_json(const SweepResult& result) {
+  Json keys = Json::object(), arms = Json::array(), laws = Json::array();
+  for (const SweepKey& key : result.keys) keys[key.key] = key.values;
+  for (size_t i = 0; i < result.arms.size(); ++i) arms.push_back(json_of(result, i));
+  for (const auto& [law_arms, law] : swept_laws(result))
+    if (law)
+      laws.push_back({{"arms", law_arms},
+                      {"load_s", law->load_s},
+                      {"compute_s", law->compute_s},
+                      {"knee", law->knee()}});
+  return report_json(
+      "sweep", result,
+      {{"config", result.options.config}, {"keys", keys}, {"arms", arms}, {"laws", laws}});
+}
+
 // ---- Markdown
-
-// First column of the tables: the keys, and an arm's values of them.
-static std::string key_names(const SweepResult& result) {
-  Names names;
-  for (const SweepKey& key : result.keys) names.push_back(key.name());
-  return fmt::format("{}", fmt::join(names, " "));
-}
-static std::string values_of(const SweepArm& arm) {
-  return fmt::format("{}", fmt::join(arm.values, " "));
-}
-
-static double cpu_share(const AbArm& arm) {  // 1: one core, all the time
-  return over_blocks(arm, [](const AbBlock& b) { return b.cpu_s / b.wall_s; });
-}
-
-static bool any_epoch_gap(const SweepResult& result) {
-  return std::ranges::any_of(result.arms,
-                             [](const AbArm& arm) { return epoch_gap(arm).has_value(); });
-}
-
-static std::string cost_table(const SweepResult& result) {
-  std::vector<Names> rows = {{key_names(result), "ms", "reader", "ips", "MB", "RSS MB", "CPU %"}};
-  const bool gaps = any_epoch_gap(result);
-  if (gaps) rows.front().push_back("gap");
-  for (const SweepArm& arm : result.arms) {
-    rows.push_back({values_of(arm), ms(batch_cost(arm)), ms(reader_cost(arm)),
-                    fmt::format("{:.0f}", samples_per_s(arm)), megabytes(tensor_bytes(arm)),
-                    megabytes(resident_bytes(arm)), fmt::format("{:.0f}", 100 * cpu_share(arm))});
-    if (!gaps) continue;
-    const std::optional<double> gap = epoch_gap(arm);
-    rows.back().push_back(gap ? ms(*gap) : "none");
-  }
-  return markdown_table(rows);
-}
-
-static std::string speed_table(const SweepResult& result) {
-  std::vector<Names> rows = {{key_names(result), "times as fast per sample as the first"}};
-  for (const SweepArm& arm : std::span(result.arms).subspan(1))
-    rows.push_back({values_of(arm), marked(speedup_over_first(result, arm), result)});
-  return markdown_table(rows);
-}
-
-static std::string intensity(const std::optional<Cost>& work) {
-  return work && work->bytes > 0 ? fmt::format("{:.2f}", work->flop / work->bytes) : "unknown";
-}
-
-static std::string batch_section(const SweepResult& result) {
-  std::vector<Names> rows = {
-      {key_names(result), "samples/s", "FLOP/byte", "same samples", "same updates", "same time"}};
-  const AtEqual all = common(result);
-  for (const SweepArm& arm : result.arms) {
-    const AtEqual losses = equal_losses(result, arm);
-    rows.push_back({values_of(arm), fmt::format("{:.0f}", samples_per_s(arm)), intensity(arm.work),
-                    fmt::format("{:.4f}", losses.samples), fmt::format("{:.4f}", losses.updates),
-                    fmt::format("{:.4f}", losses.seconds)});
-  }
-  return cat("\n## Batch size\n\n", markdown_table(rows),
-             fmt::format("\nThe last columns are losses of each arm after {} samples, after {} "
-                         "updates, and\nafter {:.3g} s at its median cost: means of the last tenth "
-                         "of these updates. All\narms have the same peak learning rate.\n",
-                         all.samples, all.updates, all.seconds));
-}
-
-static std::string model_section(const SweepResult& result) {
-  std::vector<Names> rows = {{key_names(result), "GFLOP", "MB", "FLOP/byte", "GFLOP/s", "CPU %"}};
-  for (const SweepArm& arm : result.arms) {
-    const auto text = [&](double value) { return arm.work ? fmt::format("{:.3g}", value) : "-"; };
-    const Cost cost = arm.work.value_or(Cost{});
-    rows.push_back({values_of(arm), text(1e-9 * cost.flop), text(1e-6 * cost.bytes),
-                    intensity(arm.work), text(1e-9 * cost.flop / batch_cost(arm)),
-                    fmt::format("{:.0f}", 100 * cpu_share(arm))});
-  }
-  return cat("\n## Model\n\n", markdown_table(rows),
-             "\nGFLOP and MB are those of a step, as its ops state them.\n");
-}
-
-static std::string size_section(const SweepResult& result) {
-  std::vector<Names> rows = {{key_names(result), "pixels", "Mpixels/s", "FLOP/byte", "reader ms"}};
-  for (const SweepArm& arm : result.arms)
-    rows.push_back({values_of(arm), std::to_string(pixels(arm)),
-                    fmt::format("{:.3g}", 1e-6 * double(pixels(arm)) * samples_per_s(arm)),
-                    intensity(arm.work), ms(reader_cost(arm))});
-  return cat("\n## Image size\n\n", markdown_table(rows));
-}
 
 static std::string law_section(const SweepResult& result, const SweptLaw& swept) {
   std::string text = "\n## Workers\n\n";
@@ -238,7 +196,7 @@ static std::string law_section(const SweepResult& result, const SweptLaw& swept)
       ms(law.load_s), ms(law.compute_s), law.knee());
   std::vector<Names> rows = {{"workers", "predicted ms", "measured ms", "ratio"}};
   for (const size_t i : swept.arms) {
-    const int64_t workers = result.arms[i].workers;
+    const int64_t workers = result.facts[i].workers;
     const double predicted = law.batch_cost(workers), measured = batch_cost(result.arms[i]);
     rows.push_back({cat(workers, workers == law.knee() ? " (knee)" : ""), ms(predicted),
                     ms(measured), fmt::format("{:.3f}", measured / predicted)});
@@ -246,72 +204,87 @@ static std::string law_section(const SweepResult& result, const SweptLaw& swept)
   return text + markdown_table(rows);
 }
 
-std::string to_markdown(const SweepResult& result) {
-  Names keys;
-  for (const SweepKey& key : result.keys) keys.push_back(key.key);
-  std::string text =
-      cat("# ", printable(result.options.config), ": ", joined(keys), "\n\n", rounds_list(result));
-  text += cat(
-      "\n", cost_table(result),
+// The objects of the report's JSON, with rates for the tables.
+static Json table_rows(const SweepResult& result) {
+  Json rows = to_json(result)["arms"];
+  for (Json& row : rows) {
+    row["pixels_per_s"] = double(row["pixels"]) * double(row["ips"]);
+    if (!row.contains("flop")) continue;
+    const double flop = row["flop"], bytes = row["bytes"];
+    row["flop_per_s"] = flop / double(row["batch_cost"]);
+    if (bytes > 0) row["flop_per_byte"] = flop / bytes;
+  }
+  return rows;
+}
+
+using TableOf = std::function<std::string(const std::vector<ArmColumn>&)>;
+
+static std::string cost_section(const TableOf& table, bool gaps) {
+  std::vector<ArmColumn> columns = {{"ms", "batch_cost", "{:.4g}", 1e3},
+                                    {"reader", "reader_cost", "{:.4g}", 1e3},
+                                    {"ips", "ips", "{:.0f}"},
+                                    {"MB", "peak_tensor_bytes", "{:.2f}", 1e-6},
+                                    {"RSS MB", "peak_resident_bytes", "{:.2f}", 1e-6},
+                                    {"CPU %", "cpu_share", "{:.0f}", 100}};
+  if (gaps) columns.push_back({"gap", "epoch_gap_s", "{:.4g}", 1e3, "none"});
+  return cat(
+      "\n", table(columns),
       "\nms is batch_cost, and reader its part spent waiting for data: medians of the\nblocks. MB "
       "is the peak of tensors, and 100 CPU % is one core.",
-      any_epoch_gap(result) ? " gap is\nepoch_gap_s: what the step waits for data between two "
-                              "epochs, ms.\n\n"
-                            : "\n\n",
-      speed_table(result), "\n* marks a difference beyond the noise of the placebo.\n");
-  if (vary(result, &SweepArm::batch)) text += batch_section(result);
-  if (models_vary(result)) text += model_section(result);
-  if (sizes_vary(result)) text += size_section(result);
+      gaps ? " gap is\nepoch_gap_s: what the step waits for data between two epochs, ms." : "",
+      "\n\n");
+}
+
+// What only some sweeps show.
+static std::string sections(const SweepResult& result, const TableOf& table) {
+  const ArmColumn intensity = {"FLOP/byte", "flop_per_byte", "{:.2f}", 1, "unknown"};
+  const AtEqual all = common(result);
+  std::string text;
+  if (vary(result, &SweepFacts::batch))
+    text += cat("\n## Batch size\n\n",
+                table({{"samples/s", "ips", "{:.0f}"},
+                       intensity,
+                       {"same samples", "loss_at_equal_samples", "{:.4f}"},
+                       {"same updates", "loss_at_equal_updates", "{:.4f}"},
+                       {"same time", "loss_at_equal_time", "{:.4f}"}}),
+                fmt::format("\nThe last columns are losses of each arm after {} samples, after {} "
+                            "updates, and\nafter {:.3g} s at its median cost: means of the last "
+                            "tenth of these updates. All\narms have the same peak learning rate.\n",
+                            all.samples, all.updates, all.seconds));
+  if (models_vary(result))
+    text += cat("\n## Model\n\n",
+                table({{"GFLOP", "flop", "{:.3g}", 1e-9},
+                       {"MB", "bytes", "{:.3g}", 1e-6},
+                       intensity,
+                       {"GFLOP/s", "flop_per_s", "{:.3g}", 1e-9},
+                       {"CPU %", "cpu_share", "{:.0f}", 100}}),
+                "\nGFLOP and MB are those of a step, as its ops state them.\n");
+  if (vary(result, &SweepFacts::pixels))
+    text += cat("\n## Image size\n\n", table({{"pixels", "pixels", "{:.0f}"},
+                                              {"Mpixels/s", "pixels_per_s", "{:.3g}", 1e-6},
+                                              intensity,
+                                              {"reader ms", "reader_cost", "{:.4g}", 1e3}}));
   for (const SweptLaw& law : swept_laws(result)) text += law_section(result, law);
-  return text + "\n" + measurement_text(result);
+  return text;
 }
 
-// ---- JSON
-
-static Json json_of(const SweepResult& result, const SweepArm& arm) {
-  Json json = arm_json(arm, result.options);
-  json["values"] = arm.values;
-  json["batch_cost"] = batch_cost(arm);
-  json["reader_cost"] = reader_cost(arm);
-  json["ips"] = samples_per_s(arm);
-  if (const auto gap = epoch_gap(arm)) json["epoch_gap_s"] = *gap;
-  json["peak_tensor_bytes"] = tensor_bytes(arm);
-  json["peak_resident_bytes"] = resident_bytes(arm);
-  json["cpu_share"] = cpu_share(arm);
-  json["speedup_over_first"] = speedup_json(speedup_over_first(result, arm), result);
-  json["batch_size"] = arm.batch;
-  json["workers"] = arm.workers;
-  json["pixels"] = pixels(arm);
-  if (arm.work) json["flop"] = arm.work->flop, json["bytes"] = arm.work->bytes;
-  if (vary(result, &SweepArm::batch)) {
-    const AtEqual losses = equal_losses(result, arm);
-    json["loss_at_equal_samples"] = losses.samples;
-    json["loss_at_equal_updates"] = losses.updates;
-    json["loss_at_equal_time"] = losses.seconds;
-  }
-  return json;
-}
-
-Json to_json(const SweepResult& result) {
-  Json keys = Json::object(), arms = Json::array(), laws = Json::array();
-  for (const SweepKey& key : result.keys) keys[key.key] = key.values;
-  for (const SweepArm& arm : result.arms) arms.push_back(json_of(result, arm));
-  for (const SweptLaw& swept : swept_laws(result))
-    if (swept.law)
-      laws.push_back({{"arms", swept.arms},
-                      {"load_s", swept.law->load_s},
-                      {"compute_s", swept.law->compute_s},
-                      {"knee", swept.law->knee()}});
-  const Json placebo = placebo_json(result);
-  return {{"kind", "sweep"},
-          {"config", result.options.config},
-          {"command", command_of(result)},
-          {"keys", keys},
-          {"placebo", placebo},
-          {"arms", arms},
-          {"laws", laws},
-          {"busy", result.busy.reasons()},
-          {"machine", result.machine}};
+std::string to_markdown(const SweepResult& result) {
+  Names keys, names;
+  for (const SweepKey& key : result.keys) keys.push_back(key.key), names.push_back(key.name());
+  Json rows = table_rows(result);
+  const bool gaps =
+      std::ranges::any_of(rows, [](const Json& row) { return row.contains("epoch_gap_s"); });
+  const TableOf table = [&](std::vector<ArmColumn> columns) {
+    columns.insert(columns.begin(), {fmt::format("{}", fmt::join(names, " ")), "values"});
+    return markdown_table(rows, columns);
+  };
+  std::string text = cat("# ", printable(result.options.config), ": ", joined(keys), "\n\n",
+                         rounds_list(result), cost_section(table, gaps));
+  const std::string more = sections(result, table);
+  rows.erase(0);
+  return cat(text, table({{"times as fast per sample as the first", "speedup_over_first"}}),
+             "\n* marks a difference beyond the noise of the placebo.\n", more, "\n",
+             measurement_text(result));
 }
 
 }  // namespace bellows
