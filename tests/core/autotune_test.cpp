@@ -6,7 +6,7 @@
 #include "core/base/trace.h"
 #include "core/device/allocator.h"
 #include "core/tensor/foreach.h"
-#include "core/tensor/kernel.h"
+#include "core/tensor/tuned_kernel.h"
 #include "tests/refusal.h"
 #include "tests/temp_folder.h"
 #include "tests/variable.h"
