@@ -70,12 +70,13 @@ void check_report(const ArmOptions& o) {
   check_place(report, cat(o.verb, ": --report"));
 }
 
-int publish(const RoundsResult& result, const std::string& markdown, const Json& json) {
+int publish(const RoundsResult& result, const std::string& markdown, Json json) {
   const int code = result.signal ? 128 + result.signal : 0;
   say("");
   say_part(markdown);
   if (result.options.report.empty()) return code;
   Path path = result.options.report;
+  json["text"] = markdown;
   write_file(path, bytes_of(markdown));
   write_file(path.replace_extension(".json"),
              bytes_of(json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n"));

@@ -33,7 +33,7 @@ struct AddPageWriter {
 // Prints the report and, if a file is wanted, writes FILE.md, FILE.json and, with a page_writer(),
 // the page FILE.html.
 // Returns the exit code of a comparison: 0, or 128 + signal.
-int publish(const RoundsResult& result, const std::string& markdown, const Json& json);
+int publish(const RoundsResult& result, const std::string& markdown, Json json);
 
 // Returns the command that repeats a comparison: "trainer ab --config FILE --toggle amp ...".
 std::string command_of(const RoundsResult& result);
