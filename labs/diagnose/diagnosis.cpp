@@ -116,7 +116,8 @@ Json to_json(const Diagnosis& d) {
                {"limit", limit_of(e)},
                {"untried", untried(e)},
                {"ops", Json::array()},
-               {"findings", Json::array()}};
+               {"findings", Json::array()},
+               {"text", to_text(d)}};
   if (!e.ops.empty()) {
     const auto [name, advice] = describe(class_of(e));
     json.update({{"class", class_of(e)}, {"class_name", name}, {"class_advice", advice}});

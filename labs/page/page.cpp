@@ -1,44 +1,67 @@
 #include "labs/page/page.h"
+#include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include "core/base/check.h"
+#include "core/base/utf8.h"
 #include "core/base/words.h"
-#include "labs/page/html.h"
 #include "trainer/ab/arm_report.h"
 
 namespace bellows {
 
-constexpr std::string_view kStyle =
-#include <page.css.inc>
-    ;
-constexpr std::string_view kScript =
-#include <page.js.inc>
-    ;
+// Style and scripts in this folder, by their names.
+static const std::map<std::string, std::string> kFiles = {
+#include <page_files.inc>
+};
+constexpr std::string_view kPage = "_page.js";
 
-static std::string document(const Page& page) {
-  return cat("<!doctype html>\n<html lang=en>\n<head>\n<meta charset=utf-8>\n",
-             "<meta name=viewport content=\"width=device-width,initial-scale=1\">\n<title>",
-             escaped(page.title), "</title>\n<link rel=icon href=\"data:,\">\n<style>", kStyle,
-             "</style>\n</head>\n<body>\n<main>\n<header>\n<p class=over>", escaped(page.over),
-             "</p>\n<h1>", escaped(page.title), "</h1>\n<p class=about>", escaped(page.about),
-             "</p>\n</header>\n", page.body, "</main>\n<script>", kScript,
-             "</script>\n</body>\n</html>\n");
+static std::string replaced(const std::string& text, const std::map<char, std::string>& by) {
+  std::string out;
+  for (const char c : text) out += by.contains(c) ? by.at(c) : std::string(1, c);
+  return out;
+}
+
+std::string escaped(std::string_view text) {
+  return replaced(printable(text, Newlines::keep),
+                  {{'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}});
+}
+
+static std::string document(Json report, const std::string& kind, const std::string& script) {
+  const Json text = report.value("text", Json(""));
+  report.erase("text");
+  return cat(
+      "<!doctype html>\n<html lang=en>\n<head>\n<meta charset=utf-8>\n",
+      "<meta name=viewport content=\"width=device-width,initial-scale=1\">\n<title>Bellows · ",
+      kind, "</title>\n<link rel=icon href=\"data:,\">\n<style>", kFiles.at("page.css"),
+      "</style>\n</head>\n<body>\n<main><noscript><pre>",
+      escaped(text.is_string() ? text.get<std::string>() : ""), "</pre></noscript></main>\n",
+      "<script type=application/json id=report>", replaced(to_line(report), {{'<', "\\u003c"}}),
+      "</script>\n<script>", kFiles.at("elements.js"), kFiles.at("charts.js"), kFiles.at("arms.js"),
+      script, kFiles.at("page.js"), "</script>\n</body>\n</html>\n");
+}
+
+static Names kinds() {
+  Names known;
+  for (const auto& [file, text] : kFiles)
+    if (file.ends_with(kPage)) known.push_back(file.substr(0, file.size() - kPage.size()));
+  return known;
 }
 
 std::string html_of(const Json& report, const std::string& name) {
   const Json named = report.is_object() ? report.value("kind", Json()) : Json();
   const std::string kind = named.is_string() ? named : Json("");
-  Names known;
-  for (const auto& [each, page] : page_kinds()) known.push_back(each);
-  const auto found = page_kinds().find(kind);
-  CHECK(found != page_kinds().end(), name, ": ",
+  const auto page = kFiles.find(kind + std::string(kPage));
+  CHECK(page != kFiles.end(), name, ": ",
         kind.empty() ? std::string("not a report, it has no \"kind\"")
                      : cat("no page shows a report of the kind \"", kind, "\""),
-        "; there are pages for ", joined(known));
-  try {
-    return document(found->second(report));
-  } catch (const Json::exception& error) {
-    fail(Exit::data, name, ": not a complete report of the kind \"", kind, "\": ", error.what());
-  }
+        "; there are pages for ", joined(kinds()));
+  std::istringstream head(page->second.substr(0, page->second.find('\n')));
+  std::string member;
+  for (head >> member >> member; head >> member;)  // after "//" and "needs"
+    if (!report.contains(member))
+      fail(Exit::data, name, ": not a complete report of the kind \"", kind, "\": it has no \"",
+           member, "\"");
+  return document(report, kind, page->second);
 }
 
 static const AddPageWriter page_of_each_report(html_of);

@@ -1,38 +1,67 @@
-// Sorts a table by the column that is clicked; shows the values of a chart below the pointer; opens
-// what is folded before the page is printed.
-for (const th of document.querySelectorAll('th')) th.onclick = () => {
+// Shows the report that the page embeds. Then sorts a table by the column that is clicked, shows
+// the values of a chart below the pointer, and opens what is folded before the page is printed.
+
+// Calls `make`. A report that lacks what it reads leaves a note in its place.
+function attempt(make) {
+  try {
+    return make();
+  } catch (error) {
+    console.error(error);
+    return h`<p class=note>The report does not hold this part.</p>`;
+  }
+}
+
+// Large numbers, each with its name above and a note below: [name, value, note].
+const keyNumbers = boxes => h`<dl class=key style="--n:${boxes.length}">${boxes.map(
+  ([name, value, note = '']) =>
+    h`<div><dt>${name}</dt><dd>${value}</dd><dd class=note>${note}</dd></div>`)}</dl>`;
+
+// A section without a body is left out.
+function section([title, make]) {
+  const body = attempt(make);
+  return html(body) !== '' && h`<section><h2>${title}</h2>${body}</section>`;
+}
+
+function pageOf(report) {
+  const {over = report.kind, title, about, numbers, sections} = pages[report.kind](report);
+  document.title = textOf(title);
+  return h`<header><p class=over>Bellows · ${over}</p><h1>${title}</h1><p class=about>${about}</p>
+    </header>
+    ${attempt(() => keyNumbers(numbers().filter(box => box)))}${sections.map(section)}`;
+}
+
+function sortBy(th) {
   const i = th.cellIndex, body = th.closest('table').tBodies[0];
-  const up = th.getAttribute('aria-sort') != 'ascending';
+  const up = th.getAttribute('aria-sort') !== 'ascending';
   for (const other of th.parentNode.children) other.removeAttribute('aria-sort');
   th.setAttribute('aria-sort', up ? 'ascending' : 'descending');
-  const key = r => r.cells[i].textContent;
-  const scale = {k: 1e3, M: 1e6, G: 1e9};
-  const number = t => parseFloat(t) * (scale[(t.match(/[kMG](?=B?$)/) || [])[0]] || 1);
-  const order = (a, b) => isNaN(number(a) - number(b)) ? a.localeCompare(b) : number(a) - number(b);
-  body.append(...[...body.rows].sort((a, b) => (up ? 1 : -1) * order(key(a), key(b))));
-};
-for (const plot of document.querySelectorAll('[data-v]')) {
-  const [low, high, series] = JSON.parse(plot.dataset.v);
-  const cross = document.createElement('i'), tip = document.createElement('span');
-  cross.className = 'cross', tip.className = 'tip';
-  plot.onpointermove = event => {
-    const box = plot.getBoundingClientRect();
-    const x = Math.min(1, Math.max(0, (event.clientX - box.left) / box.width));
-    const at = low + x * (high - low);
-    const closer = (v, w) => Math.abs(v - at) < Math.abs(w - at);
-    const nearest = xs => xs.reduce((n, v, i) => closer(v, xs[n]) ? i : n, 0);
-    const most = series.reduce((s, t) => t[2].length > s[2].length ? t : s)[2];
-    const shown = most[nearest(most)];
-    cross.style.left = tip.style.left = 100 * (shown - low) / (high - low) + '%';
-    tip.style.transform = x > .5 ? 'translateX(calc(-100% - 8px))' : 'translateX(8px)';
-    tip.replaceChildren(String(shown));
-    for (const [name, tone, xs, ys] of series) {
-      const label = document.createElement('b'), i = nearest(xs);
-      label.className = tone, label.textContent = name;
-      tip.append(document.createElement('br'), label, String(ys[i]));
-    }
-    plot.append(cross, tip);
-  };
-  plot.onpointerleave = () => (cross.remove(), tip.remove());
+  const cellOf = row => row.cells[i].textContent, factors = {k: 1e3, M: 1e6, G: 1e9};
+  const numberOf = text => parseFloat(text) * (factors[text.match(/[kMG](?=B?$)/)?.[0]] ?? 1);
+  const order = (a, b) => numberOf(a) - numberOf(b) || a.localeCompare(b);
+  body.append(...[...body.rows].sort((a, b) => (up ? 1 : -1) * order(cellOf(a), cellOf(b))));
 }
-onbeforeprint = () => document.querySelectorAll('details').forEach(d => d.open = true);
+
+// Shows the values at the step nearest to the pointer.
+function followPointer(plot) {
+  const [low, high, lines] = JSON.parse(plot.dataset.v);
+  const all = lines.map(line => line[2]).reduce((a, b) => b.length > a.length ? b : a);
+  const nearest = (points, x) =>
+    points.reduce((a, b) => Math.abs(b[0] - x) < Math.abs(a[0] - x) ? b : a);
+  plot.onpointerleave = () => plot.querySelectorAll('.cross,.tip').forEach(each => each.remove());
+  plot.onpointermove = event => {
+    const box = plot.getBoundingClientRect(), share = (event.clientX - box.left) / box.width;
+    const [at] = nearest(all, low + share * (high - low));
+    const left = `left:${100 * (at - low) / (high - low)}%`;
+    const shift = `transform:translateX(${share > 0.5 ? 'calc(-100% - 8px)' : '8px'})`;
+    plot.onpointerleave();
+    plot.insertAdjacentHTML('beforeend', html(h`<i class=cross style="${left}"></i>
+      <span class=tip style="${left};${shift}">${at}${lines.map(([name, tone, points]) =>
+        h`<br><b class=${tone}>${name}</b>${digits(nearest(points, at)[1], 5)}`)}</span>`));
+  };
+}
+
+const report = JSON.parse(document.getElementById('report').textContent);
+document.querySelector('main').innerHTML = html(attempt(() => pageOf(report)));
+for (const th of document.querySelectorAll('th')) th.onclick = () => sortBy(th);
+for (const plot of document.querySelectorAll('[data-v]')) followPointer(plot);
+onbeforeprint = () => document.querySelectorAll('details').forEach(each => each.open = true);

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
-#include "labs/page/html.h"
+#include "labs/page/page.h"
 
 namespace bellows {
 

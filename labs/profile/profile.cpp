@@ -76,13 +76,17 @@ static int run_profile(CommandLine& line, const Arguments& args) {
   say(cat(plan.name, ": batch ", batch, ", ", count_of(pool_threads(), "thread")));
   if (session.device == Device::cuda && given.train.cuda_graph)
     say("cuda_graph: off here, because a replay enters no ranges");
-  say_part(text_of(profile, ceilings));
+  const std::string text = text_of(profile, ceilings);
+  say_part(text);
   if (!tables.empty()) {
     Json json = json_of(profile, ceilings);
     Names notes = session.notes;
     std::erase(notes, profiler_command(plan.profile, plan.name));  // the command of another tool
-    json.update(
-        {{"name", plan.name}, {"batch", batch}, {"threads", pool_threads()}, {"run", notes}});
+    json.update({{"name", plan.name},
+                 {"batch", batch},
+                 {"threads", pool_threads()},
+                 {"run", notes},
+                 {"text", text}});
     write_file(tables, bytes_of(to_line(json)));
   }
   if (!trace.empty()) write_file(trace, bytes_of(to_line(chrome_trace(recording))));

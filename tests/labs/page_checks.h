@@ -1,71 +1,61 @@
-// Checks of any page of `trainer report`.
+// Checks of the pages of `trainer report`.
 #pragma once
 #include <gtest/gtest.h>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include "core/base/check.h"
 #include "core/base/json.h"
-#include "core/base/words.h"
+#include "tests/place.h"
+#include "tests/trainer/program.h"
 
 namespace bellows {
 
-// Returns the first tag that does not match, or "". Styles and scripts hold no tags.
-inline std::string unbalanced(const std::string& html) {
-  Names open;
-  for (size_t at = html.find('<'); at != html.npos; at = html.find('<', at + 1)) {
-    const size_t end = html.find('>', at);
-    if (end == html.npos) return html.substr(at, 40);
-    const std::string tag = html.substr(at + 1, end - at - 1);
-    const size_t begin = tag.starts_with("/");
-    const std::string name = tag.substr(begin, tag.find_first_of(" \n/", begin) - begin);
-    if (name == "!doctype" || name == "meta" || name == "link" || tag.ends_with("/")) continue;
-    if (!begin) {
-      open.push_back(name);
-      if (name == "style" || name == "script") at = html.find("</" + name, at) - 1;
-    } else if (open.empty() || open.back() != name) {
-      return tag;
-    } else {
-      open.pop_back();
-    }
-  }
-  return joined(open);
-}
-
+// Expects a page that requests nothing, in which no text of the report begins a tag.
 inline void expect_page(const std::string& html) {
-  EXPECT_TRUE(html.starts_with("<!doctype html>"));
-  EXPECT_EQ(unbalanced(html), "");
+  EXPECT_TRUE(html.starts_with("<!doctype html>\n<html lang=en>"));
+  EXPECT_TRUE(html.ends_with("</script>\n</body>\n</html>\n"));
   EXPECT_LT(html.size(), 500'000u);
-  for (const char* outside : {"http", "src=", "url(", "@import", "fetch(", "XMLHttp"})
+  for (const char* outside : {"http", "src=", "url(", "@import", "fetch(", "XMLHttp", "import("})
     EXPECT_EQ(html.find(outside), html.npos) << outside;
+  size_t scripts = 0;
+  for (size_t at = html.find("<script"); at != html.npos; at = html.find("<script", at + 1))
+    ++scripts;
+  EXPECT_EQ(scripts, 2u) << "the report, and the script that shows it";
 }
 
-// A report as `trainer ab` writes it, whose names and texts are all `text`.
-inline Json ab_report(const std::string& text) {
-  const Json speedup = {
-      {"ratio", 1.5}, {"interval", {1.25, 1.75}}, {"confidence", 0.95}, {"differs", true}};
-  const Json process = {{"wall_s_per_step", {0.001, 0.002}},
-                        {"peak_tensor_bytes", 1e6},
-                        {"peak_resident_bytes", 2e6}};
-  const Json arm = {{"name", text},
-                    {"loss_by_step", {2.5, 1.5}},
-                    {"processes", {process, process}},
-                    {"speedup", speedup}};
-  Json on = arm;
-  on.update({{"answer", text},
-             {"losses_hold", false},
-             {"losses", text},
-             {"losses_apart", {{"arms", {1e-6, 2e-6}}, {"placebo", {2e-6, nullptr}}}},
-             {"counters_per_step", {{text, {1, 2}}}}});
-  return {{"kind", "ab"},
-          {"claim", text},
-          {"held", {text}},
-          {"differences", {text}},
-          {"command", text},
-          {"clock", "wall"},
-          {"off", arm},
-          {"placebo", arm},
-          {"on", {on}},
-          {"busy", {text}},
-          {"machine", {{text, text}}}};
+// Returns the report that a page holds.
+inline Json report_in(const std::string& html) {
+  const std::string begin = "id=report>";
+  const size_t at = html.find(begin) + begin.size();
+  const std::string json = html.substr(at, html.find("</script>", at) - at);
+  EXPECT_EQ(json.find('<'), json.npos);
+  return Json::parse(json);
 }
+
+// A page is rendered with node, where there is one.
+class Pages : public Program {
+ protected:
+  void SetUp() override {
+    if (!std::filesystem::exists(source_dir() + "/tests/labs/page_test.js") ||
+        std::system("node --version > /dev/null 2>&1") != 0)
+      GTEST_SKIP() << "no sources or no node";
+  }
+  // Returns the body of a page, once page_test.js has found nothing wrong with it.
+  std::string body_of(const std::string& page) const {
+    expect_page(read(page));
+    write("page.html", read(page));
+    const std::string in_folder = cat("cd '", folder_.string(), "' && node ", source_dir());
+    const int status =
+        std::system(cat(in_folder, "/tests/labs/page_test.js page.html > body 2> wrong").c_str());
+    EXPECT_EQ(status, 0) << page << ": " << read("wrong");
+    return read("body");
+  }
+  // The same for the page of a report.
+  std::string body_of_report(const Json& report) {
+    write("x.json", to_line(report));
+    EXPECT_EQ(succeed({"report", "x.json"}), "page: x.html\n");
+    return body_of("x.html");
+  }
+};
 
 }  // namespace bellows

@@ -238,6 +238,25 @@ TEST_F(Program, ProfilePrints80ColumnsAndWritesItsTables) {
     EXPECT_FALSE(json[table].empty()) << table;
 }
 
+TEST_F(Program, ProfileWritesAWholeTypicalUpdate) {
+  succeed({"profile", "--steps", "2:6", "--json", "p.json", "model=lenet",
+           "data={name: digits, train_size: 64, batch_size: 8}", "device=cpu"});
+  const Json report = Json::parse(read("p.json")), &update = report["typical_update"];
+  const double length = 1e9 * update["s"].get<double>();
+  double ops = 0, gaps = 0, at = 0, most = 0;
+  for (const Json& op : update["ops"]) ops += op["ns"].get<double>();
+  for (const Json& gap : update["gaps"]) gaps += gap["ns"].get<double>();
+  EXPECT_NEAR(ops + gaps, length, 0.01 * length);
+  for (const Json& point : update["bytes_in_use"]) {
+    EXPECT_GE(point[0].get<double>(), at);
+    at = point[0], most = std::max(most, point[1].get<double>());
+  }
+  EXPECT_LE(at, length);
+  const double peak = report["memory"]["peak_bytes"];
+  EXPECT_LE(most, peak);
+  EXPECT_GT(most, 0.5 * peak);
+}
+
 TEST_F(Program, ProfileRefusesWindowsThatItCannotRecord) {
   for (const char* steps : {"20", "0:5", "7:7", "a:b", "3:4x"})
     expect_refusal({"profile", "--steps", steps}, 2, "expected two numbers");

@@ -7,7 +7,6 @@
 #include "tests/place.h"
 #include "tests/refusal.h"
 #include "tests/trainer/program.h"
-#include "trainer/ab/arm_report.h"
 
 using namespace bellows;
 using testing::AllOf;
@@ -318,9 +317,6 @@ TEST_F(SweepVerb, MeasuresImageSizesInPixels) {
   const Json arms = report().at("arms");
   EXPECT_EQ(arms.at(0).at("pixels"), 14 * 14);
   EXPECT_EQ(arms.at(1).at("pixels"), 28 * 28);
-  if (page_writer()) {
-    EXPECT_THAT(page_writer()(report(), "r.json"), HasSubstr("<b>Samples a second</b>"));
-  }
 }
 
 TEST_F(SweepVerb, RefusesWhatIsNoSweep) {

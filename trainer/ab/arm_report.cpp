@@ -76,12 +76,13 @@ void announce(const std::string& verb, const std::string& text) {
   say_part(wrapped(cat(verb, ": ", text), "  ") + "\n");
 }
 
-int publish(const Comparison& c, const std::string& markdown, const Json& json) {
+int publish(const Comparison& c, const std::string& markdown, Json json) {
   const int code = c.signal ? 128 + c.signal : 0;
   say("");
   say_part(markdown);
   if (c.options.report.empty()) return code;
   Path path = c.options.report;
+  json["text"] = markdown;
   write_file(path, bytes_of(markdown));
   write_file(path.replace_extension(".json"),
              bytes_of(json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n"));

@@ -33,7 +33,7 @@ struct AddPageWriter {
 void announce(const std::string& verb, const std::string& text);
 // Prints the report and, if a file is wanted, writes FILE.md, FILE.json and, with a page_writer(),
 // the page FILE.html. Returns the exit code of a comparison: 0, or 128 + signal.
-int publish(const Comparison& c, const std::string& markdown, const Json& json);
+int publish(const Comparison& c, const std::string& markdown, Json json);
 
 // ---- results
 

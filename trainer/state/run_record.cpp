@@ -161,12 +161,11 @@ std::string plain(const Json& value) {
   return joined(items, "none");
 }
 
-std::vector<double> column(const Json& rows, const std::string& name, double factor) {
+std::vector<double> column(const Json& rows, const std::string& name) {
   const auto found = rows.find(name), steps = rows.find("step");
   if (found == rows.end()) return std::vector<double>(steps == rows.end() ? 0 : steps->size(), NAN);
   std::vector<double> values;
-  for (const Json& value : *found)
-    values.push_back(value.is_number() ? factor * value.get<double>() : NAN);
+  for (const Json& value : *found) values.push_back(value.is_number() ? value.get<double>() : NAN);
   return values;
 }
 

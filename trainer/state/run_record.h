@@ -30,8 +30,8 @@ void restore_origins(Values& values, const std::string& plan_yaml);
 
 std::string plain(const Json& value);  // as text: a string without quotes, a list as "a, b"
 
-// Returns a column of `rows` (train or test), times `factor`; NaN where a row has no such value.
-std::vector<double> column(const Json& rows, const std::string& name, double factor = 1);
+// Returns a column of `rows` (train or test); NaN where a row has no such value.
+std::vector<double> column(const Json& rows, const std::string& name);
 std::vector<double> finite(std::vector<double> values);        // the others left out
 double number_in(const Json& object, const std::string& key);  // NaN if there is none
 Names metrics_in(const Json& test);                            // its columns that are metrics

@@ -1,0 +1,139 @@
+// needs plan plan_text env train test totals summary toggles higher_is_better
+// Page of a run folder, as read_run() of trainer/state/run_record.h returns it.
+
+pages.run = run => ({
+  over: 'training run',
+  title: optionOf(run, 'name'),
+  about: aboutRun(run),
+  numbers: () => runNumbers(run),
+  sections: [
+    ['Learning', () => [grid(learning(run)), foldedRows('Evaluations', run.test)]],
+    ['Speed', () => [grid(
+      logChart('Samples a second', 'ips of each log window', '', line(run.train, 'ips', 'a')),
+      stepParts(run.train), wholeRun(run.totals)), foldedRows('Log windows', run.train)]],
+    ['Resources', () => grid(resources(run.train))],
+    ['Toggles', () => runToggles(run.toggles)],
+    ['Configuration', () => configuration(run)],
+    ['Machine', () => facts(rowsOf(run.env))],
+    ['Summary', () => pre(run.summary.join('\n'))]]});
+
+// Returns the value of an option of the plan.
+const optionOf = ({plan}, key) => plan.find(([option]) => option === key)?.[1];
+// A column of the log; NaN where a row has no number.
+const column = (rows, name, factor = 1) => (rows.step ?? []).map((_, i) =>
+  typeof rows[name]?.[i] === 'number' ? factor * rows[name][i] : NaN);
+const known = (rows, name) => finite(column(rows, name));
+const metricsIn = test => Object.keys(test).filter(name => !['ts', 'step', 'epoch'].includes(name));
+const isShare = metric => metric.startsWith('accuracy');
+const metricText = (metric, value) => isShare(metric) ? percent(value, 2) : decimals(value, 4);
+
+function aboutRun(run) {
+  const s = Math.min(column(run.train, 'ts').at(-1), 253402300799);  // the end of the year 9999
+  const [model, data] = ['model.name', 'data.name'].map(key => optionOf(run, key));
+  return [
+    model && t`${model} on ${data}`,
+    run.env.cpu,
+    s >= 0 && `${new Date(1e3 * s).toISOString().slice(0, 16).replace('T', ' ')} UTC`,
+    Object.keys(run.totals).length === 0 && 'no end is recorded: it runs, or was killed',
+  ].filter(text => text).join(' · ');
+}
+
+function runNumbers({train, test, totals, higher_is_better}) {
+  const [loss, ips, step] = ['loss', 'ips', 'batch_cost'].map(name => known(train, name));
+  const metrics = metricsIn(test).filter(name =>
+    name !== 'accuracy_top5' && known(test, name).length > 0);
+  return [
+    ...metrics.map(metric => {
+      const values = known(test, metric), best = higher_is_better.includes(metric) ? most : least;
+      return [t`test ${metric}`, metricText(metric, values.at(-1)),
+        `best ${metricText(metric, best(values))} of ${plural(values.length, 'evaluation')}`];
+    }),
+    loss.length > 0 && ['training loss', decimals(loss.at(-1), 4), `from ${decimals(loss[0], 4)}`],
+    ips.length > 0 && ['samples a second', short(median(ips)), 'median of the log windows'],
+    step.length > 0 && ['step', seconds(median(step)), 'median of the log windows'],
+    totals.elapsed_s >= 0 && ['time', seconds(totals.elapsed_s),
+      `${plural(totals.epoch, 'epoch')}, ${plural(totals.step, 'step')}`]];
+}
+
+const line = (rows, key, tone, name = key, factor = 1) => ({name, tone,
+  points: column(rows, key, factor).map((value, i) => [rows.step[i], value])});
+const logChart = (title, note, unit, ...series) =>
+  lineChart({title, note, unit, series, axis: 'zero'});
+
+function learning({train, test}) {
+  const series = [line(test, 'loss', 'b', 'test'), line(train, 'loss', 'a', 'train')];
+  const losses = series.flatMap(({points}) => points.map(([, loss]) => loss)), low = least(losses);
+  const log = low > 0 && most(losses) > 20 * low;
+  const metrics = metricsIn(test).filter(name => name !== 'loss');
+  const names = {accuracy: 'top 1', accuracy_top5: 'top 5'};
+  return [
+    lineChart({title: 'Loss', axis: log ? 'log' : 'zero', series,
+      note: `of each log window and of the test set${log ? '; logarithmic' : ''}`}),
+    metrics.filter(metric => !isShare(metric)).map(title =>
+      lineChart({title, note: 'of the test set', series: [line(test, title, 'a')]})),
+    lineChart({title: 'Accuracy', note: 'of the test set, in %', unit: ' %',
+      series: metrics.filter(isShare).map((metric, i) =>
+        line(test, metric, i ? 'c' : 'a', names[metric] ?? metric, 100))}),
+    logChart('Learning rate', '', '', line(train, 'lr', 'c'))];
+}
+
+// Adds up to batch_cost. With several ranks, the waits are those of the slowest one.
+function stepParts(train) {
+  const whole = column(train, 'batch_cost', 1e3), reading = column(train, 'reader_cost', 1e3);
+  const waits = train.wait_by_rank ?? [];
+  const waiting = whole.map((_, i) => 1e3 * most([0, ...(waits[i] ?? [])]));
+  const compute = whole.map((ms, i) => Math.max(0, ms - reading[i] - waiting[i]));
+  // The first window also holds what is done once, such as the choice of kernels.
+  const skipped = whole.length > 10 ? 1 : 0;
+  const part = (name, tone, values) =>
+    ({name, tone, points: values.map((ms, i) => [train.step[i], ms]).slice(skipped)});
+  return lineChart({title: 'Time of a step', unit: ' ms', stacked: true,
+    note: 'batch_cost and its part reader_cost'
+      + (skipped ? `; the first window took ${digits(whole[0], 3)} ms` : ''),
+    series: [part('compute', 'a', compute), waits.length > 0 && part('waiting', 'c', waiting),
+      part('reading', 'b', reading)]});
+}
+
+function wholeRun({elapsed_s, step_s, load_s, eval_s, save_s}) {
+  const other = elapsed_s - step_s - load_s - eval_s - save_s;
+  return Number.isFinite(other) && shareBar('The whole run', 'where the time went', [
+    ['steps', step_s, 0], ['waiting for data', load_s, 1], ['evaluation', eval_s, 2],
+    ['saving', save_s, 3], other > 0 && ['other', other, 4]]);
+}
+
+const resources = train => [
+  logChart('Memory', 'largest so far: of the process, and of tensors', ' MB',
+    line(train, 'peak_resident_bytes', 'c', 'process', 1e-6),
+    line(train, 'max_mem_allocated', 'a', 'tensors', 1e-6)),
+  logChart('CPU', 'cores that the process kept busy', '', line(train, 'cpu_cores', 'a', 'cores')),
+  logChart('GPU', 'share of the time in which a kernel ran, in %', ' %',
+    line(train, 'gpu_utilization', 'a', 'busy', 100))];
+
+// At most 60 rows, evenly spaced, with the last one.
+function foldedRows(title, rows) {
+  const names = Object.keys(rows).filter(name => name !== 'ts' && !rows[name].some(Array.isArray));
+  const columns = names.map(name => column(rows, name)), count = columns[0]?.length ?? 0;
+  const shown = Math.min(count, 60);
+  const picked = Array.from({length: shown}, (_, i) => Math.floor((i + 1) * count / shown) - 1);
+  return count > 0 && fold(t`${title}: ${someOf(shown, count)}`,
+    table(names, picked.map(i => columns.map(values => short(values[i]))), 0));
+}
+
+function runToggles(toggles) {
+  const stateOf = ({count, superseded}) => count === undefined ? 'unknown'
+    : count !== 0 || superseded ? 'ran' : 'idle';
+  const named = state => toggles.filter(toggle => stateOf(toggle) === state)
+    .map(({name, value}) => setting(name, value));
+  return [chips('Ran', 'their footprints counted', named('ran')),
+    chips('Never ran', 'on, with nothing to do here', named('idle'), true),
+    chips('On', 'the folder does not say which of them ran', named('unknown'))];
+}
+
+function configuration({plan, plan_text}) {
+  const set = plan.filter(([, value, origin]) =>
+    value !== 'default' && origin !== 'default' && !origin.startsWith('off, '));
+  return [
+    table(['option', 'value', 'set by'], set.map(([option, ...rest]) => [code(option), ...rest]), 3)
+      || h`<p>Every option has its default.</p>`,
+    fold('plan.yaml: every option and where it was set', pre(plan_text))];
+}
