@@ -36,6 +36,8 @@ void visit(Visitor& v, DataOptions& o) {
   v.choices("transforms", o.transforms,
             "from pixels to values, in order; [] is [normalize], with the data set's mean and std");
   if (o.transforms.empty()) o.transforms = DataOptions().transforms;
+  const std::string why_not = misplaced(o.transforms);
+  v.require("transforms", why_not.empty(), why_not.c_str());
   visit(v, o.loader);
 }
 

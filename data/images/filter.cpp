@@ -1,4 +1,7 @@
 #include "data/images/filter.h"
+#include <algorithm>
+#include <cmath>
+#include "core/base/check.h"
 #include "core/base/round.h"
 
 namespace bellows {
@@ -25,13 +28,13 @@ class Triangles {
   Triangles(const Axis& axis, const SourceRange& held)
       : axis_(axis),
         pixel_(1. / double(held.reduced)),
-        reach_(std::max(1., axis.step() * pixel_)),
+        reach_(std::max(1., axis.step * pixel_)),
         slope_(1 / reach_),
-        low_(std::max(held.begin, axis.low() / held.reduced)),
-        high_(std::min(held.begin + held.size, ceil_div(axis.high(), held.reduced))) {}
+        low_(std::max(held.begin, axis.low / held.reduced)),
+        high_(std::min(held.begin + held.size, ceil_div(axis.high, held.reduced))) {}
 
   Triangle operator[](int64_t i) const {
-    const int64_t cell = axis_.cell(i);
+    const int64_t cell = axis_.cells.cell(i);
     if (cell < 0) return {};
     const double center = axis_.center(cell) * pixel_;
     const auto first = static_cast<int64_t>(std::floor(center - .5 - reach_)) + 1;
@@ -52,7 +55,7 @@ class Triangles {
 ReadRange read_range(const Axis& axis, const SourceRange& held) {
   const Triangles triangles(axis, held);
   ReadRange range{.begin = held.size};
-  for (int64_t i = 0; i < axis.size(); ++i) {
+  for (int64_t i = 0; i < axis.cells.size(); ++i) {
     const Triangle t = triangles[i];
     if (t.last < 0) continue;
     range.begin = std::min(range.begin, t.first - held.begin);
@@ -63,9 +66,11 @@ ReadRange read_range(const Axis& axis, const SourceRange& held) {
 }
 
 Filter::Filter(const Axis& axis, const SourceRange& held)
-    : range_(read_range(axis, held)), firsts_(axis.size()), weights_(axis.size() * taps()) {
+    : range_(read_range(axis, held)),
+      firsts_(axis.cells.size()),
+      weights_(axis.cells.size() * taps()) {
   const Triangles triangles(axis, held);
-  for (int64_t i = 0; i < axis.size(); ++i) {
+  for (int64_t i = 0; i < axis.cells.size(); ++i) {
     const Triangle t = triangles[i];
     if (t.last < 0) continue;
     const int64_t first = t.first - held.begin;

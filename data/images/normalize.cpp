@@ -66,7 +66,7 @@ static TransformPtr make_normalize(const NormalizeOptions& o, const DatasetInfo&
   return std::make_shared<Normalize>(mean, std);
 }
 
-static const AddEntry<MakeTransform> normalize_entry("normalize", "(x - mean) / std, per channel",
-                                                     &make_normalize);
+static const AddTransform normalize_entry("normalize", "(x - mean) / std, per channel",
+                                          TransformPhase::levels, &make_normalize);
 
 }  // namespace bellows

@@ -23,8 +23,6 @@ class Transform {
   virtual bool is_random() const { return false; }
   // The same as one Edit, which a device can do too; none: only the host can.
   virtual std::optional<Edit> edit(TransformMode) const { return {}; }
-  // (C, H, W) of the output for images of shape `in`; sides that differ between images are 0.
-  virtual Shape shape_of(const Shape& in) const { return in; }
 };
 
 class RandomTransform : public Transform {
@@ -36,6 +34,26 @@ class RandomTransform : public Transform {
 using TransformPtr = std::shared_ptr<const Transform>;
 using MakeTransform = TransformPtr(const DatasetInfo&);
 using TransformChoice = Choice<MakeTransform>;
+
+// A list of transforms goes through these phases in order, with any number of crops and at most one
+// transform of each other phase. Levels may be anywhere, because they apply last.
+enum class TransformPhase { levels, resize, crop, color, cutout };  // crop: flips, too
+
+// Registers a transform, as AddEntry does, with its phase.
+std::map<std::string, TransformPhase>& phases();
+struct AddTransform {
+  template <class Options>
+  AddTransform(const char* name, const char* help, TransformPhase phase,
+               TransformPtr (*make)(const Options&, const DatasetInfo&),
+               const char* file = __builtin_FILE()) {
+    const AddEntry<MakeTransform> entry(name, help, make, file);
+    phases()[name] = phase;
+  }
+};
+
+// Returns what is wrong with the order of a list, as in "has resize after random_crop"; "" if
+// nothing is.
+std::string misplaced(const std::vector<TransformChoice>& list);
 
 // Returns the list with the data set's mean and std filled into each normalize that has none, so
 // that it does the same to any other data set.
@@ -50,7 +68,8 @@ class Transforms {
   // An empty list means normalize, with the data set's own mean and std. With DoneBy::device the
   // end of the list is left to the device: from the place on where all transforms are edits and
   // take images of one size. The host does the ones before it and rounds to bytes. Throws
-  // Error(Exit::usage) for an impossible list.
+  // Error(Exit::usage) for an impossible list: one that is misplaced(), that pads twice, or that
+  // the data set's images are too small for.
   Transforms(std::vector<TransformChoice> choices, const DatasetInfo& info,
              TransformMode mode = TransformMode::training, DoneBy by = DoneBy::host);
   // (C, H, W) of the model's input; made_shape() and dtype(): of what the host makes. Samples that
@@ -80,9 +99,8 @@ class Transforms {
     Shape in;           // of the images before it; sides that differ between them are 0
     bool left = false;  // to the device
   };
+  void make_all(const std::vector<TransformChoice>& choices, const DatasetInfo& info);
   void leave_to_device();
-  void fill_recipe();
-  void check_list() const;
   void apply(const Item& item, ImagePlan& image, const RngKey& key) const;
   ImagePlan plan(const Sample& sample, uint64_t seed, int64_t epoch, int64_t index) const;
 
