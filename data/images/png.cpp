@@ -15,7 +15,6 @@ struct Png : Escape {
   ~Png() { png_destroy_read_struct(&png, &info, nullptr); }
   Png(Png&&) = delete;
 
-  Shape read_header();
   void read_rows(uint8_t* pixels);  // reads to the end of the file, too
 
   std::span<const uint8_t> rest;  // unread part of the file
@@ -53,13 +52,6 @@ Png::Png(std::span<const uint8_t> file)
   png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
 }
 
-Shape Png::read_header() {
-  png_read_info(png, info);
-  const Shape shape{3, png_get_image_height(png, info), png_get_image_width(png, info)};
-  check_size("PNG", shape[1], shape[2]);
-  return shape;
-}
-
 void Png::read_rows(uint8_t* pixels) {
   const size_t height = png_get_image_height(png, info);
   const size_t row = size_t{3} * png_get_image_width(png, info);
@@ -89,18 +81,17 @@ static void warn_if_dark(const Scratch& pixels) {
 
 Sample decode_png(std::span<const uint8_t> file, Scratch* scratch, const ViewOf&) {
   Png png(file);
-  Shape shape;
+  Sample sample;
   int bits = 0;  // of a value
   guarded("PNG", png, [&] {
-    shape = png.read_header();
+    png_read_info(png.png, png.info);
     bits = png_get_bit_depth(png.png, png.info);
-    if (!scratch) return;
-    scratch->resize(shape.numel());
-    png.read_rows(scratch->data());
+    sample = whole_image("PNG", png_get_image_height(png.png, png.info),
+                         png_get_image_width(png.png, png.info), scratch,
+                         [&](uint8_t* pixels) { png.read_rows(pixels); });
   });
-  if (!scratch) return {.shape = shape};
-  if (bits == 16) warn_if_dark(*scratch);
-  return whole_image(shape, *scratch);
+  if (scratch && bits == 16) warn_if_dark(*scratch);
+  return sample;
 }
 
 std::vector<uint8_t> encode_png(const uint8_t* pixels, int64_t height, int64_t width) {

@@ -5,7 +5,7 @@
 #include <span>
 #include "core/base/utf8.h"
 #include "core/base/words.h"
-#include "data/loader/worker.h"
+#include "data/loader/loader.h"
 #include "trainer/ab/arm_report.h"
 #include "trainer/ab/sweep.h"
 
