@@ -2,7 +2,6 @@
 // order, and kernels::collate gathers each batch there.
 #include "core/base/trace.h"
 #include "core/tensor/copy.h"
-#include "core/tensor/foreach.h"
 #include "data/feeds/device_feed.h"
 
 namespace bellows {
@@ -31,15 +30,10 @@ class ResidentArrays : public Feed {
     batch = {};
     if (next_ == loader_.batches()) return false;
     const BatchSource& from = loader_.source();
-    const Tensor samples = from.sampler.samples(plan_, next_);
-    const BatchForm form =
-        from.form(samples.numel(), from.padded(longest_of(*from.dataset, samples)));
-    batch = buffers_.free(form.x, form.y);
-    batch.each([](const Tensor& t) { t.raise_version(); });
+    batch = from.take(buffers_, plan_, next_);
+    const Tensor samples = from.sampler.samples(plan_, next_++);
     collate(arrays_, order_.view(samples.shape(), {1}, samples.offset()),
             from.dataset->info().target.varies, batch);
-    batch.counts = from.counts(plan_, next_++);
-    if (batch.divisor.defined()) fill(batch.divisor, batch.counts.divisor);
     trace::count<"tensor.device_created">(2);
     return true;
   }
