@@ -175,7 +175,7 @@ BatchResult BatchMaker::make(const EpochPlan& plan, int64_t batch, int64_t epoch
   if (source_->options.sim_latency_us)
     std::this_thread::sleep_for(std::chrono::microseconds(source_->options.sim_latency_us));
   try {
-    const BatchResult made = {source_->take(buffers_, plan, batch), nullptr};
+    BatchResult made = {source_->take(buffers_, plan, batch), nullptr};
     const Tensor samples = source_->sampler.samples(plan, batch);
     if (const Arrays* const arrays = source_->dataset->arrays())
       collate(*arrays, samples, source_->dataset->info().target.varies, made.batch);

@@ -162,7 +162,6 @@ class Packed : public Dataset {
   Packed(const PackedOptions& options, Split split);
 
   int64_t size() const override { return size_; }
-  const DatasetInfo& info() const override { return info_; }
   // Verifies the record's checksum on every call. Throws Error(Exit::data).
   Sample at_least(int64_t index, const ViewOf& wanted, Scratch& scratch) const override;
   std::optional<EncodedSample> encoded(int64_t index) const override;
@@ -188,7 +187,6 @@ class Packed : public Dataset {
   std::vector<std::unique_ptr<const Shard>> shards_;
   std::vector<int64_t> firsts_;  // first sample of each shard
   int64_t size_ = 0;
-  DatasetInfo info_;
 };
 
 Packed::Packed(const PackedOptions& options, Split split) {

@@ -33,55 +33,41 @@ template <class... Args>
   fail(Exit::data, table.path, ", line ", line, ": ", why...);
 }
 
-// Collects the cells that the parser reports. The parser is C, so an error waits until it returns.
-class Reader {
- public:
-  explicit Reader(CsvTable& table) : table_(table) {}
-  static void cell(void* bytes, size_t size, void* reader) {
-    static_cast<Reader*>(reader)->take({static_cast<const char*>(bytes), size});
-  }
-  static void row(int, void* reader) { static_cast<Reader*>(reader)->end_row(); }
-  void check() const {
-    if (!error_.empty()) fail(Exit::data, error_);
-  }
-  int64_t line() const { return line_; }
+// Rows as libcsv reports them, not checked: an error could not leave its C functions.
+struct ParsedRows {
+  std::vector<CsvTable::Row> all = {};
+  CsvTable::Row next = {.line = 1, .cells = {}};
+  int64_t lines = 1;  // of `next`
 
- private:
-  void take(std::string_view cell) {
-    row_.cells.emplace_back(cell);
-    further_lines_ += std::ranges::count(cell, '\n');
+  static void add_cell(void* bytes, size_t size, void* rows) {
+    auto& [all, next, lines] = *static_cast<ParsedRows*>(rows);
+    lines +=
+        std::ranges::count(next.cells.emplace_back(static_cast<const char*>(bytes), size), '\n');
   }
-  void end_row() {
-    row_.line = line_;
-    line_ += 1 + std::exchange(further_lines_, 0);
-    CsvTable::Row row = std::exchange(row_, {});
-    if (!error_.empty()) return;
-    try {
-      add(std::move(row));
-    } catch (const Error& error) {
-      error_ = error.what();
-    }
+  static void end_row(int, void* rows) {
+    auto& [all, next, lines] = *static_cast<ParsedRows*>(rows);
+    const int64_t after = next.line + std::exchange(lines, 1);
+    all.push_back(std::exchange(next, {.line = after, .cells = {}}));
   }
-  void add(CsvTable::Row row) {
-    for (const std::string& cell : row.cells) {
-      if (cell.empty()) refuse(table_, row.line, "an empty cell");
-      if (find_non_text(cell) != cell.npos) refuse(table_, row.line, "a cell is not UTF-8 text");
-    }
-    if (table_.names.empty()) {
-      table_.names = std::move(row.cells);
-      return;
-    }
-    if (row.cells.size() != table_.names.size())
-      refuse(table_, row.line, count_of(std::ssize(row.cells), "cell"), ", the first line has ",
-             table_.names.size());
-    table_.rows.push_back(std::move(row));
-  }
-
-  CsvTable& table_;
-  CsvTable::Row row_;
-  int64_t line_ = 1, further_lines_ = 0;
-  std::string error_;
 };
+
+// Checks the rows and moves them into the table. The first one of a table has the names.
+void add_rows(CsvTable& table, ParsedRows& rows) {
+  for (CsvTable::Row& row : std::exchange(rows.all, {})) {
+    for (const std::string& cell : row.cells) {
+      if (cell.empty()) refuse(table, row.line, "an empty cell");
+      if (find_non_text(cell) != cell.npos) refuse(table, row.line, "a cell is not UTF-8 text");
+    }
+    if (table.names.empty()) {
+      table.names = std::move(row.cells);
+      continue;
+    }
+    if (row.cells.size() != table.names.size())
+      refuse(table, row.line, count_of(std::ssize(row.cells), "cell"), ", the first line has ",
+             table.names.size());
+    table.rows.push_back(std::move(row));
+  }
+}
 
 // Refuses what libcsv would take silently.
 void check_bytes(const CsvTable& table, std::string_view piece, bool first, int64_t line) {
@@ -103,21 +89,21 @@ CsvTable parse_table(const std::string& name, const NextPiece& next) {
   csv_parser parser;
   CHECK(csv_init(&parser, CSV_STRICT | CSV_STRICT_FINI) == 0, "libcsv cannot start");
   const std::unique_ptr<csv_parser, decltype(&csv_free)> owner(&parser, csv_free);
-  Reader reader(table);
+  ParsedRows rows;
   bool first = true;
   for (std::string piece = next(); !piece.empty(); piece = next()) {
-    check_bytes(table, piece, std::exchange(first, false), reader.line());
-    const size_t parsed =
-        csv_parse(&parser, piece.data(), piece.size(), Reader::cell, Reader::row, &reader);
-    reader.check();
+    check_bytes(table, piece, std::exchange(first, false), rows.next.line);
+    const size_t parsed = csv_parse(&parser, piece.data(), piece.size(), ParsedRows::add_cell,
+                                    ParsedRows::end_row, &rows);
+    add_rows(table, rows);
     if (parsed < piece.size())
-      refuse(table, reader.line(), csv_strerror(csv_error(&parser)), "; is a quote missing?");
+      refuse(table, rows.next.line, csv_strerror(csv_error(&parser)), "; is a quote missing?");
     if (int64_t(parser.entry_pos) > kMostInCell)
-      refuse(table, reader.line(), "a cell of more than 1 MiB; is a quote missing?");
+      refuse(table, rows.next.line, "a cell of more than 1 MiB; is a quote missing?");
   }
-  if (csv_fini(&parser, Reader::cell, Reader::row, &reader) != 0)
-    refuse(table, reader.line(), "a quote is not closed");
-  reader.check();
+  if (csv_fini(&parser, ParsedRows::add_cell, ParsedRows::end_row, &rows) != 0)
+    refuse(table, rows.next.line, "a quote is not closed");
+  add_rows(table, rows);
   if (table.rows.empty()) fail(Exit::data, table.path, ": no rows below the names of the columns");
   return table;
 }
