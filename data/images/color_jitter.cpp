@@ -35,10 +35,12 @@ Colors saturated(float factor) {
   return map;
 }
 
-class ColorJitter : public RandomTransform {
+class ColorJitter : public Transform {
  public:
   ColorJitter(const ColorJitterOptions& o, float gray) : o_(o), gray_(gray) {}
-  void apply(ImagePlan& image, const RngKey& key) const override {
+  bool is_random() const override { return true; }
+  void apply(ImagePlan& image, TransformMode mode, const RngKey& key) const override {
+    if (mode == TransformMode::evaluation) return;
     const Philox rng(key);
     const auto around = [&](double middle, double most, uint64_t index) {
       return float(middle + most * (2 * rng.uniform(index) - 1));

@@ -10,15 +10,8 @@ class EditTransform final : public Transform {
  public:
   explicit EditTransform(const Edit& training, const Edit& evaluation = {})
       : training_(training), evaluation_(evaluation) {}
-  void apply(ImagePlan& image, const RngKey& key) const override { run(training_, image, key); }
-  void settle(ImagePlan& image) const override { run(evaluation_, image, {}); }
-  bool is_random() const override { return training_.is_random(); }
-  std::optional<Edit> edit(TransformMode mode) const override {
-    return mode == TransformMode::training ? training_ : evaluation_;
-  }
-
- private:
-  static void run(const Edit& e, ImagePlan& image, const RngKey& key) {
+  void apply(ImagePlan& image, TransformMode mode, const RngKey& key) const override {
+    const Edit& e = mode == TransformMode::training ? training_ : evaluation_;
     const int64_t side = std::min(image.height(), image.width());
     CHECK(e.kind != Edit::Kind::crop || side + 2 * e.padding >= e.size, "a side of ", side,
           " with padding of ", e.padding, " is shorter than the crop of ", e.size,
@@ -28,7 +21,12 @@ class EditTransform final : public Transform {
           " to be cut out of it; resize it first (random_crop pads in training only)");
     e.apply(image, key);
   }
+  bool is_random() const override { return training_.is_random(); }
+  std::optional<Edit> edit(TransformMode mode) const override {
+    return mode == TransformMode::training ? training_ : evaluation_;
+  }
 
+ private:
   Edit training_, evaluation_;
 };
 

@@ -19,7 +19,7 @@ class Normalize : public Transform {
  public:
   Normalize(std::vector<float> mean, std::vector<float> std)
       : mean_(std::move(mean)), std_(std::move(std)) {}
-  void apply(ImagePlan& p, const RngKey&) const override {
+  void apply(ImagePlan& p, TransformMode, const RngKey&) const override {
     for (size_t c = 0; c < mean_.size(); ++c) {
       p.levels.scale[c] /= std_[c];
       p.levels.shift[c] = (p.levels.shift[c] - mean_[c]) / std_[c];

@@ -23,13 +23,13 @@ void visit(Visitor& v, RandomResizedCropOptions& o) {
     {.min = 1e-2, .max = 1});
 }
 
-class RandomResizedCrop : public RandomTransform {
+class RandomResizedCrop : public Transform {
  public:
   explicit RandomResizedCrop(const RandomResizedCropOptions& o) : o_(o) {}
-  void apply(ImagePlan& image, const RngKey& key) const override {
-    image.resize(part_of(image.height(), image.width(), Philox(key)), o_.size, o_.size);
-  }
-  void settle(ImagePlan& image) const override {
+  bool is_random() const override { return true; }
+  void apply(ImagePlan& image, TransformMode mode, const RngKey& key) const override {
+    if (mode == TransformMode::training)
+      return image.resize(part_of(image.height(), image.width(), Philox(key)), o_.size, o_.size);
     image.resize_short_side(std::lrint(double(o_.size) / o_.eval_share));
     image.crop_center(o_.size, o_.size);
   }

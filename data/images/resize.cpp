@@ -18,7 +18,7 @@ void visit(Visitor& v, ResizeOptions& o) {
 class Resize : public Transform {
  public:
   explicit Resize(const ResizeOptions& o) : o_(o) {}
-  void apply(ImagePlan& image, const RngKey&) const override {
+  void apply(ImagePlan& image, TransformMode, const RngKey&) const override {
     if (o_.square)
       image.resize(o_.size, o_.size);
     else

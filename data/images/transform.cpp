@@ -95,8 +95,7 @@ void Transforms::leave_to_device() {
 
 void Transforms::apply(const Item& item, ImagePlan& image, const RngKey& key) const {
   try {
-    mode_ == TransformMode::training ? item.transform->apply(image, key)
-                                     : item.transform->settle(image);
+    item.transform->apply(image, mode_, key);
   } catch (const Error& error) {
     fail(error.exit, "transform ", item.name, ": ", error.what());
   }

@@ -15,20 +15,13 @@ enum class TransformMode { training, evaluation };
 class Transform {
  public:
   virtual ~Transform() = default;
-  // Edits an image for training. Thread-safe. Random values are functions of `key`, made of (seed,
+  // Edits an image. Thread-safe. In training, random values are functions of `key`, made of (seed,
   // epoch, sample, index in the list), so they do not depend on workers, ranks or batch size.
-  virtual void apply(ImagePlan& image, const RngKey& key) const = 0;
-  // Edits an image for evaluation, deterministically.
-  virtual void settle(ImagePlan& image) const { apply(image, {}); }
-  virtual bool is_random() const { return false; }
+  // Evaluation uses none.
+  virtual void apply(ImagePlan& image, TransformMode mode, const RngKey& key) const = 0;
+  virtual bool is_random() const { return false; }  // in training
   // The same as one Edit, which a device can do too; none: only the host can.
   virtual std::optional<Edit> edit(TransformMode) const { return {}; }
-};
-
-class RandomTransform : public Transform {
- public:
-  void settle(ImagePlan&) const override {}
-  bool is_random() const final { return true; }
 };
 
 using TransformPtr = std::shared_ptr<const Transform>;

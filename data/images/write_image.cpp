@@ -158,29 +158,34 @@ static void write_hole(const ImagePlan& image, float* out, const Strides& stride
         out[c * strides[1] + y * strides[2] + x * strides[3]] = 0;
 }
 
-// Calls put(channel, y, values) for each row of each channel.
-template <class Put>
-static void write_rows(const ImagePlan& image, const Sample& sample, const Put& put) {
+// Writes rows that are not adjacent in `out`, or not of floats: round(value) for each value.
+template <class T, class Round>
+static void write_rows(const ImagePlan& image, const Sample& sample, T* out, const Strides& strides,
+                       const Round& round) {
   const int64_t width = image.width();
   std::vector<float> rows(image.channels() * width);
   Writer(image, sample, rows.data(), 0, width).write([&](int64_t y) {
-    for (int64_t c = 0; c < image.channels(); ++c) put(c, y, rows.data() + c * width);
+    for (int64_t c = 0; c < image.channels(); ++c) {
+      const float* const row = rows.data() + c * width;
+      T* const to = out + c * strides[1] + y * strides[2];
+      for (int64_t x = 0; x < width; ++x) to[x * strides[3]] = round(row[x]);
+    }
   });
+}
+
+static Strides strides_in(const ImagePlan& image, const MemoryFormat& format) {
+  return strides_of({1, image.channels(), image.height(), image.width()}, format);
 }
 
 void write_image(const ImagePlan& image, const Sample& sample, float* out,
                  const MemoryFormat& format) {
-  const int64_t width = image.width();
-  const Strides strides = strides_of({1, image.channels(), image.height(), width}, format);
+  const Strides strides = strides_in(image, format);
   if (image.levels_only() && !sample.part)
     write_levels(image, sample.pixels, out, strides);
   else if (strides[3] == 1)
     Writer(image, sample, out, strides[2], strides[1]).write([](int64_t) {});
   else
-    write_rows(image, sample, [&](int64_t c, int64_t y, const float* row) {
-      float* const to = out + c * strides[1] + y * strides[2];
-      for (int64_t x = 0; x < width; ++x) to[x * strides[3]] = row[x];
-    });
+    write_rows(image, sample, out, strides, [](float value) { return value; });
   write_hole(image, out, strides);
 }
 
@@ -192,12 +197,8 @@ void write_bytes(const ImagePlan& image, const Sample& sample, uint8_t* out,
   }
   ImagePlan plain = image;
   plain.levels = kAsTheyAre;
-  const int64_t width = image.width();
-  const Strides strides = strides_of({1, image.channels(), image.height(), width}, format);
-  write_rows(plain, sample, [&](int64_t c, int64_t y, const float* row) {
-    uint8_t* const to = out + c * strides[1] + y * strides[2];
-    for (int64_t x = 0; x < width; ++x) to[x * strides[3]] = uint8_t(std::lround(row[x]));
-  });
+  write_rows(plain, sample, out, strides_in(image, format),
+             [](float value) { return uint8_t(std::lround(value)); });
 }
 
 }  // namespace bellows

@@ -58,8 +58,9 @@ struct ShardFront {
   std::string source = {}, names = {};
   std::vector<ShardRecord> index = {};
 
-  uint64_t index_begin() const { return sizeof head + source.size() + names.size(); }
-  uint64_t records_begin() const { return index_begin() + std::span(index).size_bytes(); }
+  uint64_t records_begin() const {
+    return sizeof head + source.size() + names.size() + std::span(index).size_bytes();
+  }
   uint32_t checksum() const {
     ShardHead zeroed = head;
     zeroed.checksum = 0;

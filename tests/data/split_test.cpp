@@ -32,8 +32,9 @@ TransformChoice jitter() { return named("color_jitter"); }
 TransformChoice resized_crop() { return named("random_resized_crop", {{"size", "12"}}); }
 
 // Changes the image each time, and is no Edit, so only the host can do it.
-struct Flicker : RandomTransform {
-  void apply(ImagePlan& p, const RngKey& key) const override {
+struct Flicker : Transform {
+  bool is_random() const override { return true; }
+  void apply(ImagePlan& p, TransformMode, const RngKey& key) const override {
     p.levels.shift[0] += Philox(key).uniform(0);
   }
 };
