@@ -17,6 +17,7 @@ namespace {
 constexpr int64_t kMostScans = 100;
 constexpr int64_t kScansOfTheLargest = 24;  // scans times pixels are about a second by default
 
+// A codec of libjpeg whose errors take its Escape.
 template <class Codec> struct WithErrors : Codec, Escape {
   WithErrors() : Codec{} {
     this->err = jpeg_std_error(&errors);

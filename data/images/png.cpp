@@ -10,6 +10,7 @@ namespace bellows {
 
 namespace {
 
+// A reader of libpng whose errors take its Escape.
 struct Png : Escape {
   explicit Png(std::span<const uint8_t> file);
   ~Png() { png_destroy_read_struct(&png, &info, nullptr); }
