@@ -189,6 +189,15 @@ TEST(ImagePlan, WritesTheSameBitsWithAndWithoutTheShortWay) {
   EXPECT_EQ(written(picture, source.as_planes()), written(picture, source.as_pixels()));
 }
 
+// A part in the corner that keeps its size is not the whole source.
+TEST(ImagePlan, ReadsNoMoreThanAPartThatKeepsItsSize) {
+  const Source source({3, 9, 7}, 4);
+  ImagePlan picture = in_bytes(source.shape);
+  picture.resize({0, 0, 5, 4}, 5, 4);
+  expect_same(written(picture, source.as_planes()),
+              source.stored().cropped({0, 0, 5, 4}, Outside::zeros), 1e-4);
+}
+
 TEST(ImagePlan, AsBytesIsItsNumbersRoundedBeforeLevels) {
   const Source source({3, 9, 7}, 3);
   ImagePlan whole = in_bytes(source.shape), resized = in_bytes(source.shape);
