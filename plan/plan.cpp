@@ -33,11 +33,7 @@ Option option_of(DeviceChoice& choice, Bounds) {
 
 void visit(Visitor& v, DataOptions& o) {
   v.choice("name", o.dataset, "data set");
-  v.choices("transforms", o.transforms,
-            "from pixels to values, in order; [] is [normalize], with the data set's mean and std");
-  if (o.transforms.empty()) o.transforms = DataOptions().transforms;
-  const std::string why_not = misplaced(o.transforms);
-  v.require("transforms", why_not.empty(), why_not.c_str());
+  visit_transforms(v, o.transforms);
   visit(v, o.loader);
 }
 

@@ -1,4 +1,5 @@
 #include "data/images/transform.h"
+#include "core/config/visitor.h"
 
 namespace bellows {
 
@@ -7,7 +8,9 @@ std::map<std::string, TransformPhase>& phases() {
   return all;
 }
 
-std::string misplaced(const std::vector<TransformChoice>& list) {
+// Returns what is wrong with the order of a list, as in "has resize after random_crop"; "" if
+// nothing is.
+static std::string misplaced(const std::vector<TransformChoice>& list) {
   std::string last;
   TransformPhase reached = TransformPhase::levels;
   for (const TransformChoice& choice : list) {
@@ -21,6 +24,14 @@ std::string misplaced(const std::vector<TransformChoice>& list) {
     reached = phase, last = choice.name();
   }
   return "";
+}
+
+void visit_transforms(Visitor& v, std::vector<TransformChoice>& list) {
+  v.choices("transforms", list,
+            "from pixels to values, in order; [] is [normalize], with the data set's mean and std");
+  if (list.empty()) list.emplace_back("normalize");
+  const std::string why_not = misplaced(list);
+  v.require("transforms", why_not.empty(), why_not.c_str());
 }
 
 Transforms::Transforms(std::vector<TransformChoice> choices, const DatasetInfo& info,

@@ -44,9 +44,8 @@ struct AddTransform {
   }
 };
 
-// Returns what is wrong with the order of a list, as in "has resize after random_crop"; "" if
-// nothing is.
-std::string misplaced(const std::vector<TransformChoice>& list);
+// Visits the option `transforms`, a list in the order of its phases; [] becomes [normalize].
+void visit_transforms(Visitor& v, std::vector<TransformChoice>& list);
 
 // Returns the list with the data set's mean and std filled into each normalize that has none, so
 // that it does the same to any other data set.
@@ -61,8 +60,8 @@ class Transforms {
   // An empty list means normalize, with the data set's own mean and std. With DoneBy::device the
   // end of the list is left to the device: from the place on where all transforms are edits and
   // take images of one size. The host does the ones before it and rounds to bytes. Throws
-  // Error(Exit::usage) for an impossible list: one that is misplaced(), that pads twice, or that
-  // the data set's images are too small for.
+  // Error(Exit::usage) for an impossible list: one in another order than that of the phases, that
+  // pads twice, or that the data set's images are too small for.
   Transforms(std::vector<TransformChoice> choices, const DatasetInfo& info,
              TransformMode mode = TransformMode::training, DoneBy by = DoneBy::host);
   // (C, H, W) of the model's input; made_shape() and dtype(): of what the host makes. Samples that
