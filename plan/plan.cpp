@@ -33,9 +33,7 @@ Option option_of(DeviceChoice& choice, Bounds) {
 
 void visit(Visitor& v, DataOptions& o) {
   v.choice("name", o.dataset, "data set");
-  v.choices("transforms", o.transforms,
-            "from pixels to values, in order; [] is [normalize], with the data set's mean and std");
-  if (o.transforms.empty()) o.transforms = DataOptions().transforms;
+  visit_transforms(v, o.transforms);
   visit(v, o.loader);
 }
 

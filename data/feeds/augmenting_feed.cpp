@@ -2,7 +2,8 @@
 // the loader delivers.
 //
 // resident_feed: runs it on all samples, which stay on the device beside the epoch's order, so that
-// batches need no copies. With device_randperm the order is also computed there.
+// batches need no copies. With device_randperm the order is also computed there. Of samples that
+// are not images, kernels::collate gathers each batch.
 #include <cstring>
 #include "core/base/trace.h"
 #include "core/tensor/copy.h"
@@ -133,9 +134,56 @@ std::string why_not_resident(Device device, const Loader& loader) {
   return why_too_large(device, dataset.size() * (dataset.info().input.shape.numel() + 8));
 }
 
+namespace {
+
+// All samples of a data set that has no images, on the device.
+class ResidentArrays : public Feed {
+ public:
+  ResidentArrays(Device device, Loader& loader)
+      : device_(device), loader_(loader), buffers_(buffers_on(device, loader)) {
+    const Arrays& host = *loader.dataset().arrays();
+    const auto moved = [device](const Tensor& t) {
+      return t.defined() ? to(device, contiguous(t)) : Tensor();
+    };
+    arrays_ = {moved(host.x), moved(host.y), moved(host.offsets), moved(host.lengths)};
+  }
+
+  void start(int64_t epoch, int64_t first_batch) override {
+    plan_ = loader_.sampler().plan(epoch);
+    order_ = to(device_, plan_.order);
+    next_ = first_batch;
+  }
+
+  bool next(Batch& batch) override {
+    CHECK(order_.defined(), "start() an epoch before next()");
+    batch = {};
+    if (next_ == loader_.batches()) return false;
+    const BatchSource& from = loader_.source();
+    batch = from.take(buffers_, plan_, next_);
+    const Tensor samples = from.sampler.samples(plan_, next_++);
+    collate(arrays_, order_.view(samples.shape(), {1}, samples.offset()),
+            from.dataset->info().target.varies, batch);
+    trace::count<"tensor.device_created">(2);
+    return true;
+  }
+
+  void write_into(const Batch& place) override { buffers_.prefer(place); }
+
+ private:
+  const Device device_;
+  Loader& loader_;
+  BatchBuffers buffers_;
+  Arrays arrays_;
+  EpochPlan plan_;
+  Tensor order_;  // of plan_, on the device
+  int64_t next_ = 0;
+};
+
+}  // namespace
+
 std::unique_ptr<Feed> resident_feed(Device device, Loader& loader, const ModelInput& input) {
   const Dataset& dataset = loader.dataset();
-  if (dataset.arrays()) return resident_arrays_feed(device, loader);
+  if (dataset.arrays()) return std::make_unique<ResidentArrays>(device, loader);
   const Batch samples{
       Tensor(with_rows(dataset.size(), dataset.info().input.shape), DType::u8, device),
       Tensor({dataset.size()}, DType::i64, device)};

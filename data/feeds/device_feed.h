@@ -28,7 +28,6 @@ std::unique_ptr<Feed> async_feed(Device device, Loader& loader);
 // Keeps all samples on the device and gathers each batch there, without copies. Counters:
 // tensor.device_created and, with device_augment, augment.device_images.
 std::unique_ptr<Feed> resident_feed(Device device, Loader& loader, const ModelInput& input);
-std::unique_ptr<Feed> resident_arrays_feed(Device device, Loader& loader);
 // Returns the reason why resident_feed() is impossible; "" if it is possible.
 std::string why_not_resident(Device device, const Loader& loader);
 // Runs the transforms that are left to the device on batches of bytes. These come from `bytes`, or

@@ -19,8 +19,7 @@ Sample decode_bmp(std::span<const uint8_t> file, Scratch* scratch, const ViewOf&
          head, " bytes; save the image with 24 bits a pixel and without compression");
   const int64_t width = int32_t(number(18)), rows = int32_t(number(22)), height = std::abs(rows);
   check_size("BMP", height, width);
-  const Shape shape{3, height, width};
-  if (!scratch) return {.shape = shape};
+  if (!scratch) return {.shape = {3, height, width}};
   const size_t data = number(10), palette = 14 + head, bytes = bits / 8, used = width * bytes,
                stride = round_up(used, 4);
   if (data + stride * (height - 1) + used > file.size())
@@ -30,17 +29,16 @@ Sample decode_bmp(std::span<const uint8_t> file, Scratch* scratch, const ViewOf&
   std::array<uint8_t, 1024> colors{};  // an index that the palette lacks is black
   if (bits == 8)
     std::copy_n(&file[palette], std::min(data - palette, colors.size()), colors.begin());
-  scratch->resize(shape.numel());
-  uint8_t* to = scratch->data();
-  for (int64_t y = 0; y < height; ++y) {
-    // The bottom row comes first, unless the height is negative.
-    const uint8_t* pixel = &file[data + stride * (rows < 0 ? y : height - 1 - y)];
-    for (int64_t x = 0; x < width; ++x, pixel += bytes) {
-      const uint8_t* const bgr = bits == 8 ? &colors[4 * *pixel] : pixel;
-      to = std::reverse_copy(bgr, bgr + 3, to);
+  return whole_image("BMP", height, width, scratch, [&](uint8_t* to) {
+    for (int64_t y = 0; y < height; ++y) {
+      // The bottom row comes first, unless the height is negative.
+      const uint8_t* pixel = &file[data + stride * (rows < 0 ? y : height - 1 - y)];
+      for (int64_t x = 0; x < width; ++x, pixel += bytes) {
+        const uint8_t* const bgr = bits == 8 ? &colors[4 * *pixel] : pixel;
+        to = std::reverse_copy(bgr, bgr + 3, to);
+      }
     }
-  }
-  return whole_image(shape, *scratch);
+  });
 }
 
 }  // namespace bellows

@@ -34,24 +34,22 @@ Colors saturated(float factor) {
     for (int c = 0; c < 3; ++c) row[c] += (1 - factor) * kLuma[c];
   return map;
 }
-Colors turned(float turn) {
-  Colors map;
-  map.turn = turn;
-  return map;
-}
 
-class ColorJitter : public RandomTransform {
+class ColorJitter : public Transform {
  public:
   ColorJitter(const ColorJitterOptions& o, float gray) : o_(o), gray_(gray) {}
-  void apply(ImagePlan& image, const RngKey& key) const override {
+  bool is_random() const override { return true; }
+  void apply(ImagePlan& image, TransformMode mode, const RngKey& key) const override {
+    if (mode == TransformMode::evaluation) return;
     const Philox rng(key);
     const auto around = [&](double middle, double most, uint64_t index) {
       return float(middle + most * (2 * rng.uniform(index) - 1));
     };
-    image.recolor(stretched(around(1, o_.brightness, 0), 0));
-    image.recolor(stretched(around(1, o_.contrast, 1), gray_));
-    image.recolor(saturated(around(1, o_.saturation, 2)));
-    image.recolor(turned(around(0, o_.hue, 3)));
+    image.colors = Colors()
+                       .then(stretched(around(1, o_.brightness, 0), 0))
+                       .then(stretched(around(1, o_.contrast, 1), gray_))
+                       .then(saturated(around(1, o_.saturation, 2)));
+    image.colors->turn = around(0, o_.hue, 3);
   }
 
  private:
@@ -69,8 +67,8 @@ static TransformPtr make_color_jitter(const ColorJitterOptions& o, const Dataset
   return std::make_shared<ColorJitter>(o, gray);
 }
 
-static const AddEntry<MakeTransform> color_jitter_entry("color_jitter",
-                                                        "brightness, contrast, saturation and hue",
-                                                        &make_color_jitter);
+static const AddTransform color_jitter_entry("color_jitter",
+                                             "brightness, contrast, saturation and hue",
+                                             TransformPhase::color, &make_color_jitter);
 
 }  // namespace bellows

@@ -2,7 +2,6 @@
 #pragma once
 #include <algorithm>
 #include <cmath>
-#include "core/base/check.h"
 #include "core/base/dtype.h"
 
 namespace bellows {
@@ -28,12 +27,9 @@ struct Colors {
   float shift[3] = {};
   float turn = 0;  // rotation of the hue, in full circles
 
-  // Returns this map followed by `next`. Throws Error(Exit::usage) if this one rotates the hue.
+  // Returns this map followed by `next`. Neither rotates the hue.
   Colors then(const Colors& next) const {
-    CHECK(turn == 0,
-          "the hue is rotated already; use one color_jitter with a hue, and put it last");
     Colors both;
-    both.turn = next.turn;
     for (int i = 0; i < 3; ++i) {
       both.shift[i] = next.shift[i];
       for (int k = 0; k < 3; ++k) both.shift[i] += next.matrix[i][k] * shift[k];

@@ -10,22 +10,20 @@ class EditTransform final : public Transform {
  public:
   explicit EditTransform(const Edit& training, const Edit& evaluation = {})
       : training_(training), evaluation_(evaluation) {}
-  void apply(ImagePlan& image, const RngKey& key) const override {
-    const Edit& e = training_;
+  void apply(ImagePlan& image, TransformMode mode, const RngKey& key) const override {
+    const Edit& e = mode == TransformMode::training ? training_ : evaluation_;
     const int64_t side = std::min(image.height(), image.width());
     CHECK(e.kind != Edit::Kind::crop || side + 2 * e.padding >= e.size, "a side of ", side,
           " with padding of ", e.padding, " is shorter than the crop of ", e.size,
           "; resize it first");
+    CHECK(e.kind != Edit::Kind::center || side >= e.size, "the image, ", image.shape(),
+          ", is smaller than the ", e.size, "x", e.size,
+          " to be cut out of it; resize it first (random_crop pads in training only)");
     e.apply(image, key);
   }
-  void settle(ImagePlan& image) const override { evaluation_.apply(image, RngKey()); }
   bool is_random() const override { return training_.is_random(); }
   std::optional<Edit> edit(TransformMode mode) const override {
     return mode == TransformMode::training ? training_ : evaluation_;
-  }
-  Shape shape_of(const Shape& in) const override {
-    const bool crops = training_.kind == Edit::Kind::crop || training_.kind == Edit::Kind::center;
-    return crops ? Shape{in[0], training_.size, training_.size} : in;
   }
 
  private:
@@ -79,14 +77,13 @@ TransformPtr make_random_flip(const RandomFlipOptions& o, const DatasetInfo&) {
 
 }  // namespace
 
-static const AddEntry<MakeTransform> center_crop_entry("center_crop", "a square from the middle",
-                                                       &make_center_crop);
-static const AddEntry<MakeTransform> cutout_entry("cutout", "a square of zeros at a random place",
-                                                  &make_cutout);
-static const AddEntry<MakeTransform> random_crop_entry("random_crop",
-                                                       "a square at random, with padding",
-                                                       &make_random_crop);
-static const AddEntry<MakeTransform> random_flip_entry("random_flip", "left to right, at random",
-                                                       &make_random_flip);
+static const AddTransform center_crop_entry("center_crop", "a square from the middle",
+                                            TransformPhase::crop, &make_center_crop);
+static const AddTransform random_crop_entry("random_crop", "a square at random, with padding",
+                                            TransformPhase::crop, &make_random_crop);
+static const AddTransform random_flip_entry("random_flip", "left to right, at random",
+                                            TransformPhase::crop, &make_random_flip);
+static const AddTransform cutout_entry("cutout", "a square of zeros at a random place",
+                                       TransformPhase::cutout, &make_cutout);
 
 }  // namespace bellows

@@ -1,4 +1,7 @@
 #include "data/images/filter.h"
+#include <algorithm>
+#include <cmath>
+#include "core/base/check.h"
 #include "core/base/round.h"
 
 namespace bellows {
@@ -18,42 +21,29 @@ struct Triangle {
   }
 };
 
-// Triangles of the pixels of an axis, computed on request. Positions count from the start of the
-// source, even if only a part is held, so that a part of an image gives the same bits as the whole.
-class Triangles {
- public:
-  Triangles(const Axis& axis, const SourceRange& held)
-      : axis_(axis),
-        pixel_(1. / double(held.reduced)),
-        reach_(std::max(1., axis.step() * pixel_)),
-        slope_(1 / reach_),
-        low_(std::max(held.begin, axis.low() / held.reduced)),
-        high_(std::min(held.begin + held.size, ceil_div(axis.high(), held.reduced))) {}
-
-  Triangle operator[](int64_t i) const {
-    const int64_t cell = axis_.cell(i);
-    if (cell < 0) return {};
-    const double center = axis_.center(cell) * pixel_;
-    const auto first = static_cast<int64_t>(std::floor(center - .5 - reach_)) + 1;
-    const auto last = static_cast<int64_t>(std::ceil(center - .5 + reach_)) - 1;
-    const Triangle t{center, slope_, std::max(low_, first), std::min(high_ - 1, last)};
+// Returns the triangles of the output pixels. Positions count from the start of the source, even if
+// only a part is held, so that a part of an image gives the same bits as the whole.
+std::vector<Triangle> triangles_of(const Axis& axis, const SourceRange& held) {
+  const double pixel = 1. / double(held.reduced), reach = std::max(1., axis.step * pixel);
+  const int64_t low = std::max(held.begin, axis.low / held.reduced);
+  const int64_t high = std::min(held.begin + held.size, ceil_div(axis.high, held.reduced));
+  std::vector<Triangle> triangles(axis.cells.size());
+  for (int64_t i = 0; i < axis.cells.size(); ++i) {
+    const int64_t cell = axis.cells.cell(i);
+    if (cell < 0) continue;
+    const double center = axis.center(cell) * pixel;
+    const auto first = static_cast<int64_t>(std::floor(center - .5 - reach)) + 1;
+    const auto last = static_cast<int64_t>(std::ceil(center - .5 + reach)) - 1;
+    const Triangle& t =
+        triangles[i] = {center, 1 / reach, std::max(low, first), std::min(high - 1, last)};
     INVARIANT(t.first <= t.last, "no pixel is held near ", center);
-    return t;
   }
+  return triangles;
+}
 
- private:
-  const Axis& axis_;
-  const double pixel_, reach_, slope_;
-  const int64_t low_, high_;
-};
-
-}  // namespace
-
-ReadRange read_range(const Axis& axis, const SourceRange& held) {
-  const Triangles triangles(axis, held);
+ReadRange range_of(const std::vector<Triangle>& triangles, const SourceRange& held) {
   ReadRange range{.begin = held.size};
-  for (int64_t i = 0; i < axis.size(); ++i) {
-    const Triangle t = triangles[i];
+  for (const Triangle& t : triangles) {
     if (t.last < 0) continue;
     range.begin = std::min(range.begin, t.first - held.begin);
     range.end = std::max(range.end, t.last + 1 - held.begin);
@@ -62,11 +52,18 @@ ReadRange read_range(const Axis& axis, const SourceRange& held) {
   return range;
 }
 
-Filter::Filter(const Axis& axis, const SourceRange& held)
-    : range_(read_range(axis, held)), firsts_(axis.size()), weights_(axis.size() * taps()) {
-  const Triangles triangles(axis, held);
-  for (int64_t i = 0; i < axis.size(); ++i) {
-    const Triangle t = triangles[i];
+}  // namespace
+
+ReadRange read_range(const Axis& axis, const SourceRange& held) {
+  return range_of(triangles_of(axis, held), held);
+}
+
+Filter::Filter(const Axis& axis, const SourceRange& held) : firsts_(axis.cells.size()) {
+  const std::vector<Triangle> triangles = triangles_of(axis, held);
+  range_ = range_of(triangles, held);
+  weights_.resize(triangles.size() * taps());
+  for (size_t i = 0; i < triangles.size(); ++i) {
+    const Triangle& t = triangles[i];
     if (t.last < 0) continue;
     const int64_t first = t.first - held.begin;
     firsts_[i] = static_cast<int32_t>(std::min(first, held.size - taps()));

@@ -1,5 +1,5 @@
-// Frame: source position of each pixel of an image under crops, flips and padding, as a kernel
-// computes it. It is an ImagePlan without resizing, colors and checks.
+// Frame: source position of each pixel of an image under crops, flips and padding. It checks
+// nothing, because kernels use it.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -18,46 +18,34 @@ struct Rectangle {
 
 enum class Outside { zeros, reflect };  // content of the padding
 
-// One axis of an image. It checks nothing, because kernels use it; Axis does.
-//
-// Pixel i shows cell begin + first + i or, if mirrored, begin + first + size - 1 - i. Cells outside
-// [begin, begin + count) are padding.
+// One axis of an image. Pixel i shows cell begin + first + i or, if mirrored, begin + first + size
+// - 1 - i. Cells outside [begin, begin + count) are padding.
 class Cells {
  public:
   HD explicit Cells(int64_t count) : count_(count), size_(count) {}
 
   HD int64_t size() const { return size_; }
-  HD bool holds(int64_t at, int64_t size) const { return at >= 0 && at + size <= size_; }
-  HD bool padded() const { return first_ < 0 || first_ + size_ > count_; }
   // True if the axis shows `count` cells, all and unchanged.
   HD bool are_all(int64_t count) const {
     return begin_ == 0 && first_ == 0 && size_ == count && count_ == count && !mirrored_;
   }
 
   // A range that begins before the first pixel or ends after the last one is padded, at most once.
+  // What was cropped away before is not part of the padding.
   HD void crop(int64_t at, int64_t size, Outside outside) {
-    const bool pads = !holds(at, size);
+    const bool pads = at < 0 || at + size > size_;
     if (mirrored_) at = size_ - at - size;
-    if (pads) cut();
-    if (pads) outside_ = outside;
+    if (pads) {
+      begin_ += first_;
+      count_ = size_;
+      first_ = 0;
+      outside_ = outside;
+    }
     first_ += at;
     size_ = size;
   }
   HD void mirror() { mirrored_ = !mirrored_; }
-  // Makes the current crop the whole source, as if it had been stored.
-  HD void cut() {
-    begin_ += first_;
-    count_ = size_;
-    first_ = 0;
-  }
-  // Replaces all cells by `count` new ones.
-  HD void replace(int64_t count) {
-    begin_ = first_ = 0;
-    count_ = size_ = count;
-  }
 
-  HD int64_t begin() const { return begin_; }
-  HD int64_t count() const { return count_; }
   // Cell of pixel i; -1: black.
   HD int64_t cell(int64_t i) const {
     const int64_t g = first_ + (mirrored_ ? size_ - 1 - i : i);
@@ -89,14 +77,14 @@ struct Frame {
   HD int64_t height() const { return rows.size(); }
   HD int64_t width() const { return columns.size(); }
 
-  HD void crop(const Rectangle& part, Outside outside) {
+  HD void crop(const Rectangle& part, Outside outside = Outside::zeros) {
     rows.crop(part.top, part.height, outside);
     columns.crop(part.left, part.width, outside);
   }
   HD void crop_center(int64_t h, int64_t w) {
-    crop({middle(height(), h), middle(width(), w), h, w}, Outside::zeros);
+    crop({middle(height(), h), middle(width(), w), h, w});
   }
-  HD void mirror(bool yes) {
+  HD void mirror(bool yes = true) {
     if (yes) columns.mirror();
   }
   HD void erase(const Rectangle& part) { hole = part; }

@@ -80,10 +80,19 @@ Sample decode_bmp(std::span<const uint8_t> file, Scratch* scratch, const ViewOf&
 Sample decode_pnm(std::span<const uint8_t> file, Scratch* scratch, const ViewOf&);
 Sample decode_webp(std::span<const uint8_t> file, Scratch* scratch, const ViewOf&);
 
-// Returns the sample of a whole image, interleaved in `scratch`. For decoders.
-inline Sample whole_image(const Shape& shape, const Scratch& scratch) {
-  return {scratch.data(), shape, 0,
-          Part{.height = shape[1], .width = shape[2], .interleaved = true}};
+// For these decoders: checks the size, calls fill(pixels), which writes (height, width, 3) bytes to
+// `scratch`, and returns the sample; without a scratch, only its shape.
+template <class Fill>
+Sample whole_image(const char* format, int64_t height, int64_t width, Scratch* scratch,
+                   const Fill& fill) {
+  check_size(format, height, width);
+  Sample sample{.shape = {3, height, width}};
+  if (!scratch) return sample;
+  scratch->resize(sample.shape.numel());
+  fill(scratch->data());
+  sample.pixels = scratch->data();
+  sample.part = {.height = height, .width = width, .interleaved = true};
+  return sample;
 }
 
 }  // namespace bellows

@@ -9,51 +9,40 @@
 
 namespace bellows {
 
-// Edits that cannot be combined throw Error(Exit::usage): crop, resize, mirror or erase after
-// erase(), and resizing or padding again after padding.
-class ImagePlan {
+// The edits of Frame (crop, padding, flip, hole), after one resize and before colors and levels.
+class ImagePlan : public Frame {
  public:
   explicit ImagePlan(const Shape& source)
-      : channels_(source[0]), rows_(source[1]), columns_(source[2]) {}
+      : Frame(source[1], source[2]), source_(source), part_{0, 0, source[1], source[2]} {}
 
-  int64_t channels() const { return channels_; }
-  int64_t height() const { return rows_.size(); }
-  int64_t width() const { return columns_.size(); }
-  Shape shape() const { return {channels_, height(), width()}; }
+  int64_t channels() const { return source_[0]; }
+  Shape shape() const { return {channels(), height(), width()}; }
 
-  // `part` may extend beyond the image, which is padded there.
-  void crop(const Rectangle& part, Outside outside = Outside::zeros);
-  void crop_center(int64_t height, int64_t width);  // refuses to pad
-  // Bilinear, antialiased when downscaling (data/images/filter.h).
-  void resize(int64_t height, int64_t width);
+  // Resizes a part of the source: bilinear, antialiased when downscaling (data/images/filter.h), as
+  // if only the part had been stored. Must be the first edit.
+  void resize(const Rectangle& part, int64_t height, int64_t width);
+  void resize(int64_t height, int64_t width) { resize(part_, height, width); }
   void resize_short_side(int64_t size);  // the longer side in proportion
-  void mirror(bool yes = true);          // left to right
-  // Sets a rectangle of the output to zero (cutout). One only; later edits must not move it.
-  void erase(const Rectangle& hole);
 
-  Levels levels;  // per channel, after `colors`; initially to [0, 1]
-  // Applied to bytes, before levels. Their place among the edits matters for black padding only.
-  std::optional<Colors> colors;
-  void recolor(const Colors& next);  // adds a map to `colors`
+  std::optional<Colors> colors;  // applied to bytes and to the padding, before levels
+  Levels levels;                 // per channel; initially to [0, 1]
 
-  const Axis& rows() const { return rows_; }
-  const Axis& columns() const { return columns_; }
-  const std::optional<Rectangle>& hole() const { return hole_; }
-  // Colors of black padding: the maps that were added after it. nullopt: all, so `colors`.
-  const std::optional<Colors>& colors_of_padding() const { return colors_of_padding_; }
+  Axis row_axis() const { return axis(rows, part_.top, part_.height, resized_height_); }
+  Axis column_axis() const { return axis(columns, part_.left, part_.width, resized_width_); }
   View view() const;  // region of the source that is read
   // True if the pixels, before levels and the hole, are those of the source.
-  bool is_source() const { return rows_.is_source() && columns_.is_source() && !colors; }
-  bool levels_only() const { return is_source() && !hole_; }
-  bool bytes_only() const { return levels == Levels() && !hole_; }
+  bool is_source() const;
+  bool levels_only() const { return is_source() && hole.height == 0; }
+  bool bytes_only() const { return levels == Levels() && hole.height == 0; }
 
  private:
-  void refuse_hole() const;
+  static Axis axis(const Cells& cells, int64_t begin, int64_t size, int64_t resized) {
+    return {cells, begin, begin + size, double(size) / double(resized)};
+  }
 
-  int64_t channels_;
-  Axis rows_, columns_;
-  std::optional<Rectangle> hole_;
-  std::optional<Colors> colors_of_padding_;
+  Shape source_;
+  Rectangle part_;
+  int64_t resized_height_ = part_.height, resized_width_ = part_.width;
 };
 
 // ---- write_image.cpp: crop, resize, flip, colors and levels in one pass over the pixels

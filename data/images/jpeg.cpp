@@ -1,6 +1,6 @@
-#include <csetjmp>
 #include <cstdio>
 #include <cstdlib>
+#include "data/images/escape.h"
 #include "data/images/image_file.h"
 // jpeglib.h needs <cstdio>.
 #include <jerror.h>
@@ -17,35 +17,24 @@ namespace {
 constexpr int64_t kMostScans = 100;
 constexpr int64_t kScansOfTheLargest = 24;  // scans times pixels are about a second by default
 
-// libjpeg reports errors by longjmp, which must not skip a destructor. So each step is a function
-// without objects that have one, and returns false after a jump.
-template <class Codec> struct WithErrors : Codec {
+// A codec of libjpeg whose errors take its Escape.
+template <class Codec> struct WithErrors : Codec, Escape {
   WithErrors() : Codec{} {
     this->err = jpeg_std_error(&errors);
     errors.error_exit = [](j_common_ptr common) {
       auto* const self = static_cast<WithErrors*>(reinterpret_cast<Codec*>(common));
       common->err->format_message(common, self->message);
-      longjmp(self->escape, 1);
+      longjmp(self->buffer, 1);
     };
   }
   WithErrors(WithErrors&&) = delete;
-  [[noreturn]] void refuse() const { fail(Exit::data, "JPEG: ", message); }
 
   jpeg_error_mgr errors;
-  jmp_buf escape;
-  char message[JMSG_LENGTH_MAX];
 };
+static_assert(sizeof(Escape::message) >= JMSG_LENGTH_MAX);
 
 struct Jpeg : WithErrors<jpeg_decompress_struct> {
-  explicit Jpeg(std::span<const uint8_t> file);
   ~Jpeg() { jpeg_destroy_decompress(this); }
-
-  bool read_header();
-  bool start(int64_t reduced);
-  bool crop(JDIMENSION& left, JDIMENSION& width);  // widens the range to one that libjpeg can crop
-  bool read_rows(JDIMENSION top, JDIMENSION height, uint8_t* pixels);
-
-  std::span<const uint8_t> file;
   jpeg_progress_mgr monitor{};
 };
 
@@ -61,7 +50,7 @@ static void jpeg_progresses(j_common_ptr common) {
   std::snprintf(jpeg->message, sizeof jpeg->message,
                 "more than %d scans of %u x %u pixels; save the image again", int(most),
                 jpeg->image_width, jpeg->image_height);
-  longjmp(jpeg->escape, 1);
+  longjmp(jpeg->buffer, 1);
 }
 // Treats warnings as errors: libjpeg only warns of a truncated file, and fills in gray. Not those
 // about a header, which lose no pixel.
@@ -74,45 +63,6 @@ static void jpeg_warns(j_common_ptr common, int level) {
     return;
   common->err->error_exit(common);
 }
-}
-
-Jpeg::Jpeg(std::span<const uint8_t> file) : file(file) { errors.emit_message = jpeg_warns; }
-
-bool Jpeg::read_header() {
-  if (setjmp(escape)) return false;
-  jpeg_create_decompress(this);
-  monitor.progress_monitor = jpeg_progresses;
-  progress = &monitor;
-  jpeg_mem_src(this, file.data(), file.size());
-  jpeg_read_header(this, TRUE);
-  return true;
-}
-
-bool Jpeg::start(int64_t reduced) {
-  if (setjmp(escape)) return false;
-  out_color_space = num_components == 4 ? JCS_CMYK : JCS_RGB;
-  scale_num = 1;
-  scale_denom = static_cast<unsigned>(reduced);
-  jpeg_start_decompress(this);
-  return true;
-}
-
-bool Jpeg::crop(JDIMENSION& left, JDIMENSION& width) {
-  if (setjmp(escape)) return false;
-  // At a reduced size libjpeg crops columns only if no sampling factor is above 2.
-  if (max_h_samp_factor > 2 || max_v_samp_factor > 2) left = 0, width = output_width;
-  if (width < output_width) jpeg_crop_scanline(this, &left, &width);
-  return true;
-}
-
-bool Jpeg::read_rows(JDIMENSION top, JDIMENSION height, uint8_t* pixels) {
-  if (setjmp(escape)) return false;
-  if (top) jpeg_skip_scanlines(this, top);
-  for (const JDIMENSION end = top + height; output_scanline < end;) {
-    JSAMPROW row = pixels + size_t{output_scanline - top} * output_width * output_components;
-    jpeg_read_scanlines(this, &row, 1);
-  }
-  return true;
 }
 
 // Returns the largest reduction that leaves as many pixels as are needed.
@@ -138,26 +88,56 @@ static void blend_inks(Scratch& pixels) {
   pixels.resize(pixels.size() / 4 * 3);
 }
 
-Sample decode_jpeg(std::span<const uint8_t> file, Scratch* scratch, const ViewOf& wanted) {
-  Jpeg jpeg(file);
-  if (!jpeg.read_header()) jpeg.refuse();
+// Reads the header. Returns the image's shape.
+static Shape read_header(Jpeg& jpeg, std::span<const uint8_t> file) {
+  jpeg.errors.emit_message = jpeg_warns;
+  jpeg_create_decompress(&jpeg);
+  jpeg.monitor.progress_monitor = jpeg_progresses;
+  jpeg.progress = &jpeg.monitor;
+  jpeg_mem_src(&jpeg, file.data(), file.size());
+  jpeg_read_header(&jpeg, TRUE);
   if (jpeg.num_components == 2 || jpeg.num_components > 4)
     fail(Exit::data, "JPEG: ", jpeg.num_components,
          " color channels; gray, RGB and CMYK are supported");
   check_size("JPEG", jpeg.image_height, jpeg.image_width);
-  const Shape shape{3, jpeg.image_height, jpeg.image_width};
-  if (!scratch) return {.shape = shape};
-  const View view = wanted ? wanted(shape) : View{{0, 0, shape[1], shape[2]}};
+  return {3, jpeg.image_height, jpeg.image_width};
+}
+
+// Decodes the view. Returns the part that it has decoded.
+static Part read_view(Jpeg& jpeg, const View& view, Scratch& scratch) {
   const int64_t reduced = reduction(view.step);
-  if (!jpeg.start(reduced)) jpeg.refuse();
-  const auto& [part, step] = view;
-  auto [top, height] = stretch(part.top, part.height, reduced, 0, jpeg.output_height);
-  auto [left, width] = stretch(part.left, part.width, reduced, 2, jpeg.output_width);
-  if (!jpeg.crop(left, width)) jpeg.refuse();
-  scratch->resize(size_t{height} * width * jpeg.output_components);
-  if (!jpeg.read_rows(top, height, scratch->data())) jpeg.refuse();
+  jpeg.out_color_space = jpeg.num_components == 4 ? JCS_CMYK : JCS_RGB;
+  jpeg.scale_num = 1;
+  jpeg.scale_denom = static_cast<unsigned>(reduced);
+  jpeg_start_decompress(&jpeg);
+  auto [top, height] = stretch(view.part.top, view.part.height, reduced, 0, jpeg.output_height);
+  auto [left, width] = stretch(view.part.left, view.part.width, reduced, 2, jpeg.output_width);
+  // At a reduced size libjpeg crops columns only if no sampling factor is above 2.
+  if (jpeg.max_h_samp_factor > 2 || jpeg.max_v_samp_factor > 2) left = 0, width = jpeg.output_width;
+  if (width < jpeg.output_width) jpeg_crop_scanline(&jpeg, &left, &width);  // may widen the range
+  scratch.resize(size_t{height} * width * jpeg.output_components);
+  if (top) jpeg_skip_scanlines(&jpeg, top);
+  while (jpeg.output_scanline < top + height) {
+    const size_t y = jpeg.output_scanline - top;
+    JSAMPROW row = scratch.data() + y * width * jpeg.output_components;
+    jpeg_read_scanlines(&jpeg, &row, 1);
+  }
+  return {top, left, height, width, reduced, true};
+}
+
+Sample decode_jpeg(std::span<const uint8_t> file, Scratch* scratch, const ViewOf& wanted) {
+  Jpeg jpeg;
+  Sample sample;
+  guarded("JPEG", jpeg, [&] {
+    sample.shape = read_header(jpeg, file);
+    const Rectangle whole{0, 0, sample.shape[1], sample.shape[2]};
+    if (scratch)
+      sample.part = read_view(jpeg, wanted ? wanted(sample.shape) : View{whole}, *scratch);
+  });
+  if (!scratch) return sample;
   if (jpeg.out_color_space == JCS_CMYK) blend_inks(*scratch);
-  return {scratch->data(), shape, 0, Part{top, left, height, width, reduced, true}};
+  sample.pixels = scratch->data();
+  return sample;
 }
 
 // ---- encoding
@@ -170,14 +150,13 @@ struct Encoder : WithErrors<jpeg_compress_struct> {
     jpeg_destroy_compress(this);
     std::free(bytes);
   }
-  bool write(const uint8_t* pixels, int64_t height, int64_t width, int quality);
+  void write(const uint8_t* pixels, int64_t height, int64_t width, int quality);
 
   unsigned char* bytes = nullptr;
   unsigned long size = 0;
 };
 
-bool Encoder::write(const uint8_t* pixels, int64_t height, int64_t width, int quality) {
-  if (setjmp(escape)) return false;
+void Encoder::write(const uint8_t* pixels, int64_t height, int64_t width, int quality) {
   jpeg_create_compress(this);
   jpeg_mem_dest(this, &bytes, &size);
   image_height = static_cast<JDIMENSION>(height);
@@ -192,7 +171,6 @@ bool Encoder::write(const uint8_t* pixels, int64_t height, int64_t width, int qu
     jpeg_write_scanlines(this, &row, 1);
   }
   jpeg_finish_compress(this);
-  return true;
 }
 
 }  // namespace
@@ -200,7 +178,7 @@ bool Encoder::write(const uint8_t* pixels, int64_t height, int64_t width, int qu
 std::vector<uint8_t> encode_jpeg(const uint8_t* pixels, int64_t height, int64_t width,
                                  int quality) {
   Encoder jpeg;
-  if (!jpeg.write(pixels, height, width, quality)) jpeg.refuse();
+  guarded("JPEG", jpeg, [&] { jpeg.write(pixels, height, width, quality); });
   return {jpeg.bytes, jpeg.bytes + jpeg.size};
 }
 

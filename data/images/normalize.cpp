@@ -19,7 +19,7 @@ class Normalize : public Transform {
  public:
   Normalize(std::vector<float> mean, std::vector<float> std)
       : mean_(std::move(mean)), std_(std::move(std)) {}
-  void apply(ImagePlan& p, const RngKey&) const override {
+  void apply(ImagePlan& p, TransformMode, const RngKey&) const override {
     for (size_t c = 0; c < mean_.size(); ++c) {
       p.levels.scale[c] /= std_[c];
       p.levels.shift[c] = (p.levels.shift[c] - mean_[c]) / std_[c];
@@ -66,7 +66,7 @@ static TransformPtr make_normalize(const NormalizeOptions& o, const DatasetInfo&
   return std::make_shared<Normalize>(mean, std);
 }
 
-static const AddEntry<MakeTransform> normalize_entry("normalize", "(x - mean) / std, per channel",
-                                                     &make_normalize);
+static const AddTransform normalize_entry("normalize", "(x - mean) / std, per channel",
+                                          TransformPhase::levels, &make_normalize);
 
 }  // namespace bellows

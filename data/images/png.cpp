@@ -1,32 +1,26 @@
 #include <png.h>
 #include <algorithm>
-#include <csetjmp>
 #include <cstring>
 #include <mutex>
 #include "core/base/output.h"
+#include "data/images/escape.h"
 #include "data/images/image_file.h"
 
 namespace bellows {
 
 namespace {
 
-// libpng reports errors by longjmp, which must not skip a destructor. So each step is a function
-// without objects that have one, and returns false after a jump.
-struct Png {
+// A reader of libpng whose errors take its Escape.
+struct Png : Escape {
   explicit Png(std::span<const uint8_t> file);
   ~Png() { png_destroy_read_struct(&png, &info, nullptr); }
   Png(Png&&) = delete;
 
-  bool read_header();
-  bool read_rows(uint8_t* pixels);  // reads to the end of the file, too
-  [[noreturn]] void refuse() const { fail(Exit::data, "PNG: ", message); }
+  void read_rows(uint8_t* pixels);  // reads to the end of the file, too
 
   std::span<const uint8_t> rest;  // unread part of the file
   png_structp png;
   png_infop info;
-  int64_t height = 0, width = 0, bits = 0;  // bits: of a value
-  jmp_buf escape;
-  char message[128] = "";
 };
 
 }  // namespace
@@ -35,7 +29,7 @@ extern "C" {
 static void png_fails(png_structp png, const char* message) {
   auto* const self = static_cast<Png*>(png_get_error_ptr(png));
   std::strncpy(self->message, message, sizeof(self->message) - 1);
-  longjmp(self->escape, 1);
+  longjmp(self->buffer, 1);
 }
 // Ignores warnings, which are about chunks that change no pixel.
 static void png_warns(png_structp, const char*) {}
@@ -59,28 +53,19 @@ Png::Png(std::span<const uint8_t> file)
   png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
 }
 
-bool Png::read_header() {
-  if (setjmp(escape)) return false;
-  png_read_info(png, info);
-  height = png_get_image_height(png, info);
-  width = png_get_image_width(png, info);
-  bits = png_get_bit_depth(png, info);
-  return true;
-}
-
-bool Png::read_rows(uint8_t* pixels) {
-  if (setjmp(escape)) return false;
+void Png::read_rows(uint8_t* pixels) {
+  const size_t height = png_get_image_height(png, info);
+  const size_t row = size_t{3} * png_get_image_width(png, info);
   png_set_expand(png);
   png_set_strip_16(png);
   png_set_strip_alpha(png);
   png_set_gray_to_rgb(png);
   const int passes = png_set_interlace_handling(png);
   png_read_update_info(png, info);
-  if (png_get_rowbytes(png, info) != static_cast<size_t>(width) * 3) png_error(png, "not RGB");
+  if (png_get_rowbytes(png, info) != row) png_error(png, "not RGB");
   for (int pass = 0; pass < passes; ++pass)
-    for (int64_t y = 0; y < height; ++y) png_read_row(png, pixels + y * width * 3, nullptr);
+    for (size_t y = 0; y < height; ++y) png_read_row(png, pixels + y * row, nullptr);
   png_read_end(png, nullptr);
-  return true;
 }
 
 // Warns once, because such images come in sets.
@@ -97,14 +82,17 @@ static void warn_if_dark(const Scratch& pixels) {
 
 Sample decode_png(std::span<const uint8_t> file, Scratch* scratch, const ViewOf&) {
   Png png(file);
-  if (!png.read_header()) png.refuse();
-  check_size("PNG", png.height, png.width);
-  const Shape shape{3, png.height, png.width};
-  if (!scratch) return {.shape = shape};
-  scratch->resize(shape.numel());
-  if (!png.read_rows(scratch->data())) png.refuse();
-  if (png.bits == 16) warn_if_dark(*scratch);
-  return whole_image(shape, *scratch);
+  Sample sample;
+  int bits = 0;  // of a value
+  guarded("PNG", png, [&] {
+    png_read_info(png.png, png.info);
+    bits = png_get_bit_depth(png.png, png.info);
+    sample = whole_image("PNG", png_get_image_height(png.png, png.info),
+                         png_get_image_width(png.png, png.info), scratch,
+                         [&](uint8_t* pixels) { png.read_rows(pixels); });
+  });
+  if (scratch && bits == 16) warn_if_dark(*scratch);
+  return sample;
 }
 
 std::vector<uint8_t> encode_png(const uint8_t* pixels, int64_t height, int64_t width) {

@@ -33,17 +33,14 @@ Sample decode_pnm(std::span<const uint8_t> file, Scratch* scratch, const ViewOf&
   check_size("PNM", height, width);
   if (white < 1 || white > UINT8_MAX)
     fail(Exit::data, "PNM: values of up to ", white, "; only those of up to 255 are read");
-  const Shape shape{3, height, width};
-  if (!scratch) return {.shape = shape};
-  const size_t copies = kind == '5' ? 3 : 1, size = shape.numel() / copies;
-  if (file.size() - at < size) fail(Exit::data, "PNM: the file ends too early");
-  scratch->resize(shape.numel());
-  uint8_t* to = scratch->data();
-  for (const int64_t value : file.subspan(at, size)) {
-    const double level = std::nearbyint(double(std::min(value, white)) / double(white) * 255);
-    to = std::fill_n(to, copies, static_cast<uint8_t>(level));
-  }
-  return whole_image(shape, *scratch);
+  const size_t copies = kind == '5' ? 3 : 1, size = 3 * height * width / copies;
+  if (scratch && file.size() - at < size) fail(Exit::data, "PNM: the file ends too early");
+  return whole_image("PNM", height, width, scratch, [&](uint8_t* to) {
+    for (const int64_t value : file.subspan(at, size)) {
+      const double level = std::nearbyint(double(std::min(value, white)) / double(white) * 255);
+      to = std::fill_n(to, copies, static_cast<uint8_t>(level));
+    }
+  });
 }
 
 }  // namespace bellows

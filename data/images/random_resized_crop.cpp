@@ -23,18 +23,16 @@ void visit(Visitor& v, RandomResizedCropOptions& o) {
     {.min = 1e-2, .max = 1});
 }
 
-class RandomResizedCrop : public RandomTransform {
+class RandomResizedCrop : public Transform {
  public:
   explicit RandomResizedCrop(const RandomResizedCropOptions& o) : o_(o) {}
-  void apply(ImagePlan& image, const RngKey& key) const override {
-    image.crop(part_of(image.height(), image.width(), Philox(key)));
-    image.resize(o_.size, o_.size);
-  }
-  void settle(ImagePlan& image) const override {
+  bool is_random() const override { return true; }
+  void apply(ImagePlan& image, TransformMode mode, const RngKey& key) const override {
+    if (mode == TransformMode::training)
+      return image.resize(part_of(image.height(), image.width(), Philox(key)), o_.size, o_.size);
     image.resize_short_side(std::lrint(double(o_.size) / o_.eval_share));
     image.crop_center(o_.size, o_.size);
   }
-  Shape shape_of(const Shape& in) const override { return {in[0], o_.size, o_.size}; }
 
  private:
   Rectangle part_of(int64_t height, int64_t width, const Philox& rng) const {
@@ -75,8 +73,8 @@ static TransformPtr make_random_resized_crop(const RandomResizedCropOptions& o,
   return std::make_shared<RandomResizedCrop>(o);
 }
 
-static const AddEntry<MakeTransform> random_resized_crop_entry(
+static const AddTransform random_resized_crop_entry(
     "random_resized_crop", "a part of random size and shape, resized to a square",
-    &make_random_resized_crop);
+    TransformPhase::resize, &make_random_resized_crop);
 
 }  // namespace bellows

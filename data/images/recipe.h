@@ -28,19 +28,18 @@ struct Edit {
   bool is_random() const {
     return kind == Kind::crop || kind == Kind::flip || kind == Kind::cutout;
   }
-  // Applies the edit to an ImagePlan or a Frame.
-  template <class Canvas> HD void apply(Canvas& canvas, const RngKey& key) const {
+  HD void apply(Frame& frame, const RngKey& key) const {
     const Philox rng(key);
-    const int64_t height = canvas.height(), width = canvas.width();
+    const int64_t height = frame.height(), width = frame.width();
     switch (kind) {
       case Kind::crop:
-        return canvas.crop({cut(height, rng, 0), cut(width, rng, 1), size, size}, outside);
+        return frame.crop({cut(height, rng, 0), cut(width, rng, 1), size, size}, outside);
       case Kind::center:
-        return canvas.crop_center(size, size);
+        return frame.crop_center(size, size);
       case Kind::flip:
-        return canvas.mirror(rng.uniform(0) < probability);
+        return frame.mirror(rng.uniform(0) < probability);
       case Kind::cutout:
-        return canvas.erase(
+        return frame.erase(
             around(int64_t(rng.below(height, 0)), height, int64_t(rng.below(width, 1)), width));
       case Kind::nothing:
       case Kind::levels:

@@ -18,18 +18,11 @@ void visit(Visitor& v, ResizeOptions& o) {
 class Resize : public Transform {
  public:
   explicit Resize(const ResizeOptions& o) : o_(o) {}
-  void apply(ImagePlan& image, const RngKey&) const override {
+  void apply(ImagePlan& image, TransformMode, const RngKey&) const override {
     if (o_.square)
       image.resize(o_.size, o_.size);
     else
       image.resize_short_side(o_.size);
-  }
-  Shape shape_of(const Shape& in) const override {
-    if (o_.square) return {in[0], o_.size, o_.size};
-    if (in.numel() == 0) return in;
-    ImagePlan image(in);
-    image.resize_short_side(o_.size);
-    return image.shape();
   }
 
  private:
@@ -42,6 +35,7 @@ TransformPtr make_resize(const ResizeOptions& o, const DatasetInfo&) {
 
 }  // namespace
 
-static const AddEntry<MakeTransform> resize_entry("resize", "bilinear, antialiased", &make_resize);
+static const AddTransform resize_entry("resize", "bilinear, antialiased", TransformPhase::resize,
+                                       &make_resize);
 
 }  // namespace bellows

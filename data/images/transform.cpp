@@ -1,6 +1,38 @@
 #include "data/images/transform.h"
+#include "core/config/visitor.h"
 
 namespace bellows {
+
+std::map<std::string, TransformPhase>& phases() {
+  static std::map<std::string, TransformPhase> all;
+  return all;
+}
+
+// Returns what is wrong with the order of a list, as in "has resize after random_crop"; "" if
+// nothing is.
+static std::string misplaced(const std::vector<TransformChoice>& list) {
+  std::string last;
+  TransformPhase reached = TransformPhase::levels;
+  for (const TransformChoice& choice : list) {
+    const auto found = phases().find(choice.name());
+    const TransformPhase phase = found == phases().end() ? TransformPhase::levels : found->second;
+    if (phase == TransformPhase::levels) continue;
+    if (phase < reached || (phase == reached && phase != TransformPhase::crop))
+      return cat("has ", choice.name(), " after ", last,
+                 "; the order is: one transform that resizes, then crops and flips, then one "
+                 "color_jitter, then one cutout");
+    reached = phase, last = choice.name();
+  }
+  return "";
+}
+
+void visit_transforms(Visitor& v, std::vector<TransformChoice>& list) {
+  v.choices("transforms", list,
+            "from pixels to values, in order; [] is [normalize], with the data set's mean and std");
+  if (list.empty()) list.emplace_back("normalize");
+  const std::string why_not = misplaced(list);
+  v.require("transforms", why_not.empty(), why_not.c_str());
+}
 
 Transforms::Transforms(std::vector<TransformChoice> choices, const DatasetInfo& info,
                        TransformMode mode, DoneBy by)
@@ -15,83 +47,66 @@ Transforms::Transforms(std::vector<TransformChoice> choices, const DatasetInfo& 
   CHECK(in_.rank() == 3 && in_[0] <= kMaxChannels, "transforms take images of up to ", kMaxChannels,
         " channels, (C, H, W); the data set's are ", in_);
   if (choices.empty()) choices.emplace_back("normalize");
-  for (const TransformChoice& choice : choices) {
-    items_.push_back({choice.name(), choice.make(info), out_});
-    out_ = items_.back().transform->shape_of(out_);
-  }
-  CHECK(out_.numel() > 0,
-        "the images of this data set may differ in size, and no transform makes them alike; add "
-        "random_resized_crop, or resize and center_crop, to data.transforms");
+  const std::string why_not = misplaced(choices);
+  CHECK(why_not.empty(), "data.transforms ", why_not);
+  make_all(choices, info);
   made_ = items_.size();
   if (by == DoneBy::device) leave_to_device();
-  check_list();
 }
 
-// Tries each transform on an image of the size that reaches it (a large one if sizes differ), with
-// the hole and the colors of the transforms before it. Padding may happen once, and nothing may
-// resize after it. Whether a random crop pads depends on chance, so after one the trial image
-// consists of padding only.
-void Transforms::check_list() const {
+// Makes the transforms and tries each one on an image of the data set's size or, if sizes differ,
+// on two large images. A side that is then the same for both is the same for all images.
+void Transforms::make_all(const std::vector<TransformChoice>& choices, const DatasetInfo& info) {
   constexpr int64_t kLarge = 1 << 14;  // the largest size of a crop
+  const bool differ = in_.numel() == 0;
+  ImagePlan wide(differ ? Shape{in_[0], kLarge, 2 * kLarge} : in_);
+  ImagePlan high(differ ? Shape{in_[0], 2 * kLarge, kLarge} : in_);
   bool padded = false;
-  std::optional<Rectangle> hole;
-  std::optional<Colors> colors;
-  for (const Item& item : items_) {
-    if (item.left) continue;
+  for (const TransformChoice& choice : choices) {
+    items_.push_back({choice.name(), choice.make(info), out_});
+    const Item& item = items_.back();
     const std::optional<Edit> edit = item.transform->edit(mode_);
     const bool pads = edit && edit->padding;
     CHECK(!padded || !pads, "transform ", item.name,
           ": the images have padding already, and only one transform may pad; remove one of them");
-    const Shape& in = item.in;
-    ImagePlan trial({in[0], in[1] ? in[1] : kLarge, in[2] ? in[2] : kLarge});
-    if (padded) trial.crop({-trial.height(), -trial.width(), trial.height(), trial.width()});
-    if (hole) trial.erase(*hole);
-    trial.colors = colors;
-    apply(item, trial, {});
-    hole = trial.hole(), colors = trial.colors;
     padded |= pads;
+    apply(item, wide, {});
+    apply(item, high, {});
+    for (int axis = 1; axis < 3; ++axis)
+      out_[axis] = wide.shape()[axis] == high.shape()[axis] ? wide.shape()[axis] : 0;
   }
+  CHECK(out_.numel() > 0,
+        "the images of this data set may differ in size, and no transform makes them alike; add "
+        "random_resized_crop, or resize and center_crop, to data.transforms");
 }
 
 // Levels are left to the device from any place in the list: they apply last in any case.
 void Transforms::leave_to_device() {
-  bool behind = true, pads = false;  // an image is padded at most once
+  bool behind = true;
   for (size_t i = items_.size(); i-- > 0;) {
     Item& item = items_[i];
     const std::optional<Edit> edit = item.transform->edit(mode_);
-    behind = behind && edit && item.in.numel() && !(pads && edit->padding);
+    behind = behind && edit && item.in.numel();
     if (behind) made_ = i;
-    pads |= behind && edit->padding;
     item.left = behind || (edit && edit->kind == Edit::Kind::levels);
   }
-  fill_recipe();
-}
-
-void Transforms::fill_recipe() {
-  ImagePlan trial(made_shape());  // makes the checks that a kernel cannot make
+  ImagePlan levels(made_shape());
   for (size_t i = 0; i < items_.size(); ++i) {
-    const Item& item = items_[i];
-    std::optional<Edit> edit = item.transform->edit(mode_);
-    if (!item.left) {
-      CHECK(!edit || edit->kind != Edit::Kind::cutout, "transform ", item.name,
-            ": a later transform needs the host, and bytes cannot hold its hole; put it last, or "
-            "write  toggles: {device_augment: off}");
-      continue;
-    }
-    apply(item, trial, {});
-    if (edit->kind <= Edit::Kind::levels) continue;
+    if (!items_[i].left) continue;
+    Edit edit = *items_[i].transform->edit(mode_);
+    if (edit.kind == Edit::Kind::levels) apply(items_[i], levels, {});
+    if (edit.kind <= Edit::Kind::levels) continue;
     CHECK(recipe_.count < Recipe::kMost, "more than ", Recipe::kMost,
           " transforms for a device; write  toggles: {device_augment: off}");
-    edit->place = int(i);
-    recipe_.edits[recipe_.count++] = *edit;
+    edit.place = int(i);
+    recipe_.edits[recipe_.count++] = edit;
   }
-  recipe_.levels = trial.levels;
+  recipe_.levels = levels.levels;
 }
 
 void Transforms::apply(const Item& item, ImagePlan& image, const RngKey& key) const {
   try {
-    mode_ == TransformMode::training ? item.transform->apply(image, key)
-                                     : item.transform->settle(image);
+    item.transform->apply(image, mode_, key);
   } catch (const Error& error) {
     fail(error.exit, "transform ", item.name, ": ", error.what());
   }

@@ -15,27 +15,37 @@ enum class TransformMode { training, evaluation };
 class Transform {
  public:
   virtual ~Transform() = default;
-  // Edits an image for training. Thread-safe. Random values are functions of `key`, made of (seed,
+  // Edits an image. Thread-safe. In training, random values are functions of `key`, made of (seed,
   // epoch, sample, index in the list), so they do not depend on workers, ranks or batch size.
-  virtual void apply(ImagePlan& image, const RngKey& key) const = 0;
-  // Edits an image for evaluation, deterministically.
-  virtual void settle(ImagePlan& image) const { apply(image, {}); }
-  virtual bool is_random() const { return false; }
+  // Evaluation uses none.
+  virtual void apply(ImagePlan& image, TransformMode mode, const RngKey& key) const = 0;
+  virtual bool is_random() const { return false; }  // in training
   // The same as one Edit, which a device can do too; none: only the host can.
   virtual std::optional<Edit> edit(TransformMode) const { return {}; }
-  // (C, H, W) of the output for images of shape `in`; sides that differ between images are 0.
-  virtual Shape shape_of(const Shape& in) const { return in; }
-};
-
-class RandomTransform : public Transform {
- public:
-  void settle(ImagePlan&) const override {}
-  bool is_random() const final { return true; }
 };
 
 using TransformPtr = std::shared_ptr<const Transform>;
 using MakeTransform = TransformPtr(const DatasetInfo&);
 using TransformChoice = Choice<MakeTransform>;
+
+// A list of transforms goes through these phases in order, with any number of crops and at most one
+// transform of each other phase. Levels may be anywhere, because they apply last.
+enum class TransformPhase { levels, resize, crop, color, cutout };  // crop: flips, too
+
+// Registers a transform, as AddEntry does, with its phase.
+std::map<std::string, TransformPhase>& phases();
+struct AddTransform {
+  template <class Options>
+  AddTransform(const char* name, const char* help, TransformPhase phase,
+               TransformPtr (*make)(const Options&, const DatasetInfo&),
+               const char* file = __builtin_FILE()) {
+    const AddEntry<MakeTransform> entry(name, help, make, file);
+    phases()[name] = phase;
+  }
+};
+
+// Visits the option `transforms`, a list in the order of its phases; [] becomes [normalize].
+void visit_transforms(Visitor& v, std::vector<TransformChoice>& list);
 
 // Returns the list with the data set's mean and std filled into each normalize that has none, so
 // that it does the same to any other data set.
@@ -50,7 +60,8 @@ class Transforms {
   // An empty list means normalize, with the data set's own mean and std. With DoneBy::device the
   // end of the list is left to the device: from the place on where all transforms are edits and
   // take images of one size. The host does the ones before it and rounds to bytes. Throws
-  // Error(Exit::usage) for an impossible list.
+  // Error(Exit::usage) for an impossible list: one in another order than that of the phases, that
+  // pads twice, or that the data set's images are too small for.
   Transforms(std::vector<TransformChoice> choices, const DatasetInfo& info,
              TransformMode mode = TransformMode::training, DoneBy by = DoneBy::host);
   // (C, H, W) of the model's input; made_shape() and dtype(): of what the host makes. Samples that
@@ -80,9 +91,8 @@ class Transforms {
     Shape in;           // of the images before it; sides that differ between them are 0
     bool left = false;  // to the device
   };
+  void make_all(const std::vector<TransformChoice>& choices, const DatasetInfo& info);
   void leave_to_device();
-  void fill_recipe();
-  void check_list() const;
   void apply(const Item& item, ImagePlan& image, const RngKey& key) const;
   ImagePlan plan(const Sample& sample, uint64_t seed, int64_t epoch, int64_t index) const;
 

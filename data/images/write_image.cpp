@@ -28,8 +28,8 @@ class Writer {
       : image_(image),
         sample_(sample),
         part_(sample.part.value_or(Part{.height = sample.shape[1], .width = sample.shape[2]})),
-        rows_(image.rows(), {part_.top, part_.height, part_.reduced}),
-        columns_(image.columns(), {part_.left, part_.width, part_.reduced}),
+        rows_(image.row_axis(), {part_.top, part_.height, part_.reduced}),
+        columns_(image.column_axis(), {part_.left, part_.width, part_.reduced}),
         line_(part_.width * image.channels() + 1),
         mixed_(image.colors ? kAsTheyAre : image.levels),
         out_(out),
@@ -117,19 +117,12 @@ class Writer {
   }
 
   void apply_colors(const Colors& colors, int64_t y) {
-    const auto red = row(0, y), green = row(1, y), blue = row(2, y);
-    const std::optional<Colors>& of_padding = image_.colors_of_padding();
-    for (size_t x = 0; x < red.size(); ++x) {
-      const float in[] = {red[x], green[x], blue[x]};
-      const bool padding =
-          of_padding && (image_.rows().cell(y) < 0 || image_.columns().cell(int64_t(x)) < 0);
-      const Colors& map = padding ? *of_padding : colors;
+    const std::span<float> rgb[] = {row(0, y), row(1, y), row(2, y)};
+    for (size_t x = 0; x < rgb[0].size(); ++x) {
       float mapped[3];
-      for (int c = 0; c < 3; ++c) mapped[c] = map.at(c, in[0], in[1], in[2]);
-      if (map.turn != 0) turn_hue(map.turn, mapped[0], mapped[1], mapped[2]);
-      red[x] = image_.levels.at(0, mapped[0]);
-      green[x] = image_.levels.at(1, mapped[1]);
-      blue[x] = image_.levels.at(2, mapped[2]);
+      for (int c = 0; c < 3; ++c) mapped[c] = colors.at(c, rgb[0][x], rgb[1][x], rgb[2][x]);
+      if (colors.turn != 0) turn_hue(colors.turn, mapped[0], mapped[1], mapped[2]);
+      for (int c = 0; c < 3; ++c) rgb[c][x] = image_.levels.at(c, mapped[c]);
     }
   }
 
@@ -157,38 +150,43 @@ static void write_levels(const ImagePlan& image, const uint8_t* pixels, float* o
       for (int64_t i = 0; i < plane; ++i) out[i * step] = image.levels.at(c, pixels[i]);
 }
 
-static void write_hole(const ImagePlan& image, const Rectangle& hole, float* out,
-                       const Strides& strides) {
+static void write_hole(const ImagePlan& image, float* out, const Strides& strides) {
+  const Rectangle& hole = image.hole;
   for (int64_t c = 0; c < image.channels(); ++c)
     for (int64_t y = hole.top; y < hole.top + hole.height; ++y)
       for (int64_t x = hole.left; x < hole.left + hole.width; ++x)
         out[c * strides[1] + y * strides[2] + x * strides[3]] = 0;
 }
 
-// Calls put(channel, y, values) for each row of each channel.
-template <class Put>
-static void write_rows(const ImagePlan& image, const Sample& sample, const Put& put) {
+// Writes rows that are not adjacent in `out`, or not of floats: round(value) for each value.
+template <class T, class Round>
+static void write_rows(const ImagePlan& image, const Sample& sample, T* out, const Strides& strides,
+                       const Round& round) {
   const int64_t width = image.width();
   std::vector<float> rows(image.channels() * width);
   Writer(image, sample, rows.data(), 0, width).write([&](int64_t y) {
-    for (int64_t c = 0; c < image.channels(); ++c) put(c, y, rows.data() + c * width);
+    for (int64_t c = 0; c < image.channels(); ++c) {
+      const float* const row = rows.data() + c * width;
+      T* const to = out + c * strides[1] + y * strides[2];
+      for (int64_t x = 0; x < width; ++x) to[x * strides[3]] = round(row[x]);
+    }
   });
+}
+
+static Strides strides_in(const ImagePlan& image, const MemoryFormat& format) {
+  return strides_of({1, image.channels(), image.height(), image.width()}, format);
 }
 
 void write_image(const ImagePlan& image, const Sample& sample, float* out,
                  const MemoryFormat& format) {
-  const int64_t width = image.width();
-  const Strides strides = strides_of({1, image.channels(), image.height(), width}, format);
+  const Strides strides = strides_in(image, format);
   if (image.levels_only() && !sample.part)
     write_levels(image, sample.pixels, out, strides);
   else if (strides[3] == 1)
     Writer(image, sample, out, strides[2], strides[1]).write([](int64_t) {});
   else
-    write_rows(image, sample, [&](int64_t c, int64_t y, const float* row) {
-      float* const to = out + c * strides[1] + y * strides[2];
-      for (int64_t x = 0; x < width; ++x) to[x * strides[3]] = row[x];
-    });
-  if (image.hole()) write_hole(image, *image.hole(), out, strides);
+    write_rows(image, sample, out, strides, [](float value) { return value; });
+  write_hole(image, out, strides);
 }
 
 void write_bytes(const ImagePlan& image, const Sample& sample, uint8_t* out,
@@ -199,12 +197,8 @@ void write_bytes(const ImagePlan& image, const Sample& sample, uint8_t* out,
   }
   ImagePlan plain = image;
   plain.levels = kAsTheyAre;
-  const int64_t width = image.width();
-  const Strides strides = strides_of({1, image.channels(), image.height(), width}, format);
-  write_rows(plain, sample, [&](int64_t c, int64_t y, const float* row) {
-    uint8_t* const to = out + c * strides[1] + y * strides[2];
-    for (int64_t x = 0; x < width; ++x) to[x * strides[3]] = uint8_t(std::lround(row[x]));
-  });
+  write_rows(plain, sample, out, strides_in(image, format),
+             [](float value) { return uint8_t(std::lround(value)); });
 }
 
 }  // namespace bellows

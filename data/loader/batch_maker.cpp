@@ -6,6 +6,7 @@
 #include "core/base/round.h"
 #include "core/base/trace.h"
 #include "core/config/visitor.h"
+#include "core/tensor/foreach.h"
 #include "core/tensor/pinned.h"
 
 namespace bellows {
@@ -66,11 +67,12 @@ BatchForm BatchSource::largest() const {
   return most;
 }
 
-int64_t longest_of(const Dataset& dataset, const Tensor& samples) {
+// Returns the greatest length of the samples; 0 if none varies.
+int64_t BatchSource::longest_of(const Tensor& samples) const {
   int64_t longest = 0;
-  if (dataset.info().input.varies)
+  if (dataset->info().input.varies)
     for (const int64_t i : samples.data<int64_t>())
-      longest = std::max(longest, dataset.arrays()->lengths.data<int64_t>()[i]);
+      longest = std::max(longest, dataset->arrays()->lengths.data<int64_t>()[i]);
   return longest;
 }
 
@@ -104,11 +106,21 @@ BatchCounts BatchSource::counts(const EpochPlan& plan, int64_t batch) const {
     counts.divisor =
         double(std::max<int64_t>(1, sum_of(arrays.targets, joint, 0))) / sampler.share().world;
   if (arrays.lengths.defined()) {
-    counts.positions = samples.numel() * padded(longest_of(*dataset, samples));
+    counts.positions = samples.numel() * padded(longest_of(samples));
     counts.padding = counts.positions - sum_of(arrays.lengths, samples, 0);
     counts.imbalance = imbalance(sampler, arrays.lengths, plan, batch);
   }
   return counts;
+}
+
+Batch BatchSource::take(BatchBuffers& buffers, const EpochPlan& plan, int64_t batch) const {
+  const Tensor samples = sampler.samples(plan, batch);
+  const BatchForm shapes = form(samples.numel(), padded(longest_of(samples)));
+  Batch taken = buffers.free(shapes.x, shapes.y);
+  taken.each([](const Tensor& t) { t.raise_version(); });
+  taken.counts = counts(plan, batch);
+  if (taken.divisor.defined()) bellows::fill(taken.divisor, taken.counts.divisor);
+  return taken;
 }
 
 // ---- making
@@ -157,28 +169,19 @@ void BatchMaker::fill(int64_t sample, int64_t epoch, const Batch& to, int64_t i)
   });
 }
 
-Batch BatchMaker::fill_all(const Tensor& samples, int64_t epoch) {
-  const BatchForm form =
-      source_->form(samples.numel(), source_->padded(longest_of(*source_->dataset, samples)));
-  Batch batch = buffers_.free(form.x, form.y);
-  batch.each([](const Tensor& t) { t.raise_version(); });
-  if (const Arrays* const arrays = source_->dataset->arrays())
-    collate(*arrays, samples, source_->dataset->info().target.varies, batch);
-  else
-    for (int64_t i = 0; i < samples.numel(); ++i) fill(samples.ptr<int64_t>()[i], epoch, batch, i);
-  return batch;
-}
-
 BatchResult BatchMaker::make(const EpochPlan& plan, int64_t batch, int64_t epoch) {
   const trace::Range range("make_batch");
   const int64_t begin = trace::now_ns();
   if (source_->options.sim_latency_us)
     std::this_thread::sleep_for(std::chrono::microseconds(source_->options.sim_latency_us));
   try {
-    BatchResult made = {fill_all(source_->sampler.samples(plan, batch), epoch), nullptr};
-    made.batch.counts = source_->counts(plan, batch);
-    if (made.batch.divisor.defined())
-      *made.batch.divisor.ptr<float>() = float(made.batch.counts.divisor);
+    BatchResult made = {source_->take(buffers_, plan, batch), nullptr};
+    const Tensor samples = source_->sampler.samples(plan, batch);
+    if (const Arrays* const arrays = source_->dataset->arrays())
+      collate(*arrays, samples, source_->dataset->info().target.varies, made.batch);
+    else
+      for (int64_t i = 0; i < samples.numel(); ++i)
+        fill(samples.ptr<int64_t>()[i], epoch, made.batch, i);
     source_->time->ns += trace::now_ns() - begin;
     ++source_->time->batches;
     return made;

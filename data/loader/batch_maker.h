@@ -50,10 +50,13 @@ struct BatchSource {
   BatchForm largest() const;  // has room for every batch of an epoch
   // Length to which samples are padded of which the longest has this one.
   int64_t padded(int64_t length) const;
+  // Returns a free buffer for this rank's batch of a plan, with its counts and divisor.
+  Batch take(BatchBuffers& buffers, const EpochPlan& plan, int64_t batch) const;
+
+ private:
+  int64_t longest_of(const Tensor& samples) const;
   BatchCounts counts(const EpochPlan& plan, int64_t batch) const;
 };
-// Returns the greatest length of the samples, i64 on the host; 0 if none varies.
-int64_t longest_of(const Dataset& dataset, const Tensor& samples);
 
 // Makes the batch of these samples, (B) i64, in batch.x, batch.y and batch.lengths. `varies`: the
 // targets do. All tensors are on one device.
@@ -69,7 +72,6 @@ class BatchMaker {
   std::string at_work_on() const;
 
  private:
-  Batch fill_all(const Tensor& samples, int64_t epoch);
   void fill(int64_t sample, int64_t epoch, const Batch& to, int64_t i);
   Sample read(int64_t sample, int64_t epoch);
 

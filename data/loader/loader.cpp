@@ -1,14 +1,30 @@
 #include "data/loader/loader.h"
 #include <fmt/format.h>
+#include <thread>
 #include "core/base/statistics.h"
 #include "core/base/trace.h"
 #include "core/config/visitor.h"
 #include "core/device/parallel.h"
+#include "core/device/start_thread.h"
 #include "core/device/threads.h"
 #include "data/images/image_file.h"
 #include "data/loader/loader_law.h"
 
 namespace bellows {
+
+void visit(Visitor& v, WorkerOptions& o) {
+  v("num_workers", o.num_workers,
+    "threads that make batches; 0: the training thread does; auto: as many as hide the loading",
+    {.min = kAutoWorkers, .max = 256, .auto_is_min = true});
+  v("prefetch_factor", o.prefetch_factor, "finished batches that may wait, per worker",
+    {.min = 0, .max = 64});
+  v("persistent_workers", o.persistent_workers, "keep the threads from epoch to epoch");
+  v("queue", o.queue, {"locked", "rings"}, "one queue under a lock, or a ring for each worker");
+  v("timeout_s", o.timeout_s,
+    "how long to wait for a batch before giving up, and for another process that packs the data "
+    "set",
+    {.min = 1e-3, .max = 1e6});
+}
 
 void visit(Visitor& v, FeedOptions& o) {
   v("non_blocking", o.non_blocking, "the next batch is copied to the GPU during a step");
@@ -23,6 +39,73 @@ void visit(Visitor& v, LoaderOptions& o) {
   visit(v, o.workers);
   visit(v, o.feed);
 }
+
+// One pass over the samples of a rank, from batch `first` on.
+struct Loader::Epoch {
+  int64_t number;
+  EpochPlan plan;
+  int64_t first, last;                // batches: first <= b < last
+  std::unique_ptr<BatchQueue> queue;  // null without workers
+};
+
+// A thread that makes every W-th batch of an epoch and pushes it into the queue. It calls no
+// parallel_for: see core/device/parallel.h.
+class Loader::Worker {
+ public:
+  Worker(std::shared_ptr<const BatchSource> source, int index, int workers)
+      : index_(index),
+        state_(std::make_shared<State>(std::move(source))),
+        thread_(start_thread(cat("loader/", index),
+                             [=, state = state_] { state->work(index, workers); })) {
+    trace::count<"data.worker_starts">();
+  }
+  Worker(Worker&&) = delete;
+  ~Worker() {
+    state_->start.release();  // with a null epoch: ends the thread
+    abandoned_ ? thread_.detach() : thread_.join();
+  }
+
+  // Starts an epoch, once the previous one is done.
+  void run(std::shared_ptr<Epoch> epoch) {
+    state_->idle.acquire();
+    state_->epoch = std::move(epoch);
+    state_->start.release();
+  }
+  // Waits for the end of the epoch, whose queue must be closed or empty. False after `timeout`.
+  bool wait(Seconds timeout) {
+    abandoned_ = !state_->idle.try_acquire_for(timeout);
+    if (!abandoned_) state_->idle.release();
+    return !abandoned_;
+  }
+  // For messages: "worker 1 is at sample 7 (path)".
+  std::string at_work_on() const { return cat("worker ", index_, " ", state_->maker.at_work_on()); }
+
+ private:
+  // All data that the thread uses. Shared with it, because a stuck thread cannot be joined.
+  struct State {
+    explicit State(std::shared_ptr<const BatchSource> source) : maker(std::move(source)) {}
+    void work(int index, int workers) {
+      for (start.acquire(); epoch; start.acquire()) {
+        for (int64_t b = epoch->first + index; b < epoch->last; b += workers) {
+          BatchResult made = maker.make(epoch->plan, b, epoch->number);
+          trace::count<"data.worker_batches">();
+          if (!epoch->queue->push(b - epoch->first, std::move(made))) break;
+        }
+        epoch.reset();
+        idle.release();
+      }
+    }
+
+    BatchMaker maker;
+    std::shared_ptr<Epoch> epoch;  // guarded by the semaphores; null: the thread ends
+    std::binary_semaphore start{0}, idle{1};
+  };
+
+  const int index_;
+  const std::shared_ptr<State> state_;
+  std::thread thread_;
+  bool abandoned_ = false;
+};
 
 static Transforms transforms_of(const DatasetInfo& info, const std::vector<TransformChoice>& list,
                                 const LoaderOptions& o) {

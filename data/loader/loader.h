@@ -1,11 +1,23 @@
 // Loader: batches of a data set, in host memory and in the sampler's order. next() makes them, or
 // worker threads do so ahead of use. Order and contents do not depend on the number of workers.
 #pragma once
+#include "data/loader/batch_maker.h"
+#include "data/loader/batch_queue.h"
 #include "data/loader/feed.h"
-#include "data/loader/sampler.h"
-#include "data/loader/worker.h"
 
 namespace bellows {
+
+constexpr int64_t kAutoWorkers = -1;
+
+// The threads of a loader.
+struct WorkerOptions {
+  // Threads. 0: Loader::next() makes the batch. kAutoWorkers: as many as hide the loading.
+  int64_t num_workers = 0;
+  int64_t prefetch_factor = 0;  // finished batches that may wait, per worker
+  bool persistent_workers = false;
+  QueueKind queue = QueueKind::locked;
+  double timeout_s = 60;  // how long Loader::next() waits for a batch
+};
 
 // All options of these groups are keys of `data`, without a prefix.
 struct LoaderOptions {
@@ -50,6 +62,9 @@ class Loader : public Feed {
   Interrupted interrupted = {};
 
  private:
+  struct Epoch;
+  class Worker;
+
   void start_workers();
   void stop_workers(Seconds patience);
   void end_epoch(Seconds patience);

@@ -46,16 +46,13 @@ Sampler::Sampler(int64_t samples, const SamplerOptions& options, uint64_t seed, 
 // ---- cuts
 
 void Sampler::cut_equally() {
-  const int64_t batch = options_.batch_size, joint = batch * share_.world, rest = samples_ % joint;
+  const int64_t world = share_.world, batch = options_.batch_size, joint = batch * world;
   batches_ = samples_ / joint;
   last_joint_ = joint;
-  for (int64_t i = 0; i < batches_ * share_.world; ++i) cuts_.push_back(cuts_.back() + batch);
-  if (rest && !options_.drop_last && share_.uneven != Uneven::drop) cut_last(rest);
-}
-
-// Cuts the last, incomplete round. A rank without a sample takes one more, which does not count.
-void Sampler::cut_last(int64_t rest) {
-  const int64_t world = share_.world, each = ceil_div(rest, world);
+  for (int64_t i = 0; i < batches_ * world; ++i) cuts_.push_back(cuts_.back() + batch);
+  const int64_t rest = samples_ % joint, each = ceil_div(rest, world);
+  if (rest == 0 || options_.drop_last || share_.uneven == Uneven::drop) return;
+  // The last, incomplete round. A rank without a sample takes one more, which does not count.
   const bool pad = share_.uneven == Uneven::pad;
   ++batches_;
   last_joint_ = pad ? each * world : rest;

@@ -98,7 +98,6 @@ class Sampler {
 
  private:
   void cut_equally();
-  void cut_last(int64_t rest);
   void cut_by_tokens();
   Tensor by_length(int64_t epoch) const;
   void shuffle_rounds(EpochPlan& plan, int64_t epoch) const;

@@ -1,6 +1,7 @@
 // Packs a data set into shards (data/packed/shard.h).
 #pragma once
-#include "data/packed/shard.h"
+#include "core/base/file.h"
+#include "data/sets/dataset.h"
 
 namespace bellows {
 

@@ -10,6 +10,8 @@
 // each record is in the index. A split consists of <split>-00000.shard, <split>-00001.shard and so
 // on, up to the one that is marked as the last.
 #pragma once
+#include <fmt/format.h>
+#include "core/base/crc32c.h"
 #include "core/base/file.h"
 #include "data/images/colors.h"
 #include "data/sets/dataset.h"
@@ -34,15 +36,6 @@ struct ShardHead {
 };
 static_assert(sizeof(ShardHead) == 96);
 
-// The parts of a shard before the index.
-struct ShardHeader {
-  ShardHead head;
-  std::string source, names;
-};
-// Returns the ShardHeader of a data set, with no records yet.
-ShardHeader header_of(const DatasetInfo& info, const std::string& source);
-DatasetInfo info_of(const ShardHeader& front);  // the inverse; class names become printable()
-
 enum class Form : uint32_t {
   planar,       // bytes (C, H, W)
   interleaved,  // bytes (H, W, C)
@@ -59,41 +52,28 @@ struct ShardRecord {
 };
 static_assert(sizeof(ShardRecord) == 32);
 
+// The parts of a shard before the records.
+struct ShardFront {
+  ShardHead head = {};
+  std::string source = {}, names = {};
+  std::vector<ShardRecord> index = {};
+
+  uint64_t records_begin() const {
+    return sizeof head + source.size() + names.size() + std::span(index).size_bytes();
+  }
+  uint32_t checksum() const {
+    ShardHead zeroed = head;
+    zeroed.checksum = 0;
+    uint32_t crc = crc32c(std::as_bytes(std::span(&zeroed, 1)));
+    for (const Bytes part : {bytes_of(source), bytes_of(names), std::as_bytes(std::span(index))})
+      crc = crc32c(part, crc);
+    return crc;
+  }
+};
+
 // Returns <folder>/train-00000.shard, <folder>/test-00000.shard and so on.
-Path shard_path(const Path& folder, Split split, int64_t number);
-
-class Shard {
- public:
-  // Opens a shard and checks all but the bytes of its records. Throws Error(Exit::data) with the
-  // path if the file is no shard, has another version, is damaged or truncated before its records,
-  // or is not as long as its index says. Counter: data.file_opens.
-  explicit Shard(const Path& path);
-  const Path& path() const { return path_; }
-  const ShardHeader& front() const { return front_; }
-  const ShardHead& head() const { return front_.head; }
-  std::span<const ShardRecord> records() const { return records_; }
-  // Reads to.size() bytes at `offset` of the file, at once. Thread-safe. Counter:
-  // data.packed_reads.
-  void read(uint64_t offset, std::span<uint8_t> to) const;
-
- private:
-  void read_front();
-  void check_records() const;
-
-  Path path_;
-  InputFile file_;
-  ShardHeader front_;
-  std::vector<ShardRecord> records_;
-};
-
-// A record to be written; write_shard() sets its offset, size and checksum.
-struct PackedRecord {
-  ShardRecord entry;
-  std::vector<uint8_t> bytes;
-};
-
-// Completes head and index and writes the shard durably, as write_file() of core/base/file.h does.
-// Returns the size of the file in bytes.
-int64_t write_shard(const Path& path, ShardHeader front, std::span<const PackedRecord> records);
+inline Path shard_path(const Path& folder, Split split, int64_t number) {
+  return folder / fmt::format("{}-{:05}.shard", split == Split::train ? "train" : "test", number);
+}
 
 }  // namespace bellows

@@ -37,7 +37,7 @@ static Tensor lengths_of(const Tensor& offsets) {
 }
 
 ArrayDataset::ArrayDataset(DatasetInfo info, Arrays arrays, std::string origin)
-    : info_(std::move(info)), arrays_(std::move(arrays)), origin_(std::move(origin)) {
+    : Dataset(std::move(info)), arrays_(std::move(arrays)), origin_(std::move(origin)) {
   info_.input.varies = arrays_.offsets.defined();
   if (arrays_.size() == 0) fail(Exit::data, origin_, ": no samples");
   if (info_.classes)

@@ -24,7 +24,6 @@ class ArrayDataset : public Dataset {
   // Error(Exit::data), which begins with `origin`, for a class that is not below info.classes.
   ArrayDataset(DatasetInfo info, Arrays arrays, std::string origin);
   int64_t size() const override { return arrays_.size(); }
-  const DatasetInfo& info() const override { return info_; }
   const Arrays* arrays() const override { return &arrays_; }
   std::string origin(int64_t) const override { return origin_; }
   Sample at_least(int64_t, const ViewOf&, Scratch&) const override {
@@ -32,10 +31,17 @@ class ArrayDataset : public Dataset {
   }
 
  private:
-  DatasetInfo info_;
   Arrays arrays_;
   std::string origin_;
 };
+
+// Describes texts of up to `longest` tokens, each of which has a target.
+inline DatasetInfo text_info(int64_t longest, int64_t classes) {
+  return {.input = {DType::i64, {longest}},
+          .target = {DType::i64, {longest}, true},
+          .classes = classes,
+          .unit = "tokens"};
+}
 
 // Collects samples of varying length for an ArrayDataset.
 class Sequences {

@@ -1,14 +1,192 @@
 // csv: the rows of a table. Numbers are standardized by the training rows; other columns are
 // categories, with one input for each.
+#include <csv.h>
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <set>
+#include "core/base/file.h"
+#include "core/base/words.h"
 #include "data/sets/arrays.h"
 #include "data/sets/held_out.h"
-#include "data/sets/table.h"
 
 namespace bellows {
 
 namespace {
+
+// A table of text.
+struct CsvTable {
+  std::string path;  // printable()
+  std::vector<std::string> names;
+  struct Row {
+    int64_t line;
+    std::vector<std::string> cells;  // as many as names
+  };
+  std::vector<Row> rows;
+
+  // Index of a column. Throws Error(Exit::data) that lists the columns.
+  size_t index_of(const std::string& name) const;
+};
+
+template <class... Args>
+[[noreturn]] void refuse(const CsvTable& table, int64_t line, Args&&... why) {
+  fail(Exit::data, table.path, ", line ", line, ": ", why...);
+}
+
+// Rows as libcsv reports them, not checked: an error could not leave its C functions.
+struct ParsedRows {
+  std::vector<CsvTable::Row> all = {};
+  CsvTable::Row next = {.line = 1, .cells = {}};
+  int64_t lines = 1;  // of `next`
+
+  static void add_cell(void* bytes, size_t size, void* rows) {
+    auto& [all, next, lines] = *static_cast<ParsedRows*>(rows);
+    lines +=
+        std::ranges::count(next.cells.emplace_back(static_cast<const char*>(bytes), size), '\n');
+  }
+  static void end_row(int, void* rows) {
+    auto& [all, next, lines] = *static_cast<ParsedRows*>(rows);
+    const int64_t after = next.line + std::exchange(lines, 1);
+    all.push_back(std::exchange(next, {.line = after, .cells = {}}));
+  }
+};
+
+// Checks the rows and moves them into the table. The first one of a table has the names.
+void add_rows(CsvTable& table, ParsedRows& rows) {
+  for (CsvTable::Row& row : std::exchange(rows.all, {})) {
+    for (const std::string& cell : row.cells) {
+      if (cell.empty()) refuse(table, row.line, "an empty cell");
+      if (find_non_text(cell) != cell.npos) refuse(table, row.line, "a cell is not UTF-8 text");
+    }
+    if (table.names.empty()) {
+      table.names = std::move(row.cells);
+      continue;
+    }
+    if (row.cells.size() != table.names.size())
+      refuse(table, row.line, count_of(std::ssize(row.cells), "cell"), ", the first line has ",
+             table.names.size());
+    table.rows.push_back(std::move(row));
+  }
+}
+
+// Refuses what libcsv would take silently.
+void check_bytes(const CsvTable& table, std::string_view piece, bool first, int64_t line) {
+  if (first && piece.starts_with("\xef\xbb\xbf"))
+    refuse(table, 1, "a byte order mark; save the file as UTF-8 without one");
+  if (const size_t at = piece.find('\r'); at != piece.npos)
+    refuse(table, line + std::ranges::count(piece.substr(0, at), '\n'),
+           "a carriage return; write line ends as \\n");
+}
+
+using NextPiece = std::function<std::string()>;  // "" at the end
+
+// Parses CSV (RFC 4180) whose first line has the names of the columns. Throws Error(Exit::data)
+// with path and line: for a row with more or fewer cells, an empty cell, a cell of more than 1 MiB,
+// bytes that are not UTF-8, a byte order mark or line ends of Windows.
+CsvTable parse_table(const std::string& name, const NextPiece& next) {
+  constexpr int64_t kMostInCell = 1 << 20;
+  CsvTable table{.path = printable(name), .names = {}, .rows = {}};
+  csv_parser parser;
+  CHECK(csv_init(&parser, CSV_STRICT | CSV_STRICT_FINI) == 0, "libcsv cannot start");
+  const std::unique_ptr<csv_parser, decltype(&csv_free)> owner(&parser, csv_free);
+  ParsedRows rows;
+  bool first = true;
+  for (std::string piece = next(); !piece.empty(); piece = next()) {
+    check_bytes(table, piece, std::exchange(first, false), rows.next.line);
+    const size_t parsed = csv_parse(&parser, piece.data(), piece.size(), ParsedRows::add_cell,
+                                    ParsedRows::end_row, &rows);
+    add_rows(table, rows);
+    if (parsed < piece.size())
+      refuse(table, rows.next.line, csv_strerror(csv_error(&parser)), "; is a quote missing?");
+    if (int64_t(parser.entry_pos) > kMostInCell)
+      refuse(table, rows.next.line, "a cell of more than 1 MiB; is a quote missing?");
+  }
+  if (csv_fini(&parser, ParsedRows::add_cell, ParsedRows::end_row, &rows) != 0)
+    refuse(table, rows.next.line, "a quote is not closed");
+  add_rows(table, rows);
+  if (table.rows.empty()) fail(Exit::data, table.path, ": no rows below the names of the columns");
+  return table;
+}
+
+CsvTable read_table(const Path& path) {
+  constexpr int64_t kPiece = 1 << 16;
+  const InputFile file(path, Exit::data);
+  int64_t at = 0;
+  return parse_table(path.native(), [&] {
+    std::string piece(std::min(kPiece, file.size() - at), 0);
+    file.read(at, std::as_writable_bytes(std::span(piece)));
+    at += std::ssize(piece);
+    return piece;
+  });
+}
+
+size_t CsvTable::index_of(const std::string& name) const {
+  const auto found = std::ranges::find(names, name);
+  if (found == names.end())
+    fail(Exit::data, path, ": no column ", printable(name), "; it has ", printable(joined(names)));
+  return found - names.begin();
+}
+
+std::optional<double> number(const std::string& cell) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+  const bool whole = error == std::errc() && end == cell.data() + cell.size();
+  return whole ? std::optional(value) : std::nullopt;
+}
+
+// Returns the number in a cell. Throws Error(Exit::data) for one that is not finite.
+double number_in(const CsvTable& table, const CsvTable::Row& row, size_t column) {
+  const std::string& cell = row.cells[column];
+  const std::optional<double> value = number(cell);
+  if (!value || !std::isfinite(*value) || std::abs(*value) > 1e30)
+    refuse(table, row.line, "column ", printable(table.names[column]), ": ", printable(cell),
+           " is not a finite number");
+  return *value;
+}
+
+using Takes = std::function<bool(int64_t)>;
+
+// Describes a column by the rows for which takes(i) holds: as numbers if all cells are.
+Column describe(const CsvTable& table, size_t at, const Takes& takes) {
+  Column column{.name = table.names[at]};
+  const bool numbers = std::ranges::all_of(
+      table.rows, [&](const CsvTable::Row& row) { return number(row.cells[at]).has_value(); });
+  std::set<std::string> categories;
+  double n = 0, sum = 0, squares = 0;
+  for (int64_t i = 0; i < std::ssize(table.rows); ++i) {
+    if (!takes(i)) continue;
+    const double value = numbers ? number_in(table, table.rows[i], at) : 0;
+    if (!numbers) categories.insert(table.rows[i].cells[at]);
+    ++n, sum += value, squares += value * value;
+  }
+  column.categories.assign(categories.begin(), categories.end());
+  column.mean = sum / std::max(1.0, n);
+  const double variance = squares / std::max(1.0, n) - column.mean * column.mean;
+  column.std = variance > 1e-12 * squares / std::max(1.0, n) ? std::sqrt(variance) : 1;
+  return column;
+}
+
+// Appends the numbers of the columns of a row to `to`. Throws Error(Exit::data) with path and line
+// for a cell that is no finite number, or a category that is not known.
+void encode_row(const CsvTable& table, const CsvTable::Row& row, const std::vector<Column>& columns,
+                std::vector<float>& to) {
+  for (const Column& column : columns) {
+    const size_t at = table.index_of(column.name);
+    if (column.categories.empty()) {
+      to.push_back(float((number_in(table, row, at) - column.mean) / column.std));
+      continue;
+    }
+    const auto found = std::ranges::find(column.categories, row.cells[at]);
+    if (found == column.categories.end())
+      refuse(table, row.line, "column ", printable(column.name), ": the category ",
+             printable(row.cells[at]), " is not among those of the training rows");
+    for (auto c = column.categories.begin(); c != column.categories.end(); ++c)
+      to.push_back(c == found);
+  }
+}
+
+// ---- the data set
+
 enum class CsvTarget { classes, values };
 struct CsvOptions : HeldOut {
   std::string target;
@@ -22,8 +200,6 @@ void visit(Visitor& v, CsvOptions& o) {
   v.list("inputs", o.inputs, "names of the input columns; empty: all but the target");
 }
 
-using Takes = std::function<bool(int64_t)>;
-
 // The columns and classes of the training rows.
 struct Known {
   std::vector<Column> columns;
@@ -35,7 +211,9 @@ Known known_of(const CsvTable& table, const CsvOptions& o, const Takes& takes) {
   if (inputs.empty())
     std::ranges::copy_if(table.names, std::back_inserter(inputs),
                          [&](const std::string& name) { return name != o.target; });
-  Known known{describe(table, inputs, takes), {}};
+  Known known;
+  for (const std::string& name : inputs)
+    known.columns.push_back(describe(table, table.index_of(name), takes));
   if (o.target_is == CsvTarget::values) return known;
   std::set<std::string> classes;
   for (int64_t i = 0; i < std::ssize(table.rows); ++i)

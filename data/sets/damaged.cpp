@@ -15,17 +15,20 @@ namespace {
 class Undamaged : public Dataset {
  public:
   // `damaged` has a number other than 0 for each sample to leave out.
-  Undamaged(DatasetPtr all, std::span<const float> damaged) : all_(std::move(all)) {
-    const std::vector<std::string> names = class_names(info());
+  Undamaged(const DatasetPtr& all, std::span<const float> damaged)
+      : Dataset(all->info()), all_(all) {
+    const std::vector<std::string> names = class_names(info_);
+    std::map<std::string, int64_t> left_out;  // samples by class, where that is known
     for (int64_t i = 0; i < all_->size(); ++i) {
       if (damaged[i] == 0)
         kept_.push_back(i);
       else if (const int64_t label = all_->label(i); label >= 0)
-        ++left_out_[names[label]];
+        ++left_out[names[label]];
     }
+    text_ = cat(count_of(Undamaged::damaged(), "damaged sample"), " left out (",
+                left_out.empty() ? "any class" : counted(left_out), ")");
   }
   int64_t size() const override { return std::ssize(kept_); }
-  const DatasetInfo& info() const override { return all_->info(); }
   Sample at_least(int64_t index, const ViewOf& wanted, Scratch& scratch) const override {
     return all_->at_least(kept_[index], wanted, scratch);
   }
@@ -37,19 +40,16 @@ class Undamaged : public Dataset {
   bool fixed_pixels() const override { return all_->fixed_pixels(); }
   std::vector<std::string> notes() const override {
     std::vector<std::string> notes = all_->notes();
-    notes.push_back("warning: data: " + damaged_text());
+    notes.push_back("warning: data: " + text_);
     return notes;
   }
-  int64_t damaged() const override { return all_->size() - size(); }
-  std::string damaged_text() const override {
-    return cat(count_of(damaged(), "damaged sample"), " left out (",
-               left_out_.empty() ? "any class" : counted(left_out_), ")");
-  }
+  int64_t damaged() const override { return all_->size() - std::ssize(kept_); }
+  std::string damaged_text() const override { return text_; }
 
  private:
   DatasetPtr all_;
-  std::vector<int64_t> kept_;                // indices in all_
-  std::map<std::string, int64_t> left_out_;  // samples by class, where that is known
+  std::vector<int64_t> kept_;  // indices in all_
+  std::string text_;
 };
 
 // Marks the damaged samples of a rank.

@@ -17,7 +17,7 @@ void check_labels(std::span<const uint8_t> labels, int64_t classes, const std::s
 
 MemoryDataset::MemoryDataset(DatasetInfo info, std::vector<uint8_t> pixels,
                              std::vector<uint8_t> labels, std::string origin)
-    : info_(std::move(info)),
+    : Dataset(std::move(info)),
       bytes_(info_.input.shape.numel()),
       pixels_(std::move(pixels)),
       labels_(std::move(labels)),

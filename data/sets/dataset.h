@@ -18,9 +18,10 @@ std::vector<std::string> class_names(const DatasetInfo& info);
 
 class Dataset {
  public:
+  explicit Dataset(DatasetInfo info = {}) : info_(std::move(info)) {}
   virtual ~Dataset() = default;
   virtual int64_t size() const = 0;
-  virtual const DatasetInfo& info() const = 0;
+  virtual const DatasetInfo& info() const { return info_; }
   // Returns a sample. Only the view that is wanted must be decoded; without a view, all of it.
   // Its pixels are in `scratch` or in the data set. Throws Error(Exit::data) if it cannot be read.
   // Thread-safe.
@@ -44,6 +45,9 @@ class Dataset {
   // True if at() decodes nothing and always returns the same pixels, (C, H, W) as in info(): a
   // device may keep them.
   virtual bool fixed_pixels() const { return false; }
+
+ protected:
+  DatasetInfo info_;
 };
 
 struct DatasetContext {
@@ -67,7 +71,6 @@ class MemoryDataset : public Dataset {
   MemoryDataset(DatasetInfo info, std::vector<uint8_t> pixels, std::vector<uint8_t> labels,
                 std::string origin);
   int64_t size() const override { return static_cast<int64_t>(labels_.size()); }
-  const DatasetInfo& info() const override { return info_; }
   Sample at_least(int64_t index, const ViewOf&, Scratch&) const override {
     return {pixels_.data() + index * bytes_, info_.input.shape, labels_[index]};
   }
@@ -76,7 +79,6 @@ class MemoryDataset : public Dataset {
   bool fixed_pixels() const override { return true; }
 
  private:
-  DatasetInfo info_;
   int64_t bytes_;  // per sample
   std::vector<uint8_t> pixels_, labels_;
   std::string origin_;

@@ -1,6 +1,5 @@
 #include "data/sets/idx.h"
 #include <zlib.h>
-#include <algorithm>
 #include <memory>
 #include "core/base/file.h"
 #include "core/base/trace.h"
@@ -9,14 +8,8 @@ namespace bellows {
 
 // Returns the next `size` bytes, fewer at the end of the file.
 static std::vector<uint8_t> next_bytes(gzFile file, size_t size) {
-  constexpr size_t kPiece = 1 << 16;
-  std::vector<uint8_t> bytes;
-  for (int got = 1; got > 0 && bytes.size() < size;) {
-    const size_t have = bytes.size();
-    bytes.resize(std::min(size, have + kPiece));
-    got = gzread(file, bytes.data() + have, static_cast<unsigned>(bytes.size() - have));
-    bytes.resize(have + std::max(got, 0));
-  }
+  std::vector<uint8_t> bytes(size);
+  bytes.resize(gzfread(bytes.data(), 1, size, file));
   int status = Z_OK;
   const char* const why = gzerror(file, &status);  // begins with the path
   if (status == Z_ERRNO) fail(Exit::storage, why);
@@ -55,6 +48,10 @@ IdxContent read_idx_file(const std::string& path, int rank) {
   if (!file) fail(Exit::data, path, ": cannot be opened");
   const Shape shape = read_idx_header(file.get(), path, rank);
   const size_t size = shape.numel();
+  constexpr size_t kMostRatio = 1032;  // of what inflates to the file
+  if (size / kMostRatio > static_cast<size_t>(regular.size()))
+    fail(Exit::data, path, ": truncated: ", regular.size(), " bytes cannot hold the ", size,
+         " bytes that its header ", shape, " claims");
   std::vector<uint8_t> bytes = next_bytes(file.get(), size + 1);
   if (bytes.size() < size)
     fail(Exit::data, path, ": truncated: ", bytes.size(), " of the ", size,

@@ -12,8 +12,8 @@ struct IdxContent {
 };
 // Reads an IDX file of unsigned bytes, raw or gzipped (detected by its content, as gunzip reads
 // it). Takes at most one byte more than the header claims, to check that the file ends there.
-// Memory grows only with what the file really contains. Throws Error(Exit::data) with path and
-// reason. Counter, for gzipped files: data.inflated_bytes.
+// Refuses a claim of more than 1032 times the file's size, which no gzip stream reaches. Throws
+// Error(Exit::data) with path and reason. Counter, for gzipped files: data.inflated_bytes.
 IdxContent read_idx_file(const std::string& path, int rank);
 
 }  // namespace bellows

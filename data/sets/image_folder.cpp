@@ -40,9 +40,8 @@ struct Picked {
 
 class ImageFolder : public Dataset {
  public:
-  ImageFolder(const DatasetInfo& info, Picked files) : info_(info), files_(std::move(files)) {}
+  ImageFolder(const DatasetInfo& info, Picked files) : Dataset(info), files_(std::move(files)) {}
   int64_t size() const override { return static_cast<int64_t>(files_.paths.size()); }
-  const DatasetInfo& info() const override { return info_; }
   Sample at_least(int64_t index, const ViewOf& wanted, Scratch& scratch) const override {
     return decode_image(*encoded(index), scratch, wanted);
   }
@@ -54,7 +53,6 @@ class ImageFolder : public Dataset {
   std::vector<std::string> notes() const override { return files_.notes; }
 
  private:
-  DatasetInfo info_;
   Picked files_;
 };
 

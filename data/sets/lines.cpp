@@ -96,10 +96,9 @@ static DatasetPtr labelled(const std::vector<Line>& lines, const std::string& pa
   }
   Arrays arrays = all.take();
   arrays.y = tensor_of(labels, {std::ssize(labels)});
-  const DatasetInfo info{.input = {DType::i64, {o.longest}},
-                         .classes = std::ssize(names),
-                         .names = names,
-                         .unit = "tokens"};
+  DatasetInfo info = text_info(o.longest, std::ssize(names));
+  info.target = {DType::i64, {}};
+  info.names = names;
   return std::make_shared<ArrayDataset>(info, std::move(arrays), path);
 }
 
@@ -111,11 +110,7 @@ static DatasetPtr make_lines(const LinesOptions& o, const DatasetContext& contex
   Sequences taken;
   for (const Line& line : lines)
     if (o.takes(context.split, line.number - 1)) add_text(taken, line.text);
-  const DatasetInfo info{.input = {DType::i64, {o.longest}},
-                         .target = {DType::i64, {o.longest}, true},
-                         .classes = 256,
-                         .unit = "tokens"};
-  return std::make_shared<ArrayDataset>(info, taken.take(), printable(path));
+  return std::make_shared<ArrayDataset>(text_info(o.longest, 256), taken.take(), printable(path));
 }
 static const AddEntry<MakeDataset> lines_entry("lines", "lines of a text file, as bytes",
                                                &make_lines);

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include "core/base/file.h"
 #include "core/base/utf8.h"
 #include "data/sets/arrays.h"
@@ -31,12 +32,35 @@ void visit(Visitor& v, NpyOptions& o) {
 }
 
 struct Array {
-  char kind;     // f, i, u or b
-  int64_t size;  // bytes of an element
+  std::string type;  // of the elements: a key of conversions()
   Shape shape;
   std::string_view bytes;
-  bool integer() const { return kind == 'i' || kind == 'u'; }
+  int64_t size() const { return type[1] - '0'; }  // bytes of an element
+  bool integer() const { return type[0] == 'i' || type[0] == 'u'; }
 };
+
+template <class From, class To> void convert_all(std::string_view bytes, std::span<To> to) {
+  for (size_t i = 0; i < to.size(); ++i) {
+    From value;
+    std::memcpy(&value, bytes.data() + i * sizeof(From), sizeof(From));
+    if constexpr (std::is_same_v<From, F16>)
+      to[i] = convert<To>(value);
+    else
+      to[i] = To(value);
+  }
+}
+
+// Conversions of elements to `To`, by NumPy's name of their type. An integer above 2^63 wraps.
+template <class To> const auto& conversions() {
+  static const std::map<std::string, void (*)(std::string_view, std::span<To>)> all = {
+      {"f2", convert_all<F16, To>},     {"f4", convert_all<float, To>},
+      {"f8", convert_all<double, To>},  {"b1", convert_all<uint8_t, To>},
+      {"i1", convert_all<int8_t, To>},  {"u1", convert_all<uint8_t, To>},
+      {"i2", convert_all<int16_t, To>}, {"u2", convert_all<uint16_t, To>},
+      {"i4", convert_all<int32_t, To>}, {"u4", convert_all<uint32_t, To>},
+      {"i8", convert_all<int64_t, To>}, {"u8", convert_all<int64_t, To>}};
+  return all;
+}
 
 // Returns what is between `begin` and `end` in the header, or "".
 std::string between(const std::string& header, const std::string& begin, char end) {
@@ -71,13 +95,11 @@ Array read_header(const std::string& path, const std::string& header) {
   const bool big = type.starts_with('>');
   if (!type.empty() && std::string("<>|=").find(type[0]) != std::string::npos) type.erase(0, 1);
   if (type == "O") refuse("holds pickled Python objects; save numbers, as in x.astype('float32')");
-  const bool known = type.size() == 2 && std::string("fiub").find(type[0]) != std::string::npos &&
-                     std::string("1248").find(type[1]) != std::string::npos && type != "f1";
-  if (!known)
+  if (!conversions<float>().contains(type))
     refuse("elements of type ", printable(type), "; use floats or integers of up to 8 bytes");
   if (big) refuse("big-endian; save it with  x.astype('<f4')");
   if (order != "False") refuse("in Fortran order; save  numpy.ascontiguousarray(x)");
-  const Array array{type[0], type[1] - '0', sides_in(sides), {}};
+  const Array array{type, sides_in(sides), {}};
   if (array.shape.empty()) refuse("shape (", printable(sides), ") has no axis for the samples");
   return array;
 }
@@ -97,38 +119,14 @@ Array parse_npy(const std::string& where, std::string_view all) {
   Array array = read_header(where, std::string(all.substr(begin, size)));
   array.bytes = all.substr(begin + size);
   const int64_t bytes = std::ssize(array.bytes);
-  if (bytes % array.size || bytes / array.size != array.shape.numel())
-    refuse(bytes, " bytes of data, its header claims ", array.shape, " of ", array.size);
+  if (bytes % array.size() || bytes / array.size() != array.shape.numel())
+    refuse(bytes, " bytes of data, its header claims ", array.shape, " of ", array.size());
   return array;
-}
-
-template <class From, class To> void convert_all(std::string_view bytes, std::span<To> to) {
-  for (size_t i = 0; i < to.size(); ++i) {
-    From value;
-    std::memcpy(&value, bytes.data() + i * sizeof(From), sizeof(From));
-    if constexpr (std::is_same_v<From, F16>)
-      to[i] = convert<To>(value);
-    else
-      to[i] = To(value);
-  }
 }
 
 template <class To> Tensor converted(const Array& a) {
   const Tensor t(a.shape, dtype_of<To>);
-  const std::span<To> to = t.data<To>();
-  const bool sign = a.kind == 'i';
-  if (a.kind == 'f')
-    a.size == 2   ? convert_all<F16>(a.bytes, to)
-    : a.size == 4 ? convert_all<float>(a.bytes, to)
-                  : convert_all<double>(a.bytes, to);
-  else if (a.size == 1)
-    sign ? convert_all<int8_t>(a.bytes, to) : convert_all<uint8_t>(a.bytes, to);
-  else if (a.size == 2)
-    sign ? convert_all<int16_t>(a.bytes, to) : convert_all<uint16_t>(a.bytes, to);
-  else if (a.size == 4)
-    sign ? convert_all<int32_t>(a.bytes, to) : convert_all<uint32_t>(a.bytes, to);
-  else
-    convert_all<int64_t>(a.bytes, to);
+  conversions<To>().at(a.type)(a.bytes, t.data<To>());
   return t;
 }
 
@@ -143,7 +141,7 @@ void check_finite(const Tensor& t, const std::string& path) {
 
 Tensor tensor_in(const std::string& where, std::string_view bytes, bool target) {
   const Array array = parse_npy(where, bytes);
-  const bool whole = array.integer() && (target || array.size > 1);
+  const bool whole = array.integer() && (target || array.size() > 1);
   const Tensor t = whole ? converted<int64_t>(array) : converted<float>(array);
   check_finite(t, where);
   return t;

@@ -177,9 +177,9 @@ void visit(Visitor& v, ShapesJpegOptions& o) {
 
 class ShapesJpeg : public Dataset {
  public:
-  explicit ShapesJpeg(std::vector<EncodedSample> files) : files_(std::move(files)) {}
+  explicit ShapesJpeg(std::vector<EncodedSample> files)
+      : Dataset(shapes_info(0)), files_(std::move(files)) {}
   int64_t size() const override { return static_cast<int64_t>(files_.size()); }
-  const DatasetInfo& info() const override { return info_; }
   Sample at_least(int64_t index, const ViewOf& wanted, Scratch& scratch) const override {
     return decode_image(files_[index], scratch, wanted);
   }
@@ -187,7 +187,6 @@ class ShapesJpeg : public Dataset {
   std::string origin(int64_t) const override { return "shapes_jpeg"; }
 
  private:
-  const DatasetInfo info_ = shapes_info(0);
   std::vector<EncodedSample> files_;
 };
 

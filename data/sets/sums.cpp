@@ -51,10 +51,7 @@ static DatasetPtr make_sums(const SumsOptions& o, const DatasetContext& context)
     all.add(tokens, next);
   }
   const int64_t longest = 3 * o.digits + 3;  // two numbers, the answer's digits, + and =
-  DatasetInfo info{.input = {DType::i64, {longest}},
-                   .target = {DType::i64, {longest}, true},
-                   .classes = std::ssize(kCharacters),
-                   .unit = "tokens"};
+  DatasetInfo info = text_info(longest, std::ssize(kCharacters));
   for (const char c : kCharacters) info.names.emplace_back(1, c);
   return std::make_shared<ArrayDataset>(info, all.take(), "sums");
 }

@@ -32,11 +32,9 @@ static DatasetPtr make_text(const TextOptions& o, const DatasetContext& context)
   if (shape[0] == 0)
     fail(Exit::data, printable(path), ": ", bytes.size(), " bytes are too few for windows of ",
          o.length, " to train and to test on; lower  data.length");
-  const DatasetInfo info{.input = {DType::i64, {o.length}},
-                         .target = {DType::i64, {o.length}},
-                         .classes = 256,
-                         .unit = "tokens",
-                         .units = o.length};
+  DatasetInfo info = text_info(o.length, 256);
+  info.target.varies = false;
+  info.units = o.length;
   return std::make_shared<ArrayDataset>(
       info, Arrays{.x = tensor_of(x, shape), .y = tensor_of(y, shape)}, printable(path));
 }

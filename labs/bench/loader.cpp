@@ -71,9 +71,9 @@ class DataPath {
  private:
   ImagePlan planned(const Shape& shape, int64_t index, size_t count) const {
     ImagePlan image(shape);
+    const auto mode = options_.augment ? TransformMode::training : TransformMode::evaluation;
     for (size_t i = 0; i < count; ++i)
-      options_.augment ? transforms_[i]->apply(image, augment_key(plan_.seed, 0, index, int(i)))
-                       : transforms_[i]->settle(image);
+      transforms_[i]->apply(image, mode, augment_key(plan_.seed, 0, index, int(i)));
     return image;
   }
   Sample decoded(int64_t index, size_t count) {

@@ -6,7 +6,6 @@
 #include "core/device/allocator.h"
 #include "core/tensor/pinned.h"
 #include "data/packed/pack.h"
-#include "data/packed/packed.h"
 #include "tests/data/files.h"
 #include "tests/data/noise.h"
 #include "tests/data/numbers.h"
@@ -224,7 +223,7 @@ TEST_F(FeedCostsOnDevice, OnTheCpuTheLoaderIsTheFeed) {
 TEST_F(FeedCostsOnDevice, PackedPixelsStayOnTheDeviceInTheOrderOfTheHost) {
   const TempFolder folder;
   pack(Numbers(103), Split::train, "", folder.path, {.shard_bytes = 40});
-  const auto packed = std::make_shared<Packed>(PackedOptions{.folder = folder.path}, Split::train);
+  const auto packed = open_packed(folder);
   LoaderOptions options{.sampler = {.batch_size = 8}};
   Loader host(packed, {}, options, 5);
   options.feed.device_tensors = true;

@@ -91,12 +91,12 @@ TEST(Idx, NeverAcceptsOtherContentFromADamagedGzip) {
 }
 
 // 2^31 images are 1.6 TB. An attempt to allocate them would throw another exception.
-TEST(Idx, AllocatesWhatTheFileHasWhateverItsHeaderClaims) {
+TEST(Idx, AllocatesNoMoreThanItsFileCanHoldWhateverItsHeaderClaims) {
   for (const std::string& header : {idx_header({1u << 31, 28, 28}), idx_header({~0u, ~0u, ~0u})})
     for (const std::string& bytes : {header + kGood, gzip(header + kGood)})
       EXPECT_THAT(refusal(bytes), HasSubstr("a data set has from 1 to 4294967296 bytes"));
   EXPECT_THAT(refusal(idx_header({4, 1 << 15, 1 << 15}) + kGood),
-              HasSubstr("truncated: 76 of the 4294967296 bytes"));
+              HasSubstr("truncated: 92 bytes cannot hold the 4294967296 bytes"));
 }
 
 TEST(Idx, RefusesEmptyAxesAndAnotherRank) {

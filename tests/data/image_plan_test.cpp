@@ -113,7 +113,7 @@ static void expect_same(const std::vector<float>& got, const Stored& wanted, dou
   for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], wanted.pixels[i], tolerance) << i;
 }
 
-// Crops inside, crops that need padding, mirrors and a resize, in any order that is allowed.
+// A part, resized, then crops inside and a crop that needs padding, with mirrors between them.
 TEST(ImagePlan, AnyChainOfStepsIsOnePass) {
   for (uint64_t seed = 0; seed < 300; ++seed) {
     const Philox rng(RngKey{.seed = seed, .site = 1});
@@ -126,23 +126,23 @@ TEST(ImagePlan, AnyChainOfStepsIsOnePass) {
       picture.crop(part, outside);
       stored = stored.cropped(part, outside);
     };
-    const auto crop_inside = [&] {
-      const int64_t h = 1 + below(stored.height), w = 1 + below(stored.width);
-      crop({below(stored.height - h + 1), below(stored.width - w + 1), h, w}, Outside::zeros);
-    };
     const auto mirror = [&] {
       if (below(2)) picture.mirror(), stored = stored.mirrored();
     };
-    mirror();
-    if (below(2)) crop_inside();
-    mirror();
-    if (below(2)) {
+    const auto part_inside = [&]() -> Rectangle {
+      const int64_t h = 1 + below(stored.height), w = 1 + below(stored.width);
+      return {below(stored.height - h + 1), below(stored.width - w + 1), h, w};
+    };
+    const auto crop_inside = [&] { crop(part_inside(), Outside::zeros); };
+    if (below(3)) {
+      const Rectangle part = part_inside();
       const int64_t h = 1 + below(25), w = 1 + below(25);
-      picture.resize(h, w);
-      stored = stored.resized(h, w);
+      picture.resize(part, h, w);
+      stored = stored.cropped(part, Outside::zeros).resized(h, w);
     }
     mirror();
     if (below(2)) crop_inside();
+    mirror();
     if (below(2)) {
       const Outside outside =
           below(2) && stored.height > 1 && stored.width > 1 ? Outside::reflect : Outside::zeros;
@@ -173,8 +173,7 @@ TEST(ImagePlan, ResizesAsPyTorchDoes) {
     fields >> part.top >> separator >> part.left >> separator >> part.height >> separator >>
         part.width >> separator >> height >> separator >> width;
     ImagePlan picture = in_bytes(source.shape());
-    picture.crop(part);
-    picture.resize(height, width);
+    picture.resize(part, height, width);
     const auto got = written(picture, {bytes.data(), source.shape(), 0});
     for (size_t i = 0; i < got.size(); ++i)
       ASSERT_NEAR(got[i], wanted.data<float>()[i], 2e-3) << name << " " << i;
@@ -190,11 +189,19 @@ TEST(ImagePlan, WritesTheSameBitsWithAndWithoutTheShortWay) {
   EXPECT_EQ(written(picture, source.as_planes()), written(picture, source.as_pixels()));
 }
 
+// A part in the corner that keeps its size is not the whole source.
+TEST(ImagePlan, ReadsNoMoreThanAPartThatKeepsItsSize) {
+  const Source source({3, 9, 7}, 4);
+  ImagePlan picture = in_bytes(source.shape);
+  picture.resize({0, 0, 5, 4}, 5, 4);
+  expect_same(written(picture, source.as_planes()),
+              source.stored().cropped({0, 0, 5, 4}, Outside::zeros), 1e-4);
+}
+
 TEST(ImagePlan, AsBytesIsItsNumbersRoundedBeforeLevels) {
   const Source source({3, 9, 7}, 3);
   ImagePlan whole = in_bytes(source.shape), resized = in_bytes(source.shape);
-  resized.crop({1, 0, 8, 6});
-  resized.resize(13, 5);
+  resized.resize({1, 0, 8, 6}, 13, 5);
   ImagePlan colored = resized;
   colored.colors = Colors{{{.5, .6, 0}, {0, 1, 0}, {0, 0, 1.5}}, {1, 2, 3}};
   for (ImagePlan picture : {whole, resized, colored}) {

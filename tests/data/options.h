@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <map>
 #include "core/config/visitor.h"
+#include "data/sets/dataset.h"
+#include "tests/temp_folder.h"
 
 namespace bellows {
 
@@ -39,6 +41,11 @@ template <class AChoice> AChoice chosen(const std::string& name, const Texts& op
   SetOptions set(options);
   choice.visit_options(set);
   return choice;
+}
+
+// Returns the data set of the shards in a folder.
+inline DatasetPtr open_packed(const TempFolder& folder, Split split = Split::train) {
+  return chosen<DatasetChoice>("packed", {{"folder", folder.path}}).make({split});
 }
 
 }  // namespace bellows

@@ -5,7 +5,6 @@
 #include "core/base/file.h"
 #include "data/loader/loader.h"
 #include "data/packed/pack.h"
-#include "data/packed/packed.h"
 #include "tests/data/files.h"
 #include "tests/data/numbers.h"
 #include "tests/data/options.h"
@@ -29,9 +28,7 @@ class Spoilt : public testing::Test {
     EXPECT_EQ(good.size(), kHead + 3 + kNames + 6 * (kRecord + 4));
   }
   void write(const std::string& bytes) const { folder.write("train-00000.shard", bytes); }
-  std::shared_ptr<const Packed> open() const {
-    return std::make_shared<Packed>(PackedOptions{.folder = folder.path}, Split::train);
-  }
+  DatasetPtr open() const { return open_packed(folder); }
   std::string refusal(const std::string& bytes) const {
     write(bytes);
     return complaint(Exit::data, [&] { open(); });
@@ -176,7 +173,7 @@ TEST(Packing, ShardsOfTwoDoNotMix) {
   pack(Numbers(20), Split::train, "other", b.path, {.shard_bytes = 40});
   fs::copy_file(b.path / "train-00001.shard", a.path / "train-00001.shard",
                 fs::copy_options::overwrite_existing);
-  EXPECT_THAT(complaint(Exit::data, [&] { Packed(PackedOptions{.folder = a.path}, Split::train); }),
+  EXPECT_THAT(complaint(Exit::data, [&] { open_packed(a); }),
               HasSubstr("train-00001.shard: written by another run of trainer pack than "));
 }
 

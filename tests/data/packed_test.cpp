@@ -1,11 +1,11 @@
 // Packed shards return the samples that were packed, with few opens and reads of files.
-#include "data/packed/packed.h"
 #include <gmock/gmock.h>
 #include <cstring>
 #include "core/base/file.h"
 #include "data/images/image_file.h"
 #include "data/loader/loader.h"
 #include "data/packed/pack.h"
+#include "data/packed/shard.h"
 #include "tests/data/files.h"
 #include "tests/data/image_files.h"
 #include "tests/data/numbers.h"
@@ -20,9 +20,6 @@ namespace fs = std::filesystem;
 
 static DatasetPtr make(const std::string& name, Split split, const Texts& options) {
   return chosen<DatasetChoice>(name, options).make({split});
-}
-static std::unique_ptr<Packed> opened(const TempFolder& folder, Split split = Split::train) {
-  return std::make_unique<Packed>(PackedOptions{.folder = folder.path}, split);
 }
 
 // Returns the pixels as (C, H, W), from a planar or an interleaved sample.
@@ -88,7 +85,7 @@ TEST_P(PackedAs, HoldsTheSameSamples) {
     const auto dataset = make(source.name, split, source.options);
     const PackedSplit made = pack(*dataset, split, "source", folder.path,
                                   {.encoding = encoding, .shard_bytes = int64_t{20} << 20});
-    const auto packed = opened(folder, split);
+    const auto packed = open_packed(folder, split);
     expect_same(*dataset, *packed);
     EXPECT_EQ(made.samples, dataset->size());
     int64_t bytes = 0, files = 0;
@@ -152,7 +149,7 @@ TEST(Packed, KeepsFilesByteForByteAndMakesOthersSmaller) {
   const auto dataset = make("image_folder", Split::train, {{"root", pictures.path}});
   pack(*dataset, Split::train, "", kept.path);
   pack(*dataset, Split::train, "", small.path, {.side = 60, .quality = 95});
-  const auto whole = opened(kept), shrunk = opened(small);
+  const auto whole = open_packed(kept), shrunk = open_packed(small);
   const auto file = [](const Dataset& d, int64_t i) {
     const auto bytes = d.encoded(i)->file;
     return std::string(bytes.begin(), bytes.end());
@@ -176,7 +173,7 @@ TEST(Packed, AsJpegTheyAreAboutTheSame) {
   const TempFolder folder;
   const auto shapes = make("shapes", Split::train, {{"train_size", "40"}});
   pack(*shapes, Split::train, "", folder.path, {.encoding = Encoding::jpeg, .quality = 95});
-  const auto packed = opened(folder);
+  const auto packed = open_packed(folder);
   Scratch one, two;
   double difference = 0;
   for (int64_t i = 0; i < 40; ++i) {
@@ -195,7 +192,7 @@ TEST(Packed, ReplacesAnEarlierPackingOfMoreShards) {
   const PackedSplit made = pack(Numbers(6), Split::train, "", folder.path, {.shard_bytes = 4 * 3});
   EXPECT_EQ(made.shards, 2);
   EXPECT_EQ(std::distance(fs::directory_iterator(folder.path), {}), 2 + 2);
-  EXPECT_EQ(opened(folder)->size(), 6);
+  EXPECT_EQ(open_packed(folder)->size(), 6);
 }
 
 TEST(Packed, RefusesWhatCannotBePackedLikeThat) {
@@ -222,7 +219,7 @@ TEST(Packed, RefusesWhatCannotBeReadUnlessItIsLeftOutBefore) {
               HasSubstr("warning: numbers/11.png: skipped: unreadable\n"));
   EXPECT_EQ(pack(*rest, Split::train, "", folder.path).samples, 17);
   Scratch scratch;
-  EXPECT_EQ(opened(folder)->at(5, scratch).pixels[0], 6);
+  EXPECT_EQ(open_packed(folder)->at(5, scratch).pixels[0], 6);
 }
 
 TEST(Packed, RefusesWhatNoJpegCanHold) {
@@ -251,7 +248,7 @@ TEST(Packed, DecodesAsMuchOfAFileAsIsWanted) {
   const TempFolder folder;
   const auto jpegs = make("shapes_jpeg", Split::train, {{"train_size", "12"}});
   pack(*jpegs, Split::train, "", folder.path);
-  const auto packed = opened(folder);
+  const auto packed = open_packed(folder);
   const ViewOf wanted = [](const Shape&) { return View{{10, 12, 30, 40}, 2.5}; };
   Scratch one, two;
   for (int64_t i = 0; i < 12; ++i) {
@@ -278,7 +275,7 @@ TEST(Packed, OpensAFileAShardAndReadsOnceASample) {
   };
   EXPECT_EQ(epoch_opens(dataset), 27);
   const Moved opens("data.file_opens"), reads("data.packed_reads");
-  EXPECT_EQ(epoch_opens(opened(folder)), 0);
+  EXPECT_EQ(epoch_opens(open_packed(folder)), 0);
   EXPECT_EQ(opens, 1);
   EXPECT_EQ(reads, 27);
 }
@@ -286,7 +283,7 @@ TEST(Packed, OpensAFileAShardAndReadsOnceASample) {
 TEST(Packed, PixelsOfOneShapeAreFixedAndFilesAreNot) {
   const TempFolder numbers, jpegs;
   pack(Numbers(1000), Split::train, "", numbers.path, {.shard_bytes = 4 * 100});
-  EXPECT_TRUE(opened(numbers)->fixed_pixels());
+  EXPECT_TRUE(open_packed(numbers)->fixed_pixels());
   pack(*make("shapes_jpeg", Split::train, {{"train_size", "3"}}), Split::train, "", jpegs.path);
-  EXPECT_FALSE(opened(jpegs)->fixed_pixels());
+  EXPECT_FALSE(open_packed(jpegs)->fixed_pixels());
 }

@@ -50,8 +50,8 @@ TEST_P(Forms, APartIsThatOfTheWhole) {
     const Philox rng(RngKey{.seed = seed});
     const int64_t h = 1 + int64_t(rng.below(75, 0)), w = 1 + int64_t(rng.below(101, 1));
     ImagePlan picture({3, 75, 101});
-    picture.crop({int64_t(rng.below(76 - h, 2)), int64_t(rng.below(102 - w, 3)), h, w});
-    if (seed % 2) picture.resize(h * 2 / 3 + 1, w * 2 / 3 + 1);
+    const Rectangle in{int64_t(rng.below(76 - h, 2)), int64_t(rng.below(102 - w, 3)), h, w};
+    seed % 2 ? picture.resize(in, h * 2 / 3 + 1, w * 2 / 3 + 1) : picture.crop(in);
     const auto [whole, part] = both_ways(picture, file);
     ASSERT_EQ(whole, part) << seed;
   }
@@ -61,8 +61,7 @@ TEST_P(Forms, AReducedPartIsAboutThatOfTheWhole) {
   const std::string file = file_of(slopes(160, 200, channels()));
   for (const auto& [size, reduced] : {std::pair(36, 2), {18, 4}, {9, 8}, {5, 8}}) {
     ImagePlan picture({3, 160, 200});
-    picture.crop({37, 51, 77, 90});
-    picture.resize(size, size);
+    picture.resize({37, 51, 77, 90}, size, size);
     Scratch scratch;
     const ViewOf wanted = [&](const Shape&) { return picture.view(); };
     EXPECT_EQ(decode_image(image_bytes(file), scratch, wanted).part->reduced, reduced);

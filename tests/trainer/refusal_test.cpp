@@ -68,6 +68,8 @@ TEST_F(BadInput, ConfigsAreRefusedWithTheirPlace) {
       {"amp: {scaler: {growth_factor: 1}}\n", "amp.scaler.growth_factor must be more than 1"},
       {"data: {name: shapes, transforms: [{name: random_crop, size: 99}, normalize]}\n",
        "transform random_crop: a side of 32 with padding of 0 is shorter than the crop of 99"},
+      {"data: {transforms: [random_flip, {name: resize, size: 20}, normalize]}\n",
+       "bad.yaml:1:21: data.transforms has resize after random_flip; the order is: "},
       {"amp: {scaler: {init_scale: 1e39}}\n", "amp.scaler.init_scale: '1e39' is not"},
       {"amp: {scaler: {init_scale: 8, min_scale: 9}}\n",
        "amp.scaler.min_scale must be no more than init_scale"},

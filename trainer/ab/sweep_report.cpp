@@ -7,7 +7,7 @@
 #include "core/base/utf8.h"
 #include "core/base/words.h"
 #include "core/config/config.h"
-#include "data/loader/worker.h"
+#include "data/loader/loader.h"
 #include "plan/toggle.h"
 #include "trainer/ab/arm_report.h"
 #include "trainer/ab/sweep.h"
