@@ -147,11 +147,11 @@ std::string BatchMaker::at_work_on() const {
 
 Sample BatchMaker::read(int64_t sample, int64_t epoch) {
   const BatchSource& from = *source_;
+  if (!from.options.scaled_decode) return from.dataset->at(sample, scratch_);
   const ViewOf wanted = [&](const Shape& image) {
     return from.transforms.plan(image, from.seed, epoch, sample).view();
   };
-  return from.options.scaled_decode ? from.dataset->at_least(sample, wanted, scratch_)
-                                    : from.dataset->at(sample, scratch_);
+  return from.dataset->at_least(sample, wanted, scratch_);
 }
 
 // Reads and transforms a sample into row i of the batch.
