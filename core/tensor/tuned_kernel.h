@@ -1,5 +1,5 @@
 // TunedKernel: a Kernel with several algorithms, of which autotuning chooses the fastest for each
-// set of shapes.
+// set of shapes. It keeps the choice in a Slot, which is among its arguments.
 #pragma once
 #include <string_view>
 #include <tuple>
@@ -31,26 +31,16 @@ template <class Arg> auto signature_of(const Arg& arg) {
   else
     return std::tuple(arg);
 }
-template <class Arg>
-concept CanBeSigned = std::is_same_v<Arg, Tensor> || std::is_same_v<Arg, Slot> ||
-    requires(std::ostream& out, const Arg& arg) {
-  out << arg;
-};
 
 template <class Signature> class TunedKernel;
 
 template <class R, class... Args> class TunedKernel<R(Args...)> : public Kernel<R(Args...)> {
  public:
-  static_assert((std::is_same_v<std::remove_cvref_t<Args>, Slot> || ...) &&
-                    (CanBeSigned<std::remove_cvref_t<Args>> && ...),
-                "autotuning needs a Slot, and arguments that it can print");
   using Fn = R (*)(Args...);
 
   consteval explicit TunedKernel(const char* name) : Kernel<R(Args...)>(name) {}
 
-  // Registers another algorithm, for arguments that `fits` accepts; `version` is its library's. If
-  // several implementations fit, autotuning chooses one and keeps it in the Slot among the
-  // arguments.
+  // Registers another algorithm, for arguments that `fits` accepts; `version` is its library's.
   bool algorithm_on(Device device, const char* name, bool (*fits)(Args...), Fn fn,
                     Version version = nullptr, const char* file = __builtin_FILE()) {
     note_registration(file);
@@ -96,7 +86,7 @@ template <class R, class... Args> class TunedKernel<R(Args...)> : public Kernel<
     const auto key = std::tuple_cat(
         std::tuple(Device(device), options.vendor, options.deterministic, options.tf32),
         signature_of(args)...);
-    Slot& slot = slot_among(args...);
+    Slot& slot = std::get<Slot&>(std::tie(args...));
     Tuned tuned = slot.template get<Tuned>(key, [] { return Tuned(); });
     if (tuned.tuning.due()) {
       tuned.fn = tune(tuned.tuning, device, key, args...);
@@ -134,15 +124,6 @@ template <class R, class... Args> class TunedKernel<R(Args...)> : public Kernel<
       problem += cat(" ", way.name, way.version ? " " + way.version() : "");
     const auto best = tuning.make(static_cast<Device>(device), problem, find);
     return best ? found[*best].fn : nullptr;
-  }
-
-  static Slot& slot_among(Args... args) {
-    Slot* slot = nullptr;
-    const auto look = [&]<class Arg>(Arg& arg) {
-      if constexpr (std::is_same_v<Arg, Slot>) slot = &arg;
-    };
-    (look(args), ...);
-    return *slot;
   }
 
   Algorithm algorithms_[kDevices][kMostAlgorithms] = {};

@@ -14,7 +14,7 @@ namespace bellows {
 namespace {
 class SequenceMean : public Module {
  public:
-  explicit SequenceMean(LayerContext& context) : lengths_(context.lengths) {
+  SequenceMean(const NoOptions&, LayerContext& context) : lengths_(context.lengths) {
     CHECK(context.shape.rank() == 2, "sequence_mean: needs samples of (T, D), got ", context.shape);
     std::vector<float> positions(context.shape[0]);
     std::iota(positions.begin(), positions.end(), 0.f);
@@ -43,11 +43,8 @@ class SequenceMean : public Module {
 };
 }  // namespace
 
-static ModulePtr make_sequence_mean(const NoOptions&, LayerContext& context) {
-  return std::make_unique<SequenceMean>(context);
-}
 static const AddEntry<MakeLayer> sequence_mean_entry("sequence_mean",
                                                      "mean over the positions of a sample",
-                                                     make_sequence_mean);
+                                                     make_layer<SequenceMean, NoOptions>);
 
 }  // namespace bellows
