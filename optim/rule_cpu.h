@@ -50,7 +50,7 @@ void run_part(const Rule& rule, const Launch& u, size_t weight, int64_t from, in
 // Splits the flattened list into chunks, so that threads share the work evenly, whether weights are
 // few and large or many and small.
 template <class Run, class Rule, class T> void run_all(const Rule& rule, const Launch& u, T) {
-  constexpr int64_t kChunk = 1 << 16;  // about 20 us of one core; less runs on this thread
+  constexpr int64_t kChunk = 1 << 14;  // about 20 us of one core; less runs on this thread
   const int64_t first = u.starts.front();
   parallel_for(u.starts.back() - first, kChunk, [&](int64_t begin, int64_t end) {
     const auto after = std::ranges::upper_bound(u.starts, begin += first);
