@@ -39,7 +39,7 @@ struct AddTransform {
   AddTransform(const char* name, const char* help, TransformPhase phase,
                TransformPtr (*make)(const Options&, const DatasetInfo&),
                const char* file = __builtin_FILE()) {
-    const AddEntry<MakeTransform> entry(name, help, make, file);
+    AddEntry<MakeTransform>(name, help, make, file);
     phases()[name] = phase;
   }
 };
