@@ -2,8 +2,8 @@
 // the loader delivers.
 //
 // resident_feed: runs it on all samples, which stay on the device beside the epoch's order, so that
-// batches need no copies. With device_randperm the order is also computed there. Of samples that
-// are not images, kernels::collate gathers each batch.
+// batches need no copies. With device_randperm the order is also computed there. kernels::collate
+// gathers the batches of samples that are not images.
 #include <cstring>
 #include "core/base/trace.h"
 #include "core/tensor/copy.h"

@@ -42,7 +42,7 @@ function quantile(values, share) {
 }
 const median = values => quantile(values, 0.5);
 
-// With so many significant digits, and with so many decimals.
+// A number with `count` significant digits, and one with `count` decimals.
 const digits = (value, count) => Number.isFinite(value) ? `${+value.toPrecision(count)}` : '–';
 const decimals = (value, count) => Number.isFinite(value) ? value.toFixed(count) : '–';
 

@@ -81,8 +81,8 @@ static void refuse_counts(const CommandLine& line, AbMeasure measure) {
 
 // ---- configurations
 
-// What an arm sets: the toggle, and off for all toggles that need it, directly or through another
-// one.
+// Returns the settings of an arm: the toggle, and off for all toggles that need it, directly or
+// through another one.
 static Values settings(const Toggle& toggle, const std::string& value) {
   Values set = {{cat("toggles.", toggle.name), {value, "ab"}}};
   for (size_t before = 0; before < set.size();) {

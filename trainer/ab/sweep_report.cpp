@@ -235,7 +235,7 @@ static std::string cost_section(const TableOf& table, bool gaps) {
       "\n\n");
 }
 
-// What only some sweeps show.
+// Returns the sections that only some sweeps have.
 static std::string sections(const SweepResult& result, const TableOf& table) {
   const ArmColumn intensity = {"FLOP/byte", "flop_per_byte", "{:.2f}", 1, "unknown"};
   const AtEqual all = common(result);
