@@ -14,8 +14,7 @@ static std::string misplaced(const std::vector<TransformChoice>& list) {
   std::string last;
   TransformPhase reached = TransformPhase::levels;
   for (const TransformChoice& choice : list) {
-    const auto found = phases().find(choice.name());
-    const TransformPhase phase = found == phases().end() ? TransformPhase::levels : found->second;
+    const TransformPhase phase = phases().at(choice.name());
     if (phase == TransformPhase::levels) continue;
     if (phase < reached || (phase == reached && phase != TransformPhase::crop))
       return cat("has ", choice.name(), " after ", last,

@@ -25,22 +25,6 @@ constexpr int64_t kQueryCost = 512;           // what a query costs besides, in 
 
 // ---- parts of both passes
 
-// Folds the lanes of v, by halves.
-template <int L, class T, class Fold>
-[[gnu::always_inline]] inline T fold_lanes(Lanes<T, L> v, const Fold& fold) {
-  if constexpr (L == 1) {
-    return v[0];
-  } else {
-    const auto half = [&]<int... i>(std::integer_sequence<int, i...>, auto first) {
-      return __builtin_shufflevector(v, v, (i + decltype(first)::value)...);
-    };
-    constexpr auto lanes = std::make_integer_sequence<int, L / 2>();
-    return fold_lanes<L / 2, T>(fold(half(lanes, std::integral_constant<int, 0>()),
-                                     half(lanes, std::integral_constant<int, L / 2>())),
-                                fold);
-  }
-}
-
 // v in lanes j + lane < count, `rest` in the others.
 template <int L, class T>
 [[gnu::always_inline]] inline Lanes<T, L> below(int64_t j, int64_t count, Lanes<T, L> v, T rest) {

@@ -4,6 +4,7 @@
 #include <emmintrin.h>
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <type_traits>
 #include <utility>
@@ -86,6 +87,22 @@ template <int L, class T> [[gnu::always_inline]] inline void add_to(T* sum, Lane
   store<L>(sum, load<L>(sum) + values);
 }
 
+// Folds the lanes of v, by halves.
+template <int L, class T, class Fold>
+[[gnu::always_inline]] inline T fold_lanes(Lanes<T, L> v, const Fold& fold) {
+  if constexpr (L == 1) {
+    return v[0];
+  } else {
+    const auto half = [&]<int... i>(std::integer_sequence<int, i...>, auto first) {
+      return __builtin_shufflevector(v, v, (i + decltype(first)::value)...);
+    };
+    constexpr auto lanes = std::make_integer_sequence<int, L / 2>();
+    return fold_lanes<L / 2, T>(fold(half(lanes, std::integral_constant<int, 0>()),
+                                     half(lanes, std::integral_constant<int, L / 2>())),
+                                fold);
+  }
+}
+
 // ---- bit masks: one bit per element, in the order of the elements, 8 per byte
 
 template <class T> using MaskOf = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
@@ -95,18 +112,6 @@ template <class M, int L> [[gnu::always_inline]] inline Lanes<M, L> lane_bits(in
   Lanes<M, L> bits;
   for (int i = 0; i < L; ++i) bits[i] = M(1) << i;
   return L < 8 ? bits << M(j % 8) : bits;
-}
-template <class M, int L> [[gnu::always_inline]] inline M any_of(Lanes<M, L> v) {
-  if constexpr (L == 1) {
-    return v[0];
-  } else {
-    const auto half = [&]<int... i>(std::integer_sequence<int, i...>, auto first) {
-      return __builtin_shufflevector(v, v, (i + decltype(first)::value)...);
-    };
-    constexpr auto lanes = std::make_integer_sequence<int, L / 2>();
-    return any_of<M, L / 2>((Lanes<M, L / 2>)(half(lanes, std::integral_constant<int, 0>()) |
-                                              half(lanes, std::integral_constant<int, L / 2>())));
-  }
 }
 // Writes the bits of elements [j, j + L) of a row that starts on a byte. Lanes of `mask` are 0 or
 // -1. j is a multiple of L, and calls must have ascending j: the first one for a byte overwrites
@@ -118,7 +123,7 @@ template <int L, class M>
     const auto bits = uint16_t(_mm_movemask_epi8(bytes));
     __builtin_memcpy(row + j / 8, &bits, sizeof bits);
   } else {
-    const auto bits = uint8_t(any_of<M, L>(mask & lane_bits<M, L>(j)));
+    const auto bits = uint8_t(fold_lanes<L, M>(mask & lane_bits<M, L>(j), std::bit_or()));
     row[j / 8] = j % 8 ? row[j / 8] | bits : bits;
   }
 }

@@ -38,10 +38,9 @@ struct Flicker : Transform {
     p.levels.shift[0] += Philox(key).uniform(0);
   }
 };
-struct FlickerOptions {};
-void visit(Visitor&, FlickerOptions&) {}
-const AddEntry<MakeTransform> flicker(
-    "test_flicker", "of tests", +[](const FlickerOptions&, const DatasetInfo&) -> TransformPtr {
+const AddTransform flicker(
+    "test_flicker", "of tests", TransformPhase::levels,
+    +[](const NoOptions&, const DatasetInfo&) -> TransformPtr {
       return std::make_shared<Flicker>();
     });
 
