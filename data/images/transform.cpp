@@ -14,13 +14,13 @@ static std::string misplaced(const std::vector<TransformChoice>& list) {
   std::string last;
   TransformPhase reached = TransformPhase::levels;
   for (const TransformChoice& choice : list) {
-    const TransformPhase phase = phases().at(choice.name());
-    if (phase == TransformPhase::levels) continue;
-    if (phase < reached || (phase == reached && phase != TransformPhase::crop))
+    const auto phase = phases().find(choice.name());  // none has the empty name, as in a listing
+    if (phase == phases().end() || phase->second == TransformPhase::levels) continue;
+    if (phase->second < reached || (phase->second == reached && reached != TransformPhase::crop))
       return cat("has ", choice.name(), " after ", last,
                  "; the order is: one transform that resizes, then crops and flips, then one "
                  "color_jitter, then one cutout");
-    reached = phase, last = choice.name();
+    reached = phase->second, last = choice.name();
   }
   return "";
 }
