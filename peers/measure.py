@@ -154,6 +154,13 @@ def ratio(below, above, key):
     return statistics.median(ratios), min(ratios), max(ratios)
 
 
+def speed_ratio(ours, other):
+    """How many times as fast ours is, by samples per second or by the time of a step."""
+    if "samples_per_s" in ours[0]:
+        return ratio(other, ours, "samples_per_s")
+    return ratio(ours, other, "ms_median")
+
+
 def ratio_text(below, above, key, digits=".2f"):
     return spread(*ratio(below, above, key), digits)
 

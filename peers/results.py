@@ -22,14 +22,14 @@ def of_peers(report):
     facts = report["machine"]
     for run in report["runs"]:
         results = run["results"]
-        peers = [name for name in results if name != "bellows"]
-        if not peers:
-            continue
-        best = min(peers, key=lambda name: measure.middle(results[name], "ms_median"))
-        median, least, most = measure.ratio(results["bellows"], results[best], "ms_median")
-        yield (f"{report['model']} step, batch {run['batch']}, {report['precision']}, threads: "
-               f"{run['threads']}, {best}, its time / ours", f"{median:.2f} x",
-               f"{least:.2f} to {most:.2f}", facts)
+        ours = next(name for name in results if name.startswith("bellows"))
+        speed = {name: measure.speed_ratio(results[ours], results[name]) for name in results
+                 if not name.startswith("bellows")}
+        if speed:
+            best = min(speed, key=speed.get)
+            median, least, most = speed[best]
+            yield (f"{run['title']}, {best}, its time / ours", f"{median:.2f} x",
+                   f"{least:.2f} to {most:.2f}", facts)
 
 
 def of_ab(report):

@@ -15,9 +15,9 @@ import time
 
 from gpu_steps import BUNDLE, Failed, Skipped, all_steps
 
-sys.path[:0] = [str(BUNDLE / "peers"), str(BUNDLE / "peers" / "gpu")]
+sys.path.insert(0, str(BUNDLE / "peers"))
+import gpu_state  # noqa: E402
 import measure  # noqa: E402
-import state  # noqa: E402
 
 TAIL = 40  # lines of a step's output that the report keeps, where it did not pass
 
@@ -111,10 +111,10 @@ def attempt(step, limit_s, on_gpu, log):
         argv = words(step, out, on_gpu)
         result["command"] = shlex.join(argv).replace(str(out), "OUT").replace(f"{BUNDLE}/", "")
         if on_gpu:
-            states["gpu before"] = state.text(state.state())
+            states["gpu before"] = gpu_state.text(gpu_state.state())
         code = run(argv, limit_s, log)
         if on_gpu:
-            states["gpu after"] = state.text(state.state())
+            states["gpu after"] = gpu_state.text(gpu_state.state())
         line, data = judge(step, code, limit_s, out, said_since(log, start))
         result |= {"status": "passed", "summary": line, "data": data}
     except Skipped as reason:
@@ -144,7 +144,7 @@ def load(path):
 
 
 def machine():
-    return {"date": now(), "commit": measure.commit(), "gpu": state.text(state.state()),
+    return {"date": now(), "commit": measure.commit(), "gpu": gpu_state.text(gpu_state.state()),
             "cores": len(os.sched_getaffinity(0)), "python": sys.version.split()[0],
             "packages": library_versions()}
 
@@ -233,7 +233,7 @@ def main():
         return 0
     if a.merge:
         return merge(a.out, a.steps)
-    on_gpu = bool(state.state())
+    on_gpu = bool(gpu_state.state())
     if not on_gpu:
         print("gpu_check: no GPU here (nvidia-smi does not answer)"
               + ("" if a.allow_cpu else "; --allow-cpu runs what can run without one"), flush=True)

@@ -18,7 +18,7 @@ BUNDLE = pathlib.Path(__file__).resolve().parent.parent
 BIN = BUNDLE / "bin"
 # Suites that find a GPU by themselves and then run on it, too.
 FIRST_SUITES = ["vendor", "ops", "nvrtc"]
-SUITES = ["core", "autograd", "optim", "models", "trainer", "toggles", "data", "dist", "peers"]
+SUITES = ["core", "autograd", "optim", "models", "trainer", "toggles", "data", "dist", "labs"]
 ON_DEVICE = "*OnDevice*"
 
 
@@ -60,11 +60,12 @@ def tests(out):
 
 
 def tables(out):
-    """The Markdown and the figures that a benchmark has written; Failed where a side did not run.
-    A missing torch is the program's to judge: where it may be missing, the line says so."""
+    """The Markdown and the figures of a comparison; Failed where a side did not run. A missing
+    torch is the program's to judge: where it may be missing, the line says so."""
     data = json.loads((out / "result.json").read_text())
     data["markdown"] = (out / "result.md").read_text()
-    missing = data.get("missing", {})
+    data |= data.pop("runs")[0]
+    missing = data["missing"]
     lost = [f"{name}: {why}" for name, why in missing.items() if name != "torch"]
     if lost:
         raise Failed("missing: " + "; ".join(lost), data)
@@ -105,19 +106,23 @@ def suite(name, only="*"):
             "--gtest_output=json:{out}/tests.json"]
 
 
+def compare(model):
+    return ["python3", BUNDLE / "peers/compare.py", model, "--ours", BIN / "trainer", "--out",
+            "{out}/result", "--device", "cuda", "--seconds", "2", "--timeout", "300"]
+
+
 def peers(model, *words):
     """Ours as it is and with every toggle, beside PyTorch in three ways."""
-    return ["python3", BUNDLE / "peers/gpu/run.py", "--model", model, "--ours", BIN / "bench_step",
-            "--with", "", "--with", "toggles=all", "--out", "{out}/result", *words]
+    return [*compare(model), "--python", "python3", "--batch", "256" if model != "lenet" else "64",
+            "--rounds", "7", "--warmup", "20", "--with", "", "--with", "toggles=all", *words]
 
 
 def nccl_alone():
     """A world of one with NCCL beside one without, eager and in a graph: same bits, 2 % at most."""
     arms = [f"toggles=all toggles.cuda_graph={graph} dist.backend={backend}"
             for graph in ("off", "on") for backend in ("single", "nccl")]
-    return ["python3", BUNDLE / "peers/gpu/run.py", "--model", "resnet18", "--precision", "bf16",
-            "--ours", BIN / "bench_step", *[word for arm in arms for word in ("--with", arm)],
-            "--peers", "--out", "{out}/result"]
+    return [*compare("resnet18"), "--precision", "bf16", "--ways",
+            *[word for arm in arms for word in ("--with", arm)]]
 
 
 def two_ranks(backend, *words):
@@ -141,7 +146,7 @@ def gloo_on_one_gpu(out):
 
 
 TINY = ["--device", "cpu", "--batch", "2", "--image", "32", "--rounds", "2", "--seconds", "0.05",
-        "--warmup", "1", "--peers", "eager"]
+        "--warmup", "1", "--ways", "eager"]
 
 
 def all_steps():
@@ -169,10 +174,10 @@ def all_steps():
     yield resnet("resnet50", "f16")
     yield resnet("resnet18", "bf16")
     yield resnet("resnet18", "f16")
-    yield Step("bandwidth", "own kernels against the copy rate",
-               "85 % of a copy, which is 4.3 TB/s on an H200", 300,
-               [BIN / "bench_gpu", "--out", "{out}/result"], ["--device", "cpu", "--mib", "4"],
-               tables)
+    yield Step("bandwidth", "own kernels beside what memory moves",
+               "batch norm at 85 % of a copy, which is 4.3 TB/s on an H200", 300,
+               [trainer, "bench", "op", "batch_norm_relu", "--elements", "67108864", "--dtype",
+                "bf16"], ["--elements", "1048576"])
     yield Step("mnist", "LeNet learns MNIST, every toggle on", "accuracy of 0.99 or more", 200,
                [trainer, "--config", BUNDLE / "configs/lenet_mnist.yaml", "toggles=all",
                 f"data.root={BUNDLE / 'data/mnist'}", "--run-dir", "{out}/run"],

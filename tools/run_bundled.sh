@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs a program of this bundle with the CUDA libraries that pip installed for python3, if any:
 #   ./run trainer --config configs/lenet.yaml device=cuda
-# Any other command runs with the same libraries:  ./run python3 peers/gpu/run.py --help
+# Any other command runs with the same libraries:  ./run python3 peers/compare.py --help
 export BELLOWS_BUNDLE BELLOWS_DATA
 BELLOWS_BUNDLE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 BELLOWS_DATA=${BELLOWS_DATA:-$BELLOWS_BUNDLE/data} # for tests that need a real data set

@@ -40,7 +40,7 @@ if [[ $1 == --all ]]; then
   memory_tests=()
   thread_targets=({core,data,dist}_test)
   [[ $cuda == OFF ]] || thread_targets+=(cuda_host_test
-    {core,autograd,data,ops,optim,dist,trainer,labs,toggles,peers}_on_cuda_host)
+    {core,autograd,data,ops,optim,dist,trainer,labs,toggles}_on_cuda_host)
   thread_tests=(-L '^(core|data|dist|cuda_host)$')
 else
   memory_targets=({core,autograd,data,ops,optim,dist,fault}_test)

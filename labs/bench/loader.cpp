@@ -2,7 +2,10 @@
 // of reading, decoding and each transform.
 #include "data/loader/loader.h"
 #include <fmt/format.h>
+#include "core/base/json.h"
 #include "core/base/output.h"
+#include "core/base/statistics.h"
+#include "core/base/trace.h"
 #include "core/config/config.h"
 #include "core/device/threads.h"
 #include "core/device/timer.h"
@@ -127,14 +130,41 @@ static void print(const std::vector<std::string>& names, const std::vector<Timin
   say(fmt::format("{:.0f} samples/s on one core", 1 / whole));
 }
 
+// Whole epochs, as the config loads them, after one that starts workers and fills the page cache.
+static Json measured_epochs(const Plan& plan, Loader& loader, int64_t epochs) {
+  std::vector<double> rates, cpu_rates;
+  const trace::Counter& opens = trace::counter("data.file_opens");
+  int64_t opens_before = 0;
+  for (int64_t epoch = 0; epoch <= epochs; ++epoch) {
+    if (epoch == 1) opens_before = opens.value();
+    const int64_t begin = time_ns(Clock::wall), begin_cpu = time_ns(Clock::cpu);
+    loader.start(epoch);
+    for (Batch batch; loader.next(batch);) {
+    }
+    if (epoch == 0) continue;
+    rates.push_back(double(loader.samples()) / seconds_since(begin));
+    cpu_rates.push_back(double(loader.samples()) / seconds_since(begin_cpu, Clock::cpu));
+  }
+  return {{"name", "bellows"},
+          {"dataset", plan.data.dataset.name()},
+          {"samples_per_s", median(rates)},
+          {"fastest", std::ranges::max(rates)},
+          {"samples_per_cpu_s", median(cpu_rates)},
+          {"file_opens", (opens.value() - opens_before) / epochs}};
+}
+
 static int run_loader(CommandLine& line, const Arguments& args) {
   std::string config;
-  int64_t least = 64;
+  int64_t least = 64, epochs = 0;
   Arguments overrides;
   line.add_config(config, overrides);
   line.add_option("--samples", least, "samples to time, rounded up to whole batches")
       .range(1, 1000000)
       .shows_default();
+  line.add_option("--epochs", epochs,
+                  "time so many whole epochs with the workers of the config, and print one JSON "
+                  "object: samples per second, and per second of CPU time")
+      .range(0, 1000);
   line.add_note(
       "Times the path up to each step, and prints by how much it is longer than up to the one "
       "before. All transforms are one pass over the pixels, so the first one includes writing "
@@ -142,11 +172,13 @@ static int run_loader(CommandLine& line, const Arguments& args) {
       "The loader also makes the order, names samples for errors and copies labels. "
       "Files come from the page cache after the first round.");
   if (!line.read(args)) return 0;
-  const Plan plan = on_one_core(make_config(sources_of(config, overrides)).plan);
+  Plan plan = make_config(sources_of(config, overrides)).plan;
+  if (epochs == 0) plan = on_one_core(plan);
   apply(plan.threads);
   const DatasetPtr set =
       without_damaged(open_set(plan.data, Split::train, {}), plan.data.loader.batch.on_damaged);
   Loader loader(set, plan.data.transforms, plan.data.loader, plan.seed);
+  if (epochs) return say(to_line(measured_epochs(plan, loader, epochs))), 0;
   DataPath path(plan, loader, least);
   std::vector<std::string> names;
   std::vector<std::function<void()>> calls;

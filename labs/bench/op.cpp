@@ -12,6 +12,7 @@
 #include "core/device/timer.h"
 #include "core/tensor/copy.h"
 #include "labs/bench/bench.h"
+#include "labs/bench/copies.h"
 #include "labs/bench/passes.h"
 #include "plan/toggle.h"
 #include "trainer/verbs/tables.h"
@@ -132,15 +133,24 @@ static std::vector<const OpSpec*> specs_of(const Options& o) {
   std::vector<const OpSpec*> specs;
   std::vector<std::string> names;
   for (const OpSpec& op : op_specs()) {
-    if (o.elements ? !op.elementwise : op.large.empty()) continue;
+    if (op.large.empty()) continue;
     names.emplace_back(op.name);
     if (o.name.empty() || o.name == op.name) specs.push_back(&op);
   }
   CHECK(!specs.empty(), "bench op: no op ", on_one_line(o.name),
-        o.elements ? " that is elementwise" : " with shapes to time", ", the nearest is '",
-        nearest(o.name, names), "'; trainer bench op  times all of them");
+        " with shapes to time, the nearest is '", nearest(o.name, names),
+        "'; trainer bench op  times all of them");
   std::ranges::stable_sort(specs, {}, [](const OpSpec* op) { return std::string_view(op->name); });
   return specs;
+}
+
+// Makes the first axis longer until the first input has about so many elements. Inputs of the same
+// shape grow with it.
+static Shapes enlarged(Shapes shapes, int64_t elements) {
+  const Shape first = shapes[0];
+  for (Shape& shape : shapes)
+    if (shape == first) shape[0] *= std::max<int64_t>(1, elements / first.numel());
+  return shapes;
 }
 
 static int run_op(CommandLine& line, const Arguments& args) {
@@ -150,7 +160,7 @@ static int run_op(CommandLine& line, const Arguments& args) {
                   "options of the run");
   add_device_option(line, o.device);
   line.add_option("--dtype", o.dtype, "element type of the inputs").one_of({"f32", "bf16", "f16"});
-  line.add_option("--elements", o.elements, "time only elementwise ops, on vectors of this size")
+  line.add_option("--elements", o.elements, "lengthen the first axis to about so many in all")
       .range(int64_t(1), int64_t(1) << 30);
   line.add_option("--repeat", o.repeat,
                   "path of a module: loop it alone, with its input in the first update of a run");
@@ -165,13 +175,16 @@ static int run_op(CommandLine& line, const Arguments& args) {
   const Device device = start_bench(o.device);
   std::vector<TableRow> rows = {{"op", "shapes", "kernel", "forward", "GB/s", "backward", "GB/s"}};
   const DType dtype = o.dtype == "bf16" ? DType::bf16 : o.dtype == "f16" ? DType::f16 : DType::f32;
-  for (const OpSpec* op : specs) {
-    std::vector<Shapes> all = op->large;
-    if (o.elements) all.assign(1, Shapes(op->cases[0].size(), Shape{o.elements}));
-    for (const Shapes& shapes : all) add_rows(make_case(*op, shapes, dtype, device), device, rows);
-  }
+  for (const OpSpec* op : specs)
+    for (const Shapes& shapes : op->large)
+      add_rows(make_case(*op, enlarged(shapes, o.elements), dtype, device), device, rows);
   say(cat("ops in ", o.dtype, " on ", device_text(device)));
   say("medians; GB/s counts each input, output and gradient once");
+  if (o.elements)
+    say(cat(
+        "memory moves ",
+        rate_text(device == Device::cpu ? triad_rate() : device_copy_rate(int64_t(1) << 28), "B/s"),
+        ", the most that a kernel can"));
   say("");
   say_part(aligned(rows, "lllrrrr"));
   return 0;

@@ -79,7 +79,7 @@ def model_and_batch():
         m = torchvision.models.resnet18(num_classes=10)
         m.conv1, m.maxpool = nn.Conv2d(3, 64, 3, padding=1, bias=False), nn.Identity()
         return m, (3, 32, 32), 10
-    return getattr(torchvision.models, a.model)(), (3, a.image, a.image), 1000
+    return getattr(torchvision.models, a.model)(num_classes=10), (3, a.image, a.image), 10
 
 
 model, shape, classes = model_and_batch()

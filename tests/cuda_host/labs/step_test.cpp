@@ -1,6 +1,8 @@
 // A benchmark fails where a product falls back to the plain kernel.
-#include "peers/step/step.h"
+#include "labs/bench/step.h"
 #include <gtest/gtest.h>
+#include "core/config/config.h"
+#include "plan/toggle.h"
 #include "tests/cuda_host/vendor/vendor.h"
 #include "tests/refusal.h"
 
@@ -8,11 +10,9 @@ using namespace bellows;
 using cuda_host::vendor_library;
 
 static std::string timed(int64_t batch) {
-  StepRequest request;
-  request.device = "cuda";
-  request.batch = batch;
-  request.words = {"toggles.vendor_kernels=on"};
-  NoiseStep step(config_of(request).plan);
+  const std::string data = cat("data={name: digits, train_size: ", batch, ", batch_size: ", batch);
+  const std::vector<std::string> words = {"device=cuda", "toggles.vendor_kernels=on", data + "}"};
+  RepeatedStep step(make_config(sources_of("", words)).plan);
   step();
   return refusal([&] { time_steps(step, 2, 0); });
 }

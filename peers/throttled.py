@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Two ranks on a slow link: what overlap hides, and the bucket size that trainer plan predicts.
 
-    peers/ddp/throttled.py --mbit 200
-    peers/ddp/throttled.py --config configs/ddp/resnet18.yaml --mbit 200 --rounds 3 --out REPORT
+    peers/throttled.py --mbit 200
+    peers/throttled.py --config configs/ddp/resnet18.yaml --mbit 200 --rounds 3 --out REPORT
 
 Each rank runs in a network namespace of its own, and a token bucket (tc tbf) limits the link
 between them. The script measures the link (trainer bench allreduce) and one rank alone
@@ -21,8 +21,7 @@ import statistics
 import sys
 import tempfile
 
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import arms  # noqa: E402
 import measure  # noqa: E402
 

@@ -3,8 +3,8 @@
 machine with one thread each, in turns. Ours runs twice: values travel through shared memory, as
 by default, or through Gloo and TCP, as PyTorch's do.
 
-    peers/ddp/run.py --peer torch_ddp.py --python PYTHON_WITH_TORCH
-    peers/ddp/run.py --model resnet18_cifar --precision bf16 --peer FILE --python PYTHON
+    peers/ddp.py --peer torch_ddp.py --python PYTHON_WITH_TORCH
+    peers/ddp.py --model resnet18_cifar --precision bf16 --peer FILE --python PYTHON
 
 A turn measures the same step twice: both ranks alone at the same time, then together. The peer's
 script does so itself: torchrun --nproc-per-node 2 FILE --model M --batch B --precision P --threads
@@ -19,18 +19,17 @@ import socket
 import statistics
 import sys
 
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import arms  # noqa: E402
 import measure  # noqa: E402
 
-MODELS = {"lenet": ["--model", "lenet"],
-          "resnet18_cifar": ["--model", "resnet18", "--image", 32, "toggles=all"]}
+MODELS = {"lenet": ["data.name=digits"],
+          "resnet18_cifar": ["model=resnet18", "data.name=shapes", "toggles=all"]}
 AMP = {"f32": "off", "bf16": "bf16"}
 
 
 def arguments():
-    p = measure.parser(__doc__, "peers/bench_step")
+    p = measure.parser(__doc__, "trainer")
     p.add_argument("--peer", help="the script of PyTorch's side")
     p.add_argument("--python", default="python3", help="with torch, and torchrun beside it")
     p.add_argument("--model", nargs="+", choices=list(MODELS), default=list(MODELS))
@@ -41,8 +40,7 @@ def arguments():
     p.add_argument("--timeout", type=float, default=600, help="s, for a turn")
     p.add_argument("--out", default=measure.ROOT / "build" / "results" / "ddp-cpu")
     a = p.parse_args()
-    flags = pathlib.Path("/proc/cpuinfo").read_text()
-    if "bf16" in a.precision and "avx512_bf16" not in flags and "amx_bf16" not in flags:
+    if "bf16" in a.precision and not {"avx512_bf16", "amx_bf16"} & set(measure.first_flags()):
         measure.complain("skipped: bf16: this CPU has no bf16 arithmetic")
         a.precision = [p for p in a.precision if p != "bf16"]
     return a
@@ -59,8 +57,8 @@ def measured(printed):
 
 
 def steps_of(a, model, precision):
-    return [a.ours, *MODELS[model], "--batch", a.batch, "--threads", 1,
-            f"toggles.amp={AMP[precision]}"]
+    return [a.ours, "bench", "step", *MODELS[model], f"data.batch_size={a.batch}",
+            f"data.train_size={2 * a.batch}", "threads.threads=1", f"toggles.amp={AMP[precision]}"]
 
 
 def ours(a, model, precision, *words):
@@ -72,7 +70,7 @@ def ours(a, model, precision, *words):
     # Ranks need the same number of steps.
     steps = max(5, math.ceil(a.seconds * 1e3 / alone["ms_median"]))
     port = free_port()
-    ddp = measured(arms.together([[*command, "--seconds", 0, "--min-steps", steps, *words]] * 2,
+    ddp = measured(arms.together([[*command, "--seconds", 0, "--steps", steps, *words]] * 2,
                                  a.timeout, [arms.rank_variables(r, 2, port) for r in range(2)]))
     if not ddp:
         return None
@@ -122,8 +120,6 @@ taken within each round: median (smallest to largest).
 
 def main():
     a = arguments()
-    if not pathlib.Path(a.ours).exists():
-        raise SystemExit(f"{a.ours} is missing; build it with  ninja -C build bench_step")
     sides = {"bellows": ours, "bellows over TCP": ours_over_tcp}
     facts, text, every = measure.machine(), INTRODUCTION.format(**vars(a)), []
     if a.peer and (version := measure.torch_version(a.python)):

@@ -2,7 +2,7 @@
 """Compares our losses with PyTorch's: ResNet-18 over one epoch of CIFAR-10, from the same initial
 weights, with the same batches in the same order.
 
-    peers/cpu/losses.py --data datasets/cifar10 --python PYTHON_WITH_TORCH
+    peers/losses.py --data datasets/cifar10 --python PYTHON_WITH_TORCH
 
 Rounding alone makes two runs diverge after some ten updates. So PyTorch also runs in its other
 memory layout and in bf16; the allowed band contains those runs too.
@@ -16,10 +16,10 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
+sys.path.insert(0, str(HERE))
 import measure  # noqa: E402
 
-PEER = HERE.parent / "torch" / "torch_epoch.py"
+PEER = HERE / "torch" / "torch_epoch.py"
 MEAN, STD = [0.4914, 0.4822, 0.4465], [0.247, 0.2435, 0.2616]
 RATE, WINDOW, BAND = 0.02, 20, 0.05  # WINDOW: updates over which losses are averaged
 

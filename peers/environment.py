@@ -2,7 +2,7 @@
 """Measures what settings of the environment do to a training run: allocators by LD_PRELOAD, how
 OpenMP's threads wait, and where they stay.
 
-    peers/cpu/environment.py --config configs/lenet.yaml [key=value ...]
+    peers/environment.py --config configs/lenet.yaml [key=value ...]
 
 Each setting is a run of its own, in turns with the others. A speed is the median over the rounds; a
 ratio is taken within each round: median (smallest to largest). Allocators that are not installed
@@ -15,7 +15,7 @@ import re
 import sys
 import tempfile
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import measure  # noqa: E402
 
 ALLOCATORS = ["jemalloc", "tcmalloc_minimal", "mimalloc"]

@@ -37,3 +37,13 @@ def state():
 
 def text(facts):
     return ", ".join(f"{key} {value}" for key, value in facts.items()) if facts else "no GPU"
+
+
+def clocks(results):
+    """The lowest SM clock after a turn, with the reasons that held it down; "" without a GPU."""
+    states = [result["gpu"] for result in results if result.get("gpu")]
+    if not states:
+        return ""
+    lowest = min(states, key=lambda s: float(s["SM MHz"]))
+    held = {s["throttle reasons"] for s in states} - {"none", "idle"}
+    return "; ".join([lowest["SM MHz"], *sorted(held)])

@@ -1,12 +1,14 @@
 // The launches of a captured step, in order, against lists in this folder: a launch that comes or
 // goes shows as a diff. To write the lists again:
-//   BELLOWS_WRITE_LAUNCHES=1 build/tests/cuda_host/peers_on_cuda_host --gtest_filter='*Launches*'
+//   BELLOWS_WRITE_LAUNCHES=1 build/tests/cuda_host/labs_on_cuda_host --gtest_filter='*Launches*'
 #include <gtest/gtest.h>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include "core/base/check.h"
-#include "peers/step/step.h"
+#include "core/config/config.h"
+#include "labs/bench/step.h"
+#include "plan/toggle.h"
 #include "tests/cuda_host/cuda_host.h"
 #include "tests/place.h"
 
@@ -37,10 +39,11 @@ std::string line_of(const cuda_host::Recorded& work) {
 
 // Returns what the device does in the replay of a step with all optimizations that was captured
 // after its warm-up. Nothing is searched: this device's times say nothing about a GPU's.
-std::vector<cuda_host::Recorded> replay_of(StepRequest request) {
-  request.device = "cuda";
-  request.words.insert(request.words.begin(), {"toggles=all", "toggles.kernel_autotune=heuristic"});
-  NoiseStep step(config_of(request).plan);
+std::vector<cuda_host::Recorded> replay_of(std::vector<std::string> words) {
+  words.insert(words.begin(),
+               {"device=cuda", "toggles=all", "toggles.kernel_autotune=heuristic",
+                "optimizer={name: sgd, lr: 0.01, momentum: 0.9, weight_decay: 1e-4}"});
+  RepeatedStep step(make_config(sources_of("", words)).plan);
   const Stream stream = current_stream(step.device());
   for (int i = 0; i < 4; ++i) step();
   synchronize(stream);
@@ -53,10 +56,10 @@ std::vector<cuda_host::Recorded> replay_of(StepRequest request) {
   return recording.work;
 }
 
-void expect_listed(const char* name, const StepRequest& request) {
+void expect_listed(const char* name, const std::vector<std::string>& words) {
   std::string found;
-  for (const cuda_host::Recorded& work : replay_of(request)) found += line_of(work);
-  const std::string file = cat(source_dir(), "/tests/cuda_host/peers/", name, ".txt");
+  for (const cuda_host::Recorded& work : replay_of(words)) found += line_of(work);
+  const std::string file = cat(source_dir(), "/tests/cuda_host/labs/", name, ".txt");
   if (std::getenv("BELLOWS_WRITE_LAUNCHES")) std::ofstream(file) << found;
   std::ostringstream listed;
   listed << std::ifstream(file).rdbuf();
@@ -68,11 +71,10 @@ void expect_listed(const char* name, const StepRequest& request) {
 
 TEST(LaunchesOnDevice, OfLeNetAreListed) {
   expect_listed("lenet_f32",
-                {.model = "lenet", .batch = 64, .image = 28, .words = {"toggles.amp=off"}});
+                {"data={name: digits, train_size: 64, batch_size: 64}", "toggles.amp=off"});
 }
 TEST(LaunchesOnDevice, OfResNet18AreListed) {
-  expect_listed("resnet18_bf16", {.model = "resnet18",
-                                  .batch = 2,
-                                  .image = 16,
-                                  .words = {"model.width=8", "toggles.amp=bf16"}});
+  expect_listed("resnet18_bf16",
+                {"model={name: resnet18, width: 8}",
+                 "data={name: shapes, train_size: 2, batch_size: 2}", "toggles.amp=bf16"});
 }

@@ -1,0 +1,36 @@
+// The training step of a run, repeated on its first batch.
+#pragma once
+#include "core/base/trace.h"
+#include "trainer/session/session.h"
+#include "trainer/session/training_step.h"
+
+namespace bellows {
+
+class RepeatedStep {
+ public:
+  explicit RepeatedStep(const Plan& plan);
+  void operator()();    // runs one training step
+  double loss() const;  // of the last step; waits for the device
+  Device device() const { return session_.device; }
+  int64_t samples() const { return update_.samples(); }
+
+ private:
+  Session session_;
+  TrainingStep train_on_;
+  const Update update_;
+  Tensors losses_;  // one per micro-batch of the last step
+};
+
+struct StepTimes {
+  std::vector<double> ms;      // of each step, on the device's clock
+  std::vector<double> cpu_ms;  // of each step, CPU time of the process
+  double wall_ms = 0;          // of all steps, from an idle device to an idle device
+  trace::Counters
+      moved;  // increase of each counter over all steps, without the final synchronization
+};
+// Runs steps until there are `steps` of them and `seconds` have passed. The host does not wait
+// between them. Throws Error (exit 9) if a product of a GPU fell back to the plain kernel, because
+// the times would say nothing about the library.
+StepTimes time_steps(RepeatedStep& step, int64_t steps, double seconds);
+
+}  // namespace bellows

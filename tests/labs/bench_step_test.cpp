@@ -1,0 +1,137 @@
+// trainer bench step: the step that it repeats is that of a training, with every toggle.
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+#include "core/base/json.h"
+#include "core/base/trace.h"
+#include "core/config/config.h"
+#include "labs/bench/step.h"
+#include "plan/toggle.h"
+#include "tests/trainer/program.h"
+#include "tests/trainer/runs.h"
+
+using namespace bellows;
+using testing::AllOf;
+using testing::Contains;
+using testing::Key;
+using testing::Not;
+using testing::Pair;
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+// A model whose memory is mostly saved activations.
+const std::string kBlock =
+    "{name: residual, layers: [{name: conv2d, out: 8, padding: 1}, {name: batch_norm}, "
+    "{name: relu}, {name: conv2d, out: 8, padding: 1}, {name: batch_norm}]}, ";
+const std::string kBlocks =
+    cat("model={name: layers, layers: [{name: conv2d, out: 8, padding: 1}, ", kBlock, kBlock,
+        "{name: adaptive_avg_pool2d}, {name: flatten}, {name: linear, out: 10}]}");
+
+// A run on a single batch of digits.
+Plan plan_with(Words words, const std::string& device = "cpu") {
+  const Words base = {"device=" + device,
+                      "data={name: digits, train_size: 6, test_size: 6, "
+                      "batch_size: 6, shuffle: false}"};
+  words.insert(words.begin(), base.begin(), base.end());
+  return make_config(sources_of("", words)).plan;
+}
+
+struct Steady {
+  trace::Counters moved;  // over three steps
+  double loss;            // after seven
+  int64_t peak;           // bytes
+};
+Steady steady(const Words& words, const std::string& device = "cpu") {
+  RepeatedStep step(plan_with(words, device));
+  reset_peak(step.device());
+  for (int i = 0; i < 4; ++i) step();
+  const StepTimes times = time_steps(step, 3, 0);
+  return {times.moved, step.loss(), allocator_stats(step.device()).peak_allocated};
+}
+
+int64_t counted(const char* name) { return trace::counter(name).value(); }
+
+}  // namespace
+
+TEST(BenchStep, LossesAreThoseOfATraining) {
+  const Words kinds[] = {{},
+                         {"toggles=none"},
+                         {"toggles=all", "toggles.kernel_autotune=heuristic"},
+                         {"toggles.gradient_accumulation=4"},
+                         {"toggles.amp=fp16", "train.on_nonfinite=skip"},
+                         {"optimizer=adamw", "optimizer.ema_decay=0.9"},
+                         {kBlocks, "toggles.drop_conv_bias=on", "toggles.recompute=2"}};
+  for (const Words& words : kinds) {
+    Plan plan = plan_with(words);
+    plan.train.epochs = 4;  // of one update each
+    plan.eval.every = plan.ckpt.every = 0;
+    std::vector<double> losses;
+    RepeatedStep step(plan);
+    for (int i = 0; i < 4; ++i) step(), losses.push_back(step.loss());
+    EXPECT_THAT(losses, testing::Pointwise(testing::DoubleEq(), run(plan).losses))
+        << testing::PrintToString(words);
+  }
+}
+
+TEST(BenchStep, TogglesActOnMemory) {
+  const Steady off = steady({kBlocks}), on = steady({kBlocks, "toggles.recompute=blocks"}),
+               parts = steady({kBlocks, "toggles.gradient_accumulation=3"});
+  EXPECT_LT(on.peak, .85 * off.peak);
+  EXPECT_THAT(on.moved, Contains(Pair("recompute.replays", 3 * 2)));
+  EXPECT_EQ(on.loss, off.loss);
+  EXPECT_LT(parts.peak, .7 * off.peak);
+  EXPECT_THAT(parts.moved, Contains(Pair("update.accumulated", 3)));
+}
+
+TEST(BenchStep, MemoryIsThereBeforeTheFirst) {
+  const auto taken_by_first = [](const char* preallocate) {
+    empty_cache(Device::cpu);
+    RepeatedStep step(plan_with({kBlocks, preallocate}));
+    const int64_t before = allocator_stats(Device::cpu).reserved;
+    step();
+    return allocator_stats(Device::cpu).reserved - before;
+  };
+  EXPECT_GT(taken_by_first("toggles.preallocate=off"), 1 << 18);
+  EXPECT_LT(taken_by_first("toggles.preallocate=on"), 1 << 16) << "the optimizer's own";
+}
+
+TEST(BenchStep, TheWaitsAroundABlockAreNotItsSteps) {
+  const int64_t before = counted("sync.count");
+  EXPECT_THAT(steady({}).moved,
+              AllOf(Contains(Pair("optim.launches", 3)), Not(Contains(Key("sync.count")))));
+  EXPECT_GE(counted("sync.count") - before, 2);
+}
+
+TEST_F(Program, BenchStepPrintsABlock) {
+  const Json block = Json::parse(
+      succeed({"bench", "step", "--warmup", "1", "--steps", "4", "--seconds", "0", "device=cpu",
+               "threads.threads=1", "data={name: digits, train_size: 32, batch_size: 8}"}));
+  EXPECT_EQ(block["model"], "lenet");
+  EXPECT_EQ(block["batch"], 8);
+  EXPECT_EQ(block["steps"], 4);
+  EXPECT_EQ(block["threads"], 1);
+  EXPECT_GT(block["ms_median"].get<double>(), 0);
+  EXPECT_NEAR(block["ips"].get<double>(), 8e3 / block["ms_median"].get<double>(), 1e-6 * 8e6);
+  EXPECT_EQ(block["per_step"]["optim.launches"], 1);
+}
+
+// ---- on a GPU
+
+TEST(BenchStepOnDevice, ReplaysAGraphAndNothingElse) {
+  if (device_count(Device::cuda) == 0) GTEST_SKIP() << "no GPU";
+  for (const char* amp : {"off", "fp16"}) {
+    const Words fast = {"toggles=all", "toggles.kernel_autotune=heuristic",
+                        cat("toggles.amp=", amp)};
+    Words eager = fast;
+    eager.push_back("toggles.cuda_graph=off");
+    const Steady replayed = steady(fast, "cuda");
+    EXPECT_THAT(replayed.moved, Contains(Pair("graph.replays", 3)));
+    for (const char* name :
+         {"sync.count", "alloc.system_calls", "copy.h2d_bytes", "copy.d2h_bytes"})
+      EXPECT_THAT(replayed.moved, Not(Contains(Key(name))));
+    const Steady launched = steady(eager, "cuda");
+    EXPECT_THAT(launched.moved, Not(Contains(Key("graph.replays"))));
+    EXPECT_EQ(replayed.loss, launched.loss);
+  }
+}
