@@ -19,17 +19,15 @@
 
 namespace bellows {
 
-static Batch first_batch(Session& session) {
+static Update first_update(Session& session) {
   Batch batch;
   session.feed->start(0);
-  CHECK(session.feed->next(batch), "bench: the training set has no batch");
-  return batch;
+  CHECK(session.feed->next(batch), "the training set has no full batch");
+  return {batch, micro_batches(session.plan, batch.size())};
 }
 
 RepeatedStep::RepeatedStep(const Plan& plan)
-    : session_(plan),
-      train_on_(session_),
-      update_(first_batch(session_), session_.plan.train.accumulate) {
+    : session_(plan), train_on_(session_), update_(first_update(session_)) {
   train_on_.prepare();
   session_.model->train(true);
 }

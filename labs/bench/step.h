@@ -11,6 +11,7 @@ class RepeatedStep {
   explicit RepeatedStep(const Plan& plan);
   void operator()();    // runs one training step
   double loss() const;  // of the last step; waits for the device
+  const Session& session() const { return session_; }
   Device device() const { return session_.device; }
   int64_t samples() const { return update_.samples(); }
 

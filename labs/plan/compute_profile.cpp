@@ -4,22 +4,15 @@
 #include "autograd/backward.h"
 #include "core/base/statistics.h"
 #include "core/device/timer.h"
-#include "trainer/session/session.h"
-#include "trainer/session/training_step.h"
+#include "labs/bench/step.h"
 
 namespace bellows {
 
 ComputeProfile measure_profile(Plan plan, int64_t updates) {
   check_alone("plan", plan.dist);
   plan.train.cuda_graph = false;  // a replay calls no hooks
-  Session session(plan);
-  TrainingStep train(session);
-  train.prepare();
-  session.model->train(true);
-  Batch batch;
-  session.feed->start(0);
-  CHECK(session.feed->next(batch), "plan: the training set has no full batch");
-  const Update update(batch, micro_batches(plan, batch.size()));
+  RepeatedStep train(plan);
+  const Session& session = train.session();
   const Stream stream = current_stream(session.device);
   const size_t n = session.parameters.size();
   std::vector<std::optional<Moment>> ready(n);
@@ -33,7 +26,7 @@ ComputeProfile measure_profile(Plan plan, int64_t updates) {
   for (int64_t k = 0; k < warmup + updates; ++k) {
     for (std::optional<Moment>& moment : ready) moment.reset();
     const Moment begin(stream);
-    train(update);
+    train();
     const Moment end(stream);
     synchronize(stream);
     if (k < warmup) continue;

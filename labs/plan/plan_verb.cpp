@@ -1,14 +1,11 @@
-// trainer plan --config FILE: forecast of an update on many ranks (dist/forecast.h), as a table and
-// a chart.
+// trainer plan --config FILE: forecast of an update on many ranks (dist/forecast.h).
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include "core/base/file.h"
 #include "core/base/json.h"
 #include "core/base/output.h"
 #include "core/base/words.h"
 #include "core/config/config.h"
 #include "labs/plan/compute_profile.h"
-#include "labs/plan/scaling_chart.h"
 #include "plan/plan.h"
 #include "plan/toggle.h"
 #include "trainer/verbs/tables.h"
@@ -18,7 +15,7 @@ namespace bellows {
 
 namespace {
 struct PlanLine {
-  std::string config, ranks = "8..4096", algorithm = "faster", svg;
+  std::string config, ranks = "8..4096", algorithm = "faster";
   Arguments overrides;
   int64_t ranks_per_node = 1, updates = 10;
   double latency_us = 20, gbps = 25, inside_latency_us = 5, inside_gbps = 200, step_ms = 0;
@@ -56,7 +53,6 @@ static void declare(CommandLine& line, PlanLine& given) {
   line.add_option("--step-ms", given.step_ms,
                   "scales the measured times to an update of that length, for another device")
       .positive();
-  line.add_option("--svg", given.svg, "file for a chart of the efficiency");
   line.add_flag("--json", given.json, "print one JSON object, times in seconds");
   line.add_note(
       "Measures one rank of the config here, then predicts. The batch grows with the ranks. "
@@ -157,23 +153,11 @@ static Json json_of(const RankRow& r, const ComputeProfile& profile, DistOptions
           {"ladder", ladder}};
 }
 
-static std::string chart_of(const std::string& name, const std::vector<int64_t>& ranks,
-                            const std::vector<RankRow>& rows, double step) {
-  std::vector<ScalingLine> lines = {{"overlap"}, {"no overlap"}, {"bf16"}, {"best bucket"}};
-  for (const RankRow& r : rows) {
-    const Forecast* const forecasts[] = {&r.planned, &r.without_overlap, &r.compressed, &r.best};
-    for (size_t i = 0; i < lines.size(); ++i)
-      lines[i].efficiency.push_back(step / forecasts[i]->step_s);
-  }
-  return scaling_chart(cat("predicted efficiency of ", name), ranks, lines);
-}
-
 static int run_plan(CommandLine& line, const Arguments& args) {
   PlanLine given;
   declare(line, given);
   if (!line.read(args)) return 0;
   const std::vector<int64_t> ranks = ranks_in(given.ranks);
-  check_place(given.svg, "plan: --svg");
   const Config config = make_config(sources_of(given.config, given.overrides));
   DistOptions options = config.plan.dist;
   options.bucketed = options.overlap = true;  // their toggles turn off on one rank
@@ -187,10 +171,6 @@ static int run_plan(CommandLine& line, const Arguments& args) {
   std::vector<RankRow> rows;
   for (const int64_t n : ranks) rows.push_back(row_of(n, profile, options, network));
   const int64_t ends = overlap_ends(profile, options, ranks.back(), network);
-  if (!given.svg.empty()) {
-    const std::string svg = chart_of(config.plan.name, ranks, rows, profile.step_s);
-    write_file(given.svg, bytes_of(svg));
-  }
   if (!given.json) return print(rows, profile, given, options, ends), 0;
   Json object = {{"step_s", profile.step_s},
                  {"first_ready_s", profile.gradients.front().ready_s},

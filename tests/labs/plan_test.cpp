@@ -4,7 +4,6 @@
 #include "core/base/json.h"
 #include "core/config/config.h"
 #include "labs/plan/compute_profile.h"
-#include "labs/plan/scaling_chart.h"
 #include "plan/toggle.h"
 #include "tests/trainer/program.h"
 #include "trainer/verbs/step_work.h"
@@ -32,13 +31,12 @@ TEST(ComputeProfile, GradientsOfLaterLayersAreReadyEarlier) {
   EXPECT_GT(profile.step_s, before);
 }
 
-TEST_F(Program, PlanPrintsATableOf80ColumnsAndWritesAChart) {
-  const Args args = with({"plan", "--ranks", "8..4096", "--updates", "2", "--svg", "a.svg"}, kTiny);
+TEST_F(Program, PlanPrintsATableOf80Columns) {
+  const Args args = with({"plan", "--ranks", "8..4096", "--updates", "2"}, kTiny);
   const std::string out = succeed(args);
   expect_80_columns(out);
   EXPECT_THAT(out, AllOf(HasSubstr("\n    8  "), HasSubstr("\n 4096  "),
                          HasSubstr("the first holds all gradients")));
-  EXPECT_THAT(read(folder_ / "a.svg"), AllOf(HasSubstr("<svg "), HasSubstr("</svg>\n")));
 }
 
 TEST_F(Program, PlanPredictsFromTheNetworkOfItsCommandLine) {
@@ -75,11 +73,4 @@ TEST_F(Program, PlanRefusesImpossibleRanks) {
                                       {"MASTER_PORT", "1"}})
       setenv(name, value, 1);
   });
-}
-
-// x: the axis is logarithmic. y: 360 at 0, 50 at 1.
-TEST(ScalingChart, PlacesValuesOnItsAxes) {
-  const std::string svg = scaling_chart("a & <b>", {8, 16, 32}, {{"line", {1, 0.5, 0}}});
-  EXPECT_THAT(svg, AllOf(HasSubstr("a &amp; &lt;b&gt;"),
-                         HasSubstr("points=\"60.0,50.0 380.0,205.0 700.0,360.0\"")));
 }

@@ -110,7 +110,6 @@ TEST_F(CommandLineTest, FilesToWriteAreCheckedBeforeTheWork) {
       {{"profile", "-c", "no.yaml", "--trace", "no/t.json"}, "profile: --trace: no folder no; "},
       {{"profile", "-c", "no.yaml", "--json", "no/t.json"}, "profile: --json: no folder no; "},
       {{"profile", "-c", "no.yaml", "--json", ".run0"}, "profile: --json: .run0 is a folder; "},
-      {{"plan", "-c", "no.yaml", "--svg", "no/c.svg"}, "plan: --svg: no folder no; "},
       {{"report", "no", "--out", "no/r.html"}, "report: --out: no folder no; "},
       {{"ab", "-c", "tiny.yaml", "--toggle", "fused_optimizer", "--report", "no/r.md"},
        "ab: --report: no folder no; "},
