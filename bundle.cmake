@@ -2,10 +2,9 @@
 # machine with a driver, CUDA and cuDNN may lack, and the files that programs and tests read. Called
 # by tools/bundle.sh.
 get_property(targets DIRECTORY tests PROPERTY BUILDSYSTEM_TARGETS)
-get_property(benches DIRECTORY peers PROPERTY BUILDSYSTEM_TARGETS)
 list(FILTER targets INCLUDE REGEX "_test$")
 list(FILTER targets EXCLUDE REGEX "^(house|fault|commands)_test$")  # test the tree and the disk
-list(APPEND targets trainer ${benches})
+list(APPEND targets trainer)
 add_custom_target(bundled DEPENDS ${targets})
 
 # Library search path: these folders in the build tree, lib/ in a bundle. CMake's own rewriting of

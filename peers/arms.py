@@ -131,29 +131,34 @@ class Arm:
     def read(self, deadline):
         out = self.process.stdout
         if not select.select([out], [], [], max(0, deadline - time.monotonic()))[0]:
-            raise Failed(f"no answer for {self.timeout_s} s")
+            raise Failed(f"no answer for {self.timeout_s} s: {self.said()}")
         data = os.read(out.fileno(), 1 << 16)
         if not data:
-            raise Failed(f"ended with {self.process.wait()}: {self.last_error()}")
+            raise Failed(f"ended with {self.process.wait()}: {self.said()}")
         return data
 
-    def last_error(self):
+    def said(self):
+        """The last line on stderr, then the last 40 lines."""
         self.errors.seek(0)
-        return last_line(self.errors.read().decode(errors="replace"))
+        text = self.errors.read().decode(errors="replace")
+        return "\n".join([last_line(text), *text.splitlines()[-40:]])
 
 
 class Arms:
     """Several arms by name; leaving the `with` block ends all. An arm that fails is removed, with
     the reason in `missing`."""
 
-    def __init__(self, commands, timeout_s, **environment):
+    def __init__(self, commands, timeout_s, after_start=lambda missing: None, **environment):
+        """after_start gets `missing` whenever an arm has got warm or has failed to."""
         self.commands, self.timeout_s, self.environment = commands, timeout_s, environment
+        self.after_start = after_start
         self.alive, self.missing = {}, {}
 
     def __enter__(self):
         for name, argv in self.commands.items():
             complain(f"starting {name}")
             self.attempt(name, lambda: Arm(argv, self.timeout_s, **self.environment))
+            self.after_start(self.missing)
         return self
 
     def __exit__(self, *_):
@@ -170,15 +175,16 @@ class Arms:
         self.missing[name] = str(error)
         complain(f"left out: {name}: {error}: {shlex.join(map(str, self.commands[name]))}")
 
-    def take_turns(self, rounds, state=dict):
-        """Returns the results of each arm that did not fail, by name. A result has the arm's facts
-        and what state() returns right after the time slice."""
+    def take_turns(self, rounds, state=dict, after_turn=lambda results: None):
+        """Returns the results of each arm that did not fail, by name; after_turn gets them after
+        each turn. A result has the arm's facts and what state() returns right after the time
+        slice."""
         about = {name: arm.about for name, arm in self.alive.items()}
 
         def turn(name):
             result = self.turn(name)
             return result and (about[name] | result | state())
-        return take_turns(about, rounds, turn)
+        return take_turns(about, rounds, turn, after_turn)
 
     def turn(self, name):
         """Runs one time slice of that arm; returns None if it fails."""

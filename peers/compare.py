@@ -69,9 +69,11 @@ def arguments():
     return a
 
 
-# ---- contests: a title and the command of each arm; arms of ours begin with "bellows"
+# ---- contests: a title and the command of each arm; arms of ours begin with "bellows".
+# keep(title, results, missing) writes what there is after each turn of an arm, so that a comparison
+# that is killed leaves its report.
 
-def step_contests(a, pythons):
+def step_contests(a, pythons, keep):
     words, data, image, batches = MODELS[a.subject]
     image, on_gpu = a.image or image, a.device == "cuda"
     for batch in a.batch or batches:
@@ -93,13 +95,15 @@ def step_contests(a, pythons):
                             *["--tf32"] * a.tf32]
             title = f"{a.subject} step, batch {batch}, {a.precision}, threads: {threads}"
             state = {"gpu": gpu_state.state} if on_gpu else {}
-            with arms.Arms(runs, a.timeout, OMP_NUM_THREADS=str(threads)) as running:
-                results = running.take_turns(a.rounds, lambda: {k: f() for k, f in state.items()})
-                yield title, results, running.missing
+            with arms.Arms(runs, a.timeout, lambda missing: keep(title, {}, missing),
+                           OMP_NUM_THREADS=str(threads)) as running:
+                running.take_turns(a.rounds, lambda: {k: f() for k, f in state.items()},
+                                   lambda results: keep(title, results, running.missing))
 
 
-def loader(a, title, runs):
-    return title, measure.take_turns(runs, a.rounds, lambda name: measure.run(runs[name], 1)), {}
+def time_loaders(a, title, runs, keep):
+    measure.take_turns(runs, a.rounds, lambda name: measure.run(runs[name], 1),
+                       lambda results: keep(title, results, {}))
 
 
 def our_loader(a, data, workers, **toggles):
@@ -109,7 +113,7 @@ def our_loader(a, data, workers, **toggles):
             *(f"toggles.{name}={value}" for name, value in toggles.items())]
 
 
-def mnist_contests(a, pythons):
+def mnist_contests(a, pythons, keep):
     """MNIST in memory, shuffled and normalized, in batches of 64."""
     runs = {}
     for workers in (0, 1, 2):
@@ -119,10 +123,10 @@ def mnist_contests(a, pythons):
         for python, version in pythons.items():
             runs[f"torch {version}, {workers} workers"] = [
                 python, PEERS / "torch_loader.py", "--idx", a.data, "--workers", workers]
-    yield loader(a, "MNIST in memory, batch 64", runs)
+    time_loaders(a, "MNIST in memory, batch 64", runs, keep)
 
 
-def jpeg_contests(a, pythons):
+def jpeg_contests(a, pythons, keep):
     """A random part of each photo made 224 x 224, flipped by chance, normalized, in batches of 64.
     The files are in the page cache. Each arm is pinned to its cores, with a worker for each."""
     parts = "transforms: [random_resized_crop, random_flip, normalize]"
@@ -143,8 +147,8 @@ def jpeg_contests(a, pythons):
                         runs[f"torch, {decoder}, {workers} workers"] = [
                             *pinned, python, PEERS / "torch_loader.py", "--images", f"{root}/train",
                             "--decoder", decoder, "--workers", workers, "--warmup", 1]
-                yield loader(a, f"JPEG photos {photos} ({made['photos']} of {made['mean_bytes']} "
-                             f"bytes), cores: {cores}", runs)
+                time_loaders(a, f"JPEG photos {photos} ({made['photos']} of {made['mean_bytes']} "
+                             f"bytes), cores: {cores}", runs, keep)
 
 
 LOADERS = {"mnist_loader": mnist_contests, "jpeg_loader": jpeg_contests}
@@ -169,38 +173,52 @@ def row(name, results, ours):
     else:
         cpu = f"{measure.middle(results, 'ms_cpu_min'):.4g}" if "ms_cpu_min" in results[0] else ""
         speed = [measure.time_text(results), cpu]
-    against = ["", ""] if results is ours else [
+    against = ["", ""] if results is ours or not ours else [
         measure.spread(*measure.speed_ratio(ours, results)), faster_by_cpu_time(ours, results)]
     peak = max(result.get("peak_bytes", 0) for result in results) / 2**20
-    return [name, *speed, *against, f"{peak:.0f}", gpu_state.clocks(results)]
+    return [name, len(results), *speed, *against, f"{peak:.0f}", gpu_state.clocks(results)]
 
 
 def section(title, results, missing):
-    first = next((name for name in results if name.startswith("bellows")), None)
-    if not first:
-        raise SystemExit(f"no result of ours, so there is nothing to compare: {missing}")
-    ours = results[first]
-    units = ["samples/s", "per CPU second"] if is_rate(ours) else ["ms a step (q1 to q3)", "CPU ms"]
-    header = ["", *units, f"times as fast is {first}", "by CPU time", "peak MiB", "SM MHz, lowest"]
-    rows = [row(name, each, ours) for name, each in results.items()]
-    return (f"## {title}\n\n{measure.table(header, rows)}\n"
-            + "".join(f"**Missing**: {name}: {why}\n\n" for name, why in missing.items()))
+    done = {name: each for name, each in results.items() if each}
+    first = next((name for name in done if name.startswith("bellows")), None)
+    text = f"## {title}\n\n"
+    if done:
+        any_ = done[first or next(iter(done))]
+        units = (["samples/s", "per CPU second"] if is_rate(any_) else
+                 ["ms a step (q1 to q3)", "CPU ms"])
+        header = ["", "turns", *units, f"times as fast is {first or 'ours, which is missing'}",
+                  "by CPU time", "peak MiB", "SM MHz, lowest"]
+        rows = [row(name, each, done.get(first)) for name, each in done.items()]
+        text += measure.table(header, rows) + "\n"
+    for name, why in missing.items():
+        reason, *tail = why.splitlines()
+        text += f"**Missing**: {name}: {reason}\n\n"
+        text += "```\n" + "\n".join(tail) + "\n```\n\n" if tail else ""
+    return text
 
 
 def main():
     a = arguments()
     pythons = measure.with_torch(a.python) if a.ways != [] else {}
-    facts, text, runs = measure.machine(), f"# {a.subject} beside PyTorch\n\n", []
-    on_gpu = a.device == "cuda"
+    facts, runs, on_gpu = measure.machine(), {}, a.device == "cuda"
     if on_gpu:
         facts["gpu"] = gpu_state.text(gpu_state.state())
-    for title, results, missing in LOADERS.get(a.subject, step_contests)(a, pythons):
-        if on_gpu and a.ways != [] and not pythons:
-            missing["torch"] = "no interpreter has it"
-        text += section(title, results, missing)
-        runs.append({"title": title, "missing": missing, "results": results})
-    measure.write(a.out, text, facts, {"runs": runs})
-    return int(on_gpu and any(run["missing"] for run in runs))
+    no_torch = {"torch": "no interpreter has it"} if on_gpu and a.ways != [] and not pythons else {}
+
+    def keep(title, results, missing):
+        runs[title] = {"title": title, "missing": missing | no_torch, "results": results}
+        return measure.write(a.out, f"# {a.subject} beside PyTorch\n\n" + "".join(
+            section(**run) for run in runs.values()), facts, {"runs": list(runs.values())})
+
+    contests = LOADERS.get(a.subject, step_contests)
+    contests(a, pythons, keep)
+    print("".join(section(**run) for run in runs.values()) + measure.bullets(facts))
+    ours = all(any(name.startswith("bellows") and each for name, each in run["results"].items())
+               for run in runs.values())
+    if not ours or not runs:
+        raise SystemExit("ours did not run to its end, so there is nothing to compare")
+    return int(on_gpu and any(run["missing"] for run in runs.values()))
 
 
 if __name__ == "__main__":

@@ -139,7 +139,7 @@ def main():
         ratio = measure.ratio_text(one["no launcher"], one["world of one"], "ms_median", ".3f")
         text += (f"## A world of one\n\nA step of {a.model[0]} with a launcher takes {ratio} times "
                  "as long as without.\n\n")
-    measure.write(a.out, text, facts, {"runs": every, "world of one": one})
+    measure.publish(a.out, text, facts, {"runs": every, "world of one": one})
 
 
 if __name__ == "__main__":

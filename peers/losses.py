@@ -112,7 +112,7 @@ def main():
                    "bellows f32": ours(a, folder, ["toggles=all", "toggles.amp=off"]),
                    "bellows bf16": ours(a, folder, ["toggles=all", "toggles.amp=bf16"])}
     text = INTRODUCTION.format(rate=RATE, band=100 * BAND, updates=a.updates, threads=a.threads)
-    measure.write(a.out, text + report(results, reference), facts, {"losses": results})
+    measure.publish(a.out, text + report(results, reference), facts, {"losses": results})
 
 
 if __name__ == "__main__":

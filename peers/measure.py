@@ -128,11 +128,12 @@ def run(argv, threads):
     return None
 
 
-def take_turns(names, rounds, turn):
+def take_turns(names, rounds, turn, after_turn=lambda results: None):
     """Runs each name once per round, in the order A B C, C B A, A B C, ..., so that drift affects
     all alike. turn(name) returns a result, or None if it failed; a name that failed is removed.
-    Returns the lists of results by name."""
+    Returns the lists of results by name; after_turn gets them after each turn."""
     results = {name: [] for name in names}
+    after_turn(results)
     for index in range(rounds):
         for name in list(results) if index % 2 == 0 else list(results)[::-1]:
             complain(f"round {index + 1} of {rounds}: {name}")
@@ -141,6 +142,7 @@ def take_turns(names, rounds, turn):
                 del results[name]
             else:
                 results[name].append(result)
+            after_turn(results)
     return results
 
 
@@ -190,15 +192,21 @@ def table(header, rows):
 
 
 def write(stem, text, facts, data):
-    """Ends the report with facts about its machine, and prints it. Writes STEM.md, and STEM.json
-    with the data of every run, if there is a stem."""
+    """Writes STEM.md, which ends with facts about the machine, and STEM.json with the data of every
+    run. A reader sees the old or the new content of a file."""
     facts |= {"load average after": load_average(), "command": command()}
-    markdown = text + bullets(facts)
-    print(markdown)
-    if not stem:
-        return
     stem = pathlib.Path(stem)
     stem.parent.mkdir(parents=True, exist_ok=True)
-    stem.with_suffix(".md").write_text(markdown)
-    stem.with_suffix(".json").write_text(json.dumps({"machine": facts} | data, indent=1) + "\n")
-    complain(f"written: {stem}.md, {stem}.json")
+    for suffix, content in ((".md", text + bullets(facts)),
+                            (".json", json.dumps({"machine": facts} | data, indent=1) + "\n")):
+        partial = stem.with_name(f".{stem.name}{suffix}")
+        partial.write_text(content)
+        partial.rename(stem.with_suffix(suffix))
+
+
+def publish(stem, text, facts, data):
+    """Prints a report and writes it, if there is a stem."""
+    print(text + bullets(facts))
+    if stem:
+        write(stem, text, facts, data)
+        complain(f"written: {stem}.md, {stem}.json")

@@ -31,10 +31,8 @@ build release -- bundled
 rm -rf -- "$folder"
 cmake --install build --prefix "$folder" --strip >/dev/null
 tools/check_bundle.sh "$folder"
-[[ $pack ]] || exit 0
-
-tools/pack_bundle.sh "$folder"
-((${#data[@]})) || exit 0
-mkdir -p "$folder/data"
-cp -r -- "${data[@]}" "$folder/data/"
-tools/pack_bundle.sh "$folder"
+for set in "${data[@]}"; do
+  mkdir -p "$folder/data"
+  cp -r -- "$set" "$folder/data/"
+done
+[[ ! $pack ]] || tools/pack_bundle.sh "$folder"

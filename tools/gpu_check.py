@@ -1,5 +1,6 @@
-"""Runs the steps of gpu_steps.py one after the other, each under its time limit, and reports."""
+"""Runs the steps of gpu_steps.py, each under its time limit, and reports."""
 import argparse
+import concurrent.futures
 import contextlib
 import datetime
 import json
@@ -11,9 +12,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
-from gpu_steps import BUNDLE, Failed, Skipped, all_steps
+from gpu_steps import BUNDLE, GROUPS, TOGETHER, Failed, Skipped, all_steps
 
 sys.path.insert(0, str(BUNDLE / "peers"))
 import gpu_state  # noqa: E402
@@ -24,8 +26,10 @@ TAIL = 40  # lines of a step's output that the report keeps, where it did not pa
 
 def arguments():
     p = argparse.ArgumentParser(prog="gpu_check.sh", description=__doc__)
-    p.add_argument("out", nargs="?", type=pathlib.Path, help="folder of the report")
-    p.add_argument("steps", nargs="*", help="by name; none: all that have not passed yet")
+    p.add_argument("out", nargs="?", type=lambda text: pathlib.Path(text).resolve(),
+                   help="folder of the report")
+    p.add_argument("steps", nargs="*",
+                   help="by name, or that of a group; none: all that have not passed yet")
     p.add_argument("--list", action="store_true", help="the steps and their time limits")
     p.add_argument("--allow-cpu", action="store_true",
                    help="without a GPU, what can run without one, at small sizes")
@@ -68,8 +72,9 @@ def words(step, out, on_gpu):
     if step.data and not (BUNDLE / "data" / step.data).is_dir():
         raise Skipped(f"needs data/{step.data}: tools/bundle.sh --data FOLDER")
     command = step.command() if callable(step.command) else step.command
-    return [str(word).replace("{out}", str(out)) for word in [*command, *([] if on_gpu
-                                                                         else step.on_cpu)]]
+    if not on_gpu:
+        command = step.on_cpu(command) if callable(step.on_cpu) else [*command, *step.on_cpu]
+    return [str(word).replace("{out}", str(out)) for word in command]
 
 
 def run(argv, limit_s, log):
@@ -90,50 +95,56 @@ def run(argv, limit_s, log):
 
 
 def judge(step, code, limit_s, out, said):
-    """A line and data. Raises Failed."""
-    line, data = "done", {}
-    if step.read and code is not None and (code == 0 or any(out.iterdir())):
-        line, data = step.read(out)
+    """A line and data. Raises Failed, with what a program reported before its end."""
+    line, data, why = "done", {"output": said}, ""
+    try:
+        line, data = step.read(out, said) if step.read else (line, data)
+    except Failed as reason:
+        why, data = reason.args[0], reason.args[1] if len(reason.args) > 1 else {}
+    except (OSError, ValueError, KeyError, IndexError) as reason:
+        data, why = {}, f"its report cannot be read: {reason}" if code == 0 else ""
     if code is None:
-        raise Failed(f"not done after {limit_s:.0f} s")
-    if code:
-        last = line if line != "done" else said[-1] if said else "it said nothing"
-        raise Failed(f"ended with exit code {code}: {last}", data)
-    return line, data if step.read else {"output": said}
+        why = f"not done after {limit_s:.0f} s{'; ' * bool(why)}{why}"
+    elif code:
+        why = f"ended with exit code {code}: {why or (said[-1] if said else 'it said nothing')}"
+    if why:
+        raise Failed(why, data)
+    return line, data
 
 
-def attempt(step, limit_s, on_gpu, log):
-    out = pathlib.Path(tempfile.mkdtemp(prefix=f"{step.name}."))
+def attempt(step, limit_s, on_gpu, folder):
+    """Runs a step in folder/now, so that what it wrote is there even if this program is killed, and
+    gives back its result and what it said."""
+    place = folder / "now" if "{out}/result" in str(step.command) else None
+    out = place or pathlib.Path(tempfile.mkdtemp(prefix=f"{step.name}."))
+    if place:
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir()
     begin, result = time.monotonic(), {"what": step.what, "predicted": step.predicted,
                                        "date": now()}
-    start, states = log.tell(), {}
-    try:
-        argv = words(step, out, on_gpu)
-        result["command"] = shlex.join(argv).replace(str(out), "OUT").replace(f"{BUNDLE}/", "")
-        if on_gpu:
-            states["gpu before"] = gpu_state.text(gpu_state.state())
-        code = run(argv, limit_s, log)
-        if on_gpu:
-            states["gpu after"] = gpu_state.text(gpu_state.state())
-        line, data = judge(step, code, limit_s, out, said_since(log, start))
-        result |= {"status": "passed", "summary": line, "data": data}
-    except Skipped as reason:
-        result |= {"status": "skipped", "summary": str(reason)}
-    except (Failed, OSError, ValueError, KeyError) as reason:
-        result |= {"status": "failed", "summary": str(reason.args[0] if reason.args else reason),
-                   "data": reason.args[1] if len(reason.args) > 1 else {},
-                   "tail": said_since(log, start)[-TAIL:]}
-    finally:
-        shutil.rmtree(out, ignore_errors=True)
-    return result | states | {"seconds": round(time.monotonic() - begin, 1)}
-
-
-def said_since(log, start):
-    log.flush()
-    log.seek(start)
-    lines = log.read().decode(errors="replace").splitlines()
-    log.seek(0, os.SEEK_END)
-    return lines
+    said, states = [], {}
+    with tempfile.TemporaryFile() as log:
+        try:
+            argv = words(step, out, on_gpu)
+            result["command"] = shlex.join(argv).replace(str(out), "OUT").replace(f"{BUNDLE}/", "")
+            if on_gpu:
+                states["gpu before"] = gpu_state.text(gpu_state.state())
+            code = run(argv, limit_s, log)
+            if on_gpu:
+                states["gpu after"] = gpu_state.text(gpu_state.state())
+            log.seek(0)
+            said = log.read().decode(errors="replace").splitlines()
+            line, data = judge(step, code, limit_s, out, said)
+            result |= {"status": "passed", "summary": line, "data": data}
+        except Skipped as reason:
+            result |= {"status": "skipped", "summary": str(reason)}
+        except Failed as reason:
+            result |= {"status": "failed", "summary": str(reason.args[0]),
+                       "data": reason.args[1] if len(reason.args) > 1 else {},
+                       "tail": said[-TAIL:]}
+        finally:
+            shutil.rmtree(out, ignore_errors=True)
+    return result | states | {"seconds": round(time.monotonic() - begin, 1)}, said
 
 
 # ---- the report
@@ -194,42 +205,58 @@ def merge(out, others):
 
 
 def chosen(names, report):
-    steps = {step.name: step for step in all_steps()}
-    unknown = [name for name in names if name not in steps]
+    steps = all_steps()
+    known = {step.name for step in steps} | set(GROUPS)
+    unknown = [name for name in names if name not in known]
     if unknown:
-        sys.exit(f"gpu_check: no step {unknown[0]}; there are: {' '.join(steps)}")
+        sys.exit(f"gpu_check: no step {unknown[0]}; there are: {' '.join(sorted(known))}")
     if names:
-        return [steps[name] for name in names]
-    return [step for step in steps.values()
+        return [step for step in steps if step.name in names or step.group in names]
+    return [step for step in steps
             if report["steps"].get(step.name, {}).get("status") != "passed"]
 
 
-def check(a, on_gpu):
-    report, deadline = load(a.out / "report.json"), time.monotonic() + a.limit
-    report["machine"] |= machine()
-    steps = chosen(a.steps, report)
-    a.out.mkdir(parents=True, exist_ok=True)
-    with open(a.out / "log.txt", "a+b") as log:
-        for step in steps:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                print(f"gpu_check: out of time before {step.name}", flush=True)
-                break
-            log.write(f"\n==== {step.name}, {now()}\n".encode())
-            log.flush()
-            result = attempt(step, min(step.limit_s, left), on_gpu, log)
-            report["steps"][step.name] = result
-            write(a.out, report)
-            print(f"{result['status']:8}{step.name:16}{result['seconds']:7.1f} s  "
-                  f"predicted: {step.predicted}; saw: {result['summary']}", flush=True)
-    return any(step["status"] == "failed" for step in report["steps"].values())
+class Check:
+    def __init__(self, a, on_gpu):
+        self.a, self.on_gpu, self.report = a, on_gpu, load(a.out / "report.json")
+        self.report["machine"] |= machine()
+        self.deadline, self.writing = time.monotonic() + a.limit, threading.Lock()
+        a.out.mkdir(parents=True, exist_ok=True)
+
+    def step(self, step, deadline):
+        left = deadline - time.monotonic()
+        if left <= 0:
+            print(f"gpu_check: out of time before {step.name}", flush=True)
+            return
+        result, said = attempt(step, min(step.limit_s, left), self.on_gpu, self.a.out)
+        with self.writing:
+            self.report["steps"][step.name] = result
+            with open(self.a.out / "log.txt", "a") as log:
+                log.write("\n".join([f"\n==== {step.name}, {result['date']}", *said, ""]))
+            write(self.a.out, self.report)
+        print(f"{result['status']:8}{step.name:20}{result['seconds']:7.1f} s  "
+              f"predicted: {step.predicted}; saw: {result['summary']}", flush=True)
+
+    def run(self):
+        steps = chosen(self.a.steps, self.report)
+        while steps:
+            group = steps[0].group
+            count = sum(step.group == group for step in steps) if group else 1
+            limit = time.monotonic() + GROUPS[group] if group else float("inf")
+            at_once = count if group in TOGETHER else 1
+            with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+                for done in [pool.submit(self.step, step, min(self.deadline, limit))
+                             for step in steps[:count]]:
+                    done.result()
+            steps = steps[count:]
+        return any(step["status"] == "failed" for step in self.report["steps"].values())
 
 
 def main():
     a = arguments()
     if a.list:
         for step in all_steps():
-            print(f"{step.name:16}{step.limit_s:4} s  {step.what}")
+            print(f"{step.name:20}{step.limit_s:4} s  {step.group or '':14}{step.what}")
         return 0
     if a.merge:
         return merge(a.out, a.steps)
@@ -239,7 +266,7 @@ def main():
               + ("" if a.allow_cpu else "; --allow-cpu runs what can run without one"), flush=True)
         if not a.allow_cpu:
             return 2
-    return int(check(a, on_gpu))
+    return int(Check(a, on_gpu).run())
 
 
 if __name__ == "__main__":

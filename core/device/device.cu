@@ -55,7 +55,20 @@ const Limits& limits() {
   return read;
 }
 
-void note_launch() { remembered[launched++ % kRemembered] = {running_kernel(), current_site()}; }
+// Makes the chosen GPU the calling thread's; the runtime starts each thread on GPU 0. Launches,
+// events and allocations need it, because they fail on a stream of another GPU. Copies do not.
+static void enter_gpu() {
+  thread_local int entered = 0;
+  if (const int gpu = chosen_gpu(); gpu != entered) {
+    CUDA_CHECK(cudaSetDevice(gpu));
+    entered = gpu;
+  }
+}
+
+void note_launch() {
+  enter_gpu();
+  remembered[launched++ % kRemembered] = {running_kernel(), current_site()};
+}
 
 // Errors of the launch itself. A launch also reports faults of earlier kernels.
 static bool is_of_a_launch(cudaError_t status) {
@@ -78,22 +91,12 @@ void refuse(const char* call, cudaError_t status) {
 
 }  // namespace cuda
 
-using cuda::native;
+using cuda::enter_gpu, cuda::native;
 
 static int count() {
   if (is_planted("libcuda.so.1")) return 0;  // the CUDA runtime would load it
   int devices = 0;
   return cudaGetDeviceCount(&devices) == cudaSuccess ? devices : 0;
-}
-
-// Makes the chosen GPU the calling thread's. The runtime has one for each thread, initially GPU 0.
-// Work that names a stream runs on the stream's GPU.
-static void enter_gpu() {
-  thread_local int entered = 0;
-  if (const int gpu = chosen_gpu(); gpu != entered) {
-    CUDA_CHECK(cudaSetDevice(gpu));
-    entered = gpu;
-  }
 }
 
 // Allows allocations during a capture. They do not invalidate it, but CUDA refuses them by default.
@@ -190,6 +193,7 @@ static void launch_graph(void* graph, Stream stream) {
 }
 
 static void* mark(Stream stream) {
+  enter_gpu();
   cudaEvent_t event = nullptr;
   CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventDefault));
   CUDA_CHECK(cudaEventRecord(event, native(stream)));

@@ -83,8 +83,12 @@ std::string apply(const ThreadOptions& options, int local_ranks, int local_rank)
   flush_denormals();
   pool = threads;
   trace::counter("cpu.peak_threads").raise_to(threads);
-  if (options.pinning != Pinning::off)
-    pin_threads(options.pinning, checked_cpu_list(options.cores));
+  if (options.pinning != Pinning::off) {
+    const std::vector<int> cores = parse_cpu_list(options.cores);
+    CHECK(options.cores.empty() || !cores.empty(), "threads.cores: '", options.cores,
+          "' is not a list of cores; write it as 0-3,8");
+    pin_threads(options.pinning, cores);
+  }
   watch_pool(threads);
   if (threads == wanted) return "";
   return cat("warning: the system lets this process start ", threads - 1, " of ", wanted - 1,

@@ -51,12 +51,6 @@ std::vector<int> parse_cpu_list(const std::string& text) {
   return cpus;
 }
 
-std::vector<int> checked_cpu_list(const std::string& text) {
-  const std::vector<int> cpus = parse_cpu_list(text);
-  CHECK(text.empty() || !cpus.empty(), "'", text, "' is not a list of cores; write it as 0-3,8");
-  return cpus;
-}
-
 std::string cpu_list(const std::vector<int>& cpus) {
   std::string text;
   for (size_t i = 0; i < cpus.size();) {
@@ -80,23 +74,6 @@ static std::vector<NumaNode> read_nodes(const fs::path& folder) {
                      std::strtoll(kib.c_str(), nullptr, 10) * 1024});
   }
   return nodes;
-}
-
-Topology read_topology(const fs::path& sys) {
-  const fs::path cpus = sys / "devices/system/cpu";
-  const std::vector<int> online = parse_cpu_list(first_line(cpus / "online"));
-  // CPUs of one core list the same siblings. Without these files, each CPU counts as a core.
-  std::set<std::string> cores, sockets;
-  for (const int cpu : online) {
-    const fs::path topology = cpus / cat("cpu", cpu) / "topology";
-    const std::string siblings = first_line(topology / "thread_siblings_list");
-    cores.insert(siblings.empty() ? std::to_string(cpu) : siblings);
-    sockets.insert(first_line(topology / "physical_package_id"));
-  }
-  Topology found = {read_nodes(sys / "devices/system/node"), int(online.size()), int(cores.size()),
-                    int(sockets.size())};
-  if (found.nodes.empty()) found.nodes = {{0, online, 0}};
-  return found;
 }
 
 int node_of_pci(const std::string& device, const fs::path& sys) {
@@ -130,6 +107,19 @@ std::vector<Core> cores_of(std::vector<int> cpus, const fs::path& sys) {
     cores.push_back({cpu, node_of[cpu], package, core, siblings[{package, core}]++});
   }
   return cores;
+}
+
+Topology read_topology(const fs::path& sys) {
+  const std::vector<int> online = parse_cpu_list(first_line(sys / "devices/system/cpu/online"));
+  Topology found = {read_nodes(sys / "devices/system/node"), int(online.size())};
+  if (found.nodes.empty()) found.nodes = {{0, online, 0}};
+  std::set<int> packages;
+  for (const Core& core : cores_of(online, sys)) {
+    found.cores += core.sibling == 0;
+    packages.insert(core.package);
+  }
+  found.sockets = int(packages.size());
+  return found;
 }
 
 std::vector<int> placement(std::vector<Core> cores, Pinning pinning) {

@@ -52,7 +52,6 @@ inline std::string cpu_model() { return cpu_info("model name"); }  // "Intel(R) 
 
 // Convert between "0-3,8" and {0, 1, 2, 3, 8}. Invalid text gives an empty list.
 std::vector<int> parse_cpu_list(const std::string& text);
-std::vector<int> checked_cpu_list(const std::string& text);  // throws for invalid text, exit 2
 std::string cpu_list(const std::vector<int>& cpus);
 
 }  // namespace bellows

@@ -11,7 +11,7 @@ namespace bellows {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr auto kPoll = std::chrono::microseconds(200);
+constexpr auto kLook = std::chrono::microseconds(100), kPoll = std::chrono::microseconds(20);
 constexpr Timeout kFarewell(2000);  // limit for the other ranks to finalize theirs
 
 class OwnStream {
@@ -135,13 +135,14 @@ class NcclCommunicator : public Communicator {
   }
 
   // A non-blocking communicator returns "in progress" for the host's part of a call, and accepts no
-  // other call until that part has ended.
+  // other call until that part has ended, which rarely takes longer than kLook.
   template <class Fn> ncclResult_t settled(const Fn& fn, Clock::time_point end) {
     std::unique_lock lock(mutex_);
     ncclResult_t result = fn();
+    const auto sleeps_from = Clock::now() + kLook;
     while (result == ncclInProgress && Clock::now() < end) {
       lock.unlock();
-      std::this_thread::sleep_for(kPoll);
+      if (Clock::now() > sleeps_from) std::this_thread::sleep_for(kPoll);
       lock.lock();
       refuse_if_aborted();
       nccl().ncclCommGetAsyncError(comm_, &result);

@@ -16,9 +16,12 @@ class RepeatedStep {
   int64_t samples() const { return update_.samples(); }
 
  private:
+  Update first_update();
+
   Session session_;
   TrainingStep train_on_;
-  const Update update_;
+  Update update_;
+  int64_t steps_ = 0;
   Tensors losses_;  // one per micro-batch of the last step
 };
 
@@ -30,8 +33,7 @@ struct StepTimes {
       moved;  // increase of each counter over all steps, without the final synchronization
 };
 // Runs steps until there are `steps` of them and `seconds` have passed. The host does not wait
-// between them. Throws Error (exit 9) if a product of a GPU fell back to the plain kernel, because
-// the times would say nothing about the library.
+// between them.
 StepTimes time_steps(RepeatedStep& step, int64_t steps, double seconds);
 
 }  // namespace bellows

@@ -113,7 +113,7 @@ def main():
                                budget=a.budget, busy=busy)
     header = ["", *(COUNTED[arm][0] for arm in a.arms), "half of the interval, %: median (range)"]
     text += measure.table(header, [row(state, each) for state, each in runs.items()])
-    measure.write(a.out, text + "\n", facts,
+    measure.publish(a.out, text + "\n", facts,
                   {"step_us": step, "waste_us": waste_us, "runs": runs})
 
 

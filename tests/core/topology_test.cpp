@@ -3,6 +3,7 @@
 #include "core/device/topology.h"
 #include <gtest/gtest.h>
 #include "core/base/check.h"
+#include "core/device/threads.h"
 #include "tests/refusal.h"
 #include "tests/temp_folder.h"
 
@@ -96,12 +97,13 @@ TEST_F(Sys, CompactFillsASocketAndSpreadTakesThemInTurn) {
 }
 
 TEST(CpuList, ThatIsNoneIsEmptyOrRefused) {
-  EXPECT_EQ(checked_cpu_list("0-3,8"), (Cpus{0, 1, 2, 3, 8}));
-  EXPECT_EQ(checked_cpu_list(""), Cpus{});
+  EXPECT_EQ(parse_cpu_list("0-3,8"), (Cpus{0, 1, 2, 3, 8}));
+  EXPECT_EQ(parse_cpu_list(""), Cpus{});
   for (const char* wrong :
        {"a", "3-1", "0-", "-2", "1 2", "1,,2", "0-4000000000", "0-1x", "0-3,x"}) {
     EXPECT_EQ(parse_cpu_list(wrong), Cpus{}) << wrong;
-    EXPECT_EQ(refused([&] { checked_cpu_list(wrong); }).exit, Exit::usage) << wrong;
+    const ThreadOptions options = {.pinning = Pinning::list, .cores = wrong};
+    EXPECT_EQ(refused([&] { apply(options); }).exit, Exit::usage) << wrong;
   }
 }
 

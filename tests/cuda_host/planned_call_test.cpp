@@ -10,6 +10,8 @@
 #include "ops/norm/batch_norm.h"
 #include "tests/cuda_host/beside_cpu.h"
 #include "tests/cuda_host/vendor/vendor.h"
+#include "tests/trainer/runs.h"
+#include "trainer/session/training_step.h"
 
 using namespace cuda_host;
 using testing::HasSubstr;
@@ -171,6 +173,19 @@ TEST_F(Searches, DropAPlanWhoseValuesAreWrong) {
   EXPECT_THAT(log, HasSubstr("conv2d: plan first is dropped"));
   EXPECT_THAT(log, HasSubstr("its values differ from the plain kernel's by"));
   expect_right(convolve());
+}
+
+// On images of zeros, a plan that is wrong by a factor would pass.
+TEST_F(Searches, OfADryRunSeeValuesThatTellKernelsApart) {
+  vendor_library.faults["first"].wrong = -1;
+  vendor_library.faults["second"].slow = vendor_library.faults["third"].slow = 200;
+  Session session(load(
+      Plan{},
+      from_yaml("device: cuda\nmodel: {name: layers, layers: [{name: conv2d, out: 3, bias: false}, "
+                "flatten, {name: linear, out: 10}]}\nallocator.caching: true\n"
+                "data: {train_size: 2, test_size: 2, batch_size: 2}\n"
+                "kernels: {vendor: true, autotune: benchmark}\n")));
+  EXPECT_THAT(log_of([&] { dry_run(session); }), HasSubstr("conv2d: plan first is dropped"));
 }
 
 // As in the first updates in f16, before the loss scale has come down.

@@ -39,13 +39,13 @@ Plan plan_with(Words words, const std::string& device = "cpu") {
 
 struct Steady {
   trace::Counters moved;  // over three steps
-  double loss;            // after seven
+  double loss;            // after nine
   int64_t peak;           // bytes
 };
 Steady steady(const Words& words, const std::string& device = "cpu") {
   RepeatedStep step(plan_with(words, device));
   reset_peak(step.device());
-  for (int i = 0; i < 4; ++i) step();
+  for (int i = 0; i < 6; ++i) step();
   const StepTimes times = time_steps(step, 3, 0);
   return {times.moved, step.loss(), allocator_stats(step.device()).peak_allocated};
 }

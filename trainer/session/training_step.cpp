@@ -5,6 +5,7 @@
 #include "core/device/device_pool.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
+#include "core/tensor/rng.h"
 #include "core/tensor/safetensors.h"
 #include "trainer/session/session.h"
 
@@ -99,13 +100,27 @@ void dry_run(Session& session) {
           std::min(session.plan.data.loader.sampler.batch_size, session.loader->samples()));
 }
 
+// Images of noise, because a search compares the values of kernels, and on zeros all agree. Lengths
+// are the longest, tokens and targets 0.
+static Batch batch_for_dry_run(const Session& session, int64_t images) {
+  const Batch batch = session.zeros_like_batches(images);
+  if (batch.x.dtype() == DType::i64 || batch.x.dtype() == DType::u8) return batch;
+  for (int64_t i = 0; i < images; ++i) {
+    const Tensor image = slice(batch, i, i + 1).x;
+    const Tensor noise(image.shape(), DType::f32, image.device());
+    fill_normal(noise, 0, 1, {.purpose = Purpose::dataset, .step = uint64_t(i)});
+    copy_into(image, noise);
+  }
+  return batch;
+}
+
 void dry_run(Session& session, int64_t batch) {
   trace::count<"alloc.dry_runs">();
   const Kernels use(session.kernels());
-  const Scoped unchecked(anomaly().on, false);  // a model may have no finite gradient at 0
+  const Scoped unchecked(anomaly().on, false);  // a model may have no finite gradient of noise
   const StepState before = session.state->read();
   const NamedTensors buffers = session.model->buffers(), kept = snapshot(buffers);
-  const Update update(session.zeros_like_batches(batch), micro_batches(session.plan, batch));
+  const Update update(batch_for_dry_run(session, batch), micro_batches(session.plan, batch));
   // The first pass runs all kernel searches, each of which releases the allocator's cached blocks.
   // A second pass allocates them again.
   const int passes = session.kernels().autotune == Autotune::benchmark ? 2 : 1;

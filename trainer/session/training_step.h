@@ -34,7 +34,7 @@ int64_t micro_batches(const Plan& plan, int64_t samples);
 // cannot train on one. All ranks must call it.
 void check_micro_batches(Session& session, int64_t step);
 
-// Runs one forward and backward over `batch` images of zeros, without an update; with
+// Runs one forward and backward over `batch` images of noise, without an update; with
 // kernel_autotune, two. Afterwards no kernel has to be searched for, and the allocator has cached
 // all blocks that they request. Changes nothing else. Counter: alloc.dry_runs.
 void dry_run(Session& session, int64_t batch);

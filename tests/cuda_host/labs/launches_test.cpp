@@ -45,7 +45,7 @@ std::vector<cuda_host::Recorded> replay_of(std::vector<std::string> words) {
                 "optimizer={name: sgd, lr: 0.01, momentum: 0.9, weight_decay: 1e-4}"});
   RepeatedStep step(make_config(sources_of("", words)).plan);
   const Stream stream = current_stream(step.device());
-  for (int i = 0; i < 4; ++i) step();
+  for (int i = 0; i < 6; ++i) step();
   synchronize(stream);
   const int64_t replays = cuda_host::counters().graph_launches;
   const cuda_host::Recording recording;

@@ -135,7 +135,7 @@ Proposals Graph::propose(const Filter& filter, Search) && {
       for (const Id id : d->inputs) values[id - 1] = load(*d->layouts[id - 1], at.at(id), tf32);
       for (const auto& node : d->nodes) node(values, tf32);
       for (const Id id : d->outputs) {
-        if (wrong) values[id - 1].at[0] += 100;
+        if (wrong) values[id - 1].at[0] *= 100;
         store(values[id - 1], *d->layouts[id - 1], at.at(id));
       }
     };
