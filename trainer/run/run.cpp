@@ -13,6 +13,7 @@
 #include "trainer/run/summary.h"
 #include "trainer/session/session.h"
 #include "trainer/session/training_step.h"
+#include "trainer/state/run_record.h"
 #include "trainer/state/weights.h"
 
 namespace bellows {
@@ -237,8 +238,9 @@ struct Files {
                     start.saved ? start.saved->path : Path()) {
     session.data_fingerprint();  // now, so that no checkpoint waits for samples to be read
     folder.write("plan.yaml", print_config(request.config));
-    folder.write("env.json",
-                 environment().dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+    Json env = environment();
+    env["origins"] = list_origins(request.config);
+    folder.write("env.json", env.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   }
   const RunFolder folder;
   Checkpoints checkpoints;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include "core/base/utf8.h"
 #include "core/config/config.h"
 #include "core/config/yaml.h"
 #include "plan/toggle.h"
@@ -21,31 +22,36 @@ static Json read_object(const Path& path) {
 
 static bool is_file(const Path& path) { return kind_of(path, Exit::data) == Kind::file; }
 
-// ---- plan.yaml
-
-// A line is "key: value  # origin".
-void restore_origins(Values& values, const std::string& plan_yaml) {
-  std::vector<std::string> lines;
-  std::istringstream in(plan_yaml);
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  for (auto& [key, value] : values) {
-    const std::string& place = value.origin;
-    const size_t column = place.rfind(':'), row = place.rfind(':', column - 1);
-    const size_t line = std::stoul(place.substr(row + 1, column - row - 1)) - 1;
-    const size_t comment = line < lines.size() ? lines[line].rfind("  # ") : std::string::npos;
-    if (comment != std::string::npos) value.origin = lines[line].substr(comment + 4);
-  }
+Json read_env(const Path& folder) {
+  return is_file(folder / "env.json") ? read_object(folder / "env.json") : Json::object();
 }
 
-static void add_plan(Json& run, const Path& path) try {
-  const std::string text = read_file(path, kYamlBytes, Exit::data);
-  Values values = parse_yaml(text, path.string());
-  restore_origins(values, text);
-  run["plan"] = Json::array();
-  for (const auto& [key, value] : values) run["plan"].push_back({key, value.text, value.origin});
-  run["plan_text"] = text;
-} catch (const Error& error) {
-  fail(Exit::data, error.what());
+// ---- plan.yaml
+
+Json list_origins(const Config& config) {
+  Json origins = {{"toggles.preset", "for those without a value"}};
+  for (const auto& [key, value] : config.origins) origins[key] = value.origin;
+  for (const auto& [name, value] : config.toggles) origins["toggles." + name] = value.origin;
+  return origins;
+}
+
+void restore_origins(Values& values, const Json& env) {
+  const Json origins = env.value("origins", Json::object());
+  for (auto& [key, value] : values)
+    if (const auto found = origins.find(key); found != origins.end() && found->is_string())
+      value.origin = printable(found->get<std::string>());
+}
+
+static void add_plan(Json& run, const Path& path) {
+  run["plan_text"] = read_file(path, kYamlBytes, Exit::data);
+  try {
+    Values values = parse_yaml(run["plan_text"], path.string());
+    restore_origins(values, run["env"]);
+    for (const auto& [key, value] : values) run["plan"].push_back({key, value.text, value.origin});
+  } catch (const Error& error) {
+    fail(Exit::data, error.what());
+  }
+  run["env"].erase("origins");
 }
 
 // ---- metrics.jsonl
@@ -137,14 +143,17 @@ Json read_run(const Path& folder) {
         ": not a run folder, it has no plan.yaml; name one such as runs/lenet");
   Json run = {{"kind", "run"},
               {"folder", folder.string()},
+              {"plan", Json::array()},
+              {"plan_text", ""},
+              {"env", Json::object()},
               {"train", Json::object()},
               {"test", Json::object()},
               {"totals", Json::object()},
               {"summary", Json::array()},
               {"toggles", Json::array()},
               {"higher_is_better", Json::array()}};
+  run["env"] = read_env(folder);
   add_plan(run, plan);
-  run["env"] = is_file(folder / "env.json") ? read_object(folder / "env.json") : Json::object();
   add_rows(run, folder / "metrics.jsonl");
   add_directions(run, plan);
   add_end(run, folder / "end.json");
