@@ -9,7 +9,6 @@
 #include <cstring>
 #include <deque>
 #include <list>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -39,8 +38,7 @@ class RankProcess {
  public:
   // `command` must outlive the object. Nothing is started yet.
   RankProcess(const RankCommand& command, RankOutput output) : command_(command), output_(output) {
-    if (output == RankOutput::ours) return;
-    for (const auto print : {say, say_error}) streams_.push_back(std::make_unique<Stream>(print));
+    for (int i = 0; output != RankOutput::ours && i < 2; ++i) pipes_.emplace_back();
   }
   ~RankProcess() {  // kills the group
     if (!running()) return;
@@ -53,10 +51,10 @@ class RankProcess {
     const Descriptor nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
     std::vector<Redirection> redirections = {{nothing.get(), STDIN_FILENO}};
     for (const int its : {STDOUT_FILENO, STDERR_FILENO})
-      if (!streams_.empty()) redirections.push_back({streams_[its - 1]->pipe.writer(), its});
+      if (!pipes_.empty()) redirections.push_back({pipes_[its - 1].writer(), its});
     process_ = start_child(command_.command, redirections, Group::own);
     end_.emplace(static_cast<int>(syscall(SYS_pidfd_open, process_, 0)));
-    for (const auto& stream : streams_) stream->pipe.close_writer();
+    for (LinePipe& pipe : pipes_) pipe.close_writer();
   }
   // To the group; no effect before start() and after reap().
   void send(int signal) const {
@@ -84,13 +82,14 @@ class RankProcess {
 
   void watch(std::vector<pollfd>& all) const {  // adds descriptors that an event makes readable
     if (end_) all.push_back({end_->get(), POLLIN, 0});
-    for (const auto& stream : streams_)
-      if (running() && !stream->pipe.over()) all.push_back({stream->pipe.reader(), POLLIN, 0});
+    for (const LinePipe& pipe : pipes_)
+      if (running() && !pipe.over()) all.push_back({pipe.reader(), POLLIN, 0});
   }
   void read_output() {  // call again after reap(), for the rest in the pipes
-    for (const auto& stream : streams_)
-      for (const std::string& line : stream->pipe.read_lines(!running())) {
-        if (output_ == RankOutput::prefix) stream->print(prefixed(line));
+    for (LinePipe& pipe : pipes_)
+      for (const std::string& line : pipe.read_lines(!running())) {
+        const auto print = &pipe == &pipes_.front() ? say : say_error;
+        if (output_ == RankOutput::prefix) print(prefixed(line));
         last_lines_.push_back(line);
         if (last_lines_.size() > kLastLines) last_lines_.pop_front();
       }
@@ -102,16 +101,11 @@ class RankProcess {
   bool printed() const { return output_ == RankOutput::ours || !last_lines_.empty(); }
 
  private:
-  struct Stream {
-    explicit Stream(void (*print)(std::string_view)) : print(print) {}
-    LinePipe pipe;
-    void (*print)(std::string_view line);
-  };
   std::string prefixed(const std::string& line) const { return cat("[", rank(), "] ", line); }
 
   const RankCommand& command_;
   RankOutput output_;
-  std::vector<std::unique_ptr<Stream>> streams_;
+  std::deque<LinePipe> pipes_;  // from its stdout and its stderr, unless those are ours
   std::deque<std::string> last_lines_;
   pid_t process_ = -1;
   std::optional<Descriptor> end_;  // readable once the process has exited
