@@ -56,28 +56,26 @@ static void add_plan(Json& run, const Path& path) {
 
 // ---- metrics.jsonl
 
-// A column that begins late, misses a row or ends early has nulls there.
-static void add_row(Json& columns, const Json& row) {
-  const size_t count = columns.contains("step") ? columns["step"].size() : 0;
-  for (const auto& [name, value] : row.items()) {
-    if (name == "split") continue;
-    Json& column = columns[name];
-    while (column.size() < count) column.push_back(nullptr);
-    if (column.size() == count) column.push_back(value);  // a key may appear twice
-  }
-}
-
-// Returns whether the columns stay in proportion to the file: its rows have most of their values.
-static bool fits(const Json& columns, const Json& row, size_t file_bytes) {
+// Returns rows as columns, with null where a row has no such value. Most values must be there, so
+// that the columns stay in proportion to the file.
+static Json to_columns(const std::vector<Json>& rows, size_t file_bytes, const Path& path) {
   constexpr size_t kMostColumns = 1000, kMostMissing = size_t{1} << 20;
-  const size_t rows = columns.contains("step") ? columns["step"].size() : 0;
-  const size_t width = columns.size() + row.size();
-  return width <= kMostColumns && rows * width <= kMostMissing + file_bytes;
+  Json columns = Json::object();
+  for (const Json& row : rows)
+    for (const auto& [name, value] : row.items()) {
+      if (name != "split") columns.emplace(name, Json::array());
+      if (columns.size() > kMostColumns || rows.size() * columns.size() > kMostMissing + file_bytes)
+        fail(Exit::data, path.string(), ": too many columns; the file is damaged");
+    }
+  for (auto& [name, column] : columns.get_ref<Json::object_t&>())
+    for (const Json& row : rows) column.push_back(row.value(name, Json()));
+  return columns;
 }
 
 static void add_rows(Json& run, const Path& path) {
   const std::string text = is_file(path) ? read_file(path, kLargest, Exit::data) : "";
   std::istringstream lines(text);
+  std::map<std::string, std::vector<Json>> rows;  // by split, as JSON
   size_t number = 0;
   for (std::string line; std::getline(lines, line);) {
     ++number;
@@ -90,14 +88,10 @@ static void add_rows(Json& run, const Path& path) {
     if (!whole)
       fail(Exit::data, path.string(), ":", number, ": not a row: ", why, "; the file is damaged");
     if (split == "\"run\"") run["totals"] = row;
-    if (split != "\"train\"" && split != "\"test\"") continue;
-    if (!fits(run[row["split"]], row, text.size()))
-      fail(Exit::data, path.string(), ":", number, ": too many columns; the file is damaged");
-    add_row(run[row["split"]], row);
+    rows[split].push_back(row);
   }
-  for (const char* split : {"train", "test"})
-    for (Json& column : run[split])
-      while (column.size() < run[split]["step"].size()) column.push_back(nullptr);
+  run["train"] = to_columns(rows["\"train\""], text.size(), path);
+  run["test"] = to_columns(rows["\"test\""], text.size(), path);
 }
 
 static void add_directions(Json& run, const Path& file) {
@@ -144,15 +138,11 @@ Json read_run(const Path& folder) {
   Json run = {{"kind", "run"},
               {"folder", folder.string()},
               {"plan", Json::array()},
-              {"plan_text", ""},
-              {"env", Json::object()},
-              {"train", Json::object()},
-              {"test", Json::object()},
+              {"env", read_env(folder)},
               {"totals", Json::object()},
               {"summary", Json::array()},
               {"toggles", Json::array()},
               {"higher_is_better", Json::array()}};
-  run["env"] = read_env(folder);
   add_plan(run, plan);
   add_rows(run, folder / "metrics.jsonl");
   add_directions(run, plan);
