@@ -18,7 +18,7 @@ static std::string key(const std::string& topic, const auto& name) {
 }
 
 // One line per fact, "name\tvalue", then a checksum of all lines, those beyond kMost included.
-static std::string text_of(const Facts& facts) {
+static std::string to_text(const Facts& facts) {
   std::string lines;
   for (auto [name, value] : facts) {
     std::ranges::replace(value, '\n', ' ');
@@ -45,22 +45,25 @@ static std::string difference(const std::string& zero, const std::string& other,
 
 // Returns the reason why the ranks cannot start together, or "".
 static std::string verdict(Store& store, const Ranks& ranks, const std::string& topic,
-                           const std::string& mine, Timeout timeout) try {
+                           const std::string& mine, Timeout timeout) {
   for (int rank = 1; rank < ranks.world; ++rank) {
-    const std::string its = store.get(key(topic, rank), timeout);
+    std::string its;
+    try {
+      its = store.get(key(topic, rank), timeout);
+    } catch (const Error& error) {  // a rank that did not arrive
+      return error.what();
+    }
     if (its.starts_with(kError)) return cat("rank ", rank, ": ", its.substr(1));
     if (its != kFacts + mine)
       return cat("the ranks differ: ", difference(mine, its.substr(1), rank),
                  "; start all ranks with one program, configuration and data set");
   }
   return "";
-} catch (const Error& error) {  // a rank that did not arrive
-  return error.what();
 }
 
 void agree(Store& store, const Ranks& ranks, const std::string& topic, const Facts& facts,
            double timeout_s) {
-  const std::string mine = text_of(facts);
+  const std::string mine = to_text(facts);
   const Timeout timeout = timeout_of(timeout_s);
   std::string why;
   if (ranks.rank == 0) {
@@ -74,25 +77,29 @@ void agree(Store& store, const Ranks& ranks, const std::string& topic, const Fac
 }
 
 bool refuse(Store& store, const Ranks& ranks, const std::string& topic,
-            const std::string& why) noexcept try {
-  if (ranks.rank == 0)
-    store.set(key(topic, kVerdict), cat("rank 0: ", why));
-  else
-    store.set(key(topic, ranks.rank), kError + why);
-  return true;
-} catch (const std::exception&) {  // the store is gone, so no rank waits
-  return false;
+            const std::string& why) noexcept {
+  try {
+    if (ranks.rank == 0)
+      store.set(key(topic, kVerdict), cat("rank 0: ", why));
+    else
+      store.set(key(topic, ranks.rank), kError + why);
+    return true;
+  } catch (const std::exception&) {  // the store is gone, so no rank waits
+    return false;
+  }
 }
 
-void wait_for_rank0(Store& store, const Ranks& ranks, const std::string& what) try {
+void wait_for_rank0(Store& store, const Ranks& ranks, const std::string& what) {
   constexpr Timeout kLook(500);
   const std::string done = key("rank 0", what), failed = key("rank 0", kVerdict);
-  if (ranks.rank == 0) return store.set(done, "");
-  while (!store.wait(done, kLook))
-    if (store.wait(failed, Timeout(0)))  // throws if rank 0 hangs
-      fail(Exit::distributed, store.get(failed, kLook));
-} catch (const Error& error) {
-  fail(error.exit, what, ": ", error.what());
+  try {
+    if (ranks.rank == 0) return store.set(done, "");
+    while (!store.wait(done, kLook))
+      if (store.wait(failed, Timeout(0)))  // throws if rank 0 hangs
+        fail(Exit::distributed, store.get(failed, kLook));
+  } catch (const Error& error) {
+    fail(error.exit, what, ": ", error.what());
+  }
 }
 
 }  // namespace bellows

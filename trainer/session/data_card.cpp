@@ -115,11 +115,10 @@ Json to_json(std::vector<TransformChoice> transforms) {
   return json.at("list");
 }
 
-std::string fingerprint(const Dataset& data) {
-  constexpr int64_t kSamples = 256;
+std::string fingerprint(const Dataset& data, int64_t most) {
   uint32_t crc = 0;
   Scratch scratch;
-  const int64_t n = data.size(), taken = data.arrays() ? 0 : std::min(n, kSamples);
+  const int64_t n = data.size(), taken = data.arrays() ? 0 : std::min(n, most);
   if (const Arrays* const arrays = data.arrays())
     for (const Tensor& part : {arrays->x, arrays->y, arrays->offsets})
       if (part.defined()) crc = crc32c({part.bytes(), part.nbytes()}, crc);

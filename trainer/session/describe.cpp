@@ -74,6 +74,8 @@ static void note_idle_options(const Session& session, std::vector<std::string>& 
     notes.emplace_back("length_buckets: no effect, all samples have one length");
   if (!varies && !plan.data.loader.batch.pad_to.empty())
     notes.emplace_back("data.pad_to: no effect, all samples have one length");
+  if (plan.model.sync_bn && session.ranks.world == 1)
+    notes.emplace_back("model.sync_bn: no effect with a single rank");
   if (plan.profile.window.empty() && plan.profile.exit_after)
     notes.emplace_back("profile.exit_after: no effect without profile.window");
 }
@@ -88,11 +90,11 @@ static void check_sync_bn(const Session& session) {
 }
 
 // Evaluation runs after an epoch of training. This check reports problems of the test set before
-// that. `tests`: the session has a test set.
-void Session::check(bool tests) const {
+// that.
+void Session::check() const {
   const std::string& name = plan.data.dataset.name();
   const int64_t known = train_set->info().classes, classes = test_set->info().classes;
-  if (tests) {
+  if (test_set != train_set) {
     const Shape tested = test_loader->transforms().shape();
     const bool images = train_set->info().images();
     const char* const what = images ? "images" : "samples";
@@ -108,12 +110,6 @@ void Session::check(bool tests) const {
   check_metrics(*this);
   check_loss(*this);
   check_sync_bn(*this);
-}
-
-// Returns a note if model.sync_bn has no effect, else "".
-static std::string about_sync_bn(const Session& session) {
-  const bool alone = session.plan.model.sync_bn && session.ranks.world == 1;
-  return alone ? "model.sync_bn: no effect with a single rank" : "";
 }
 
 // Names the first members of each group of parameters, and an average that cannot settle.
@@ -176,7 +172,6 @@ void Session::describe() {
                         " of warm-up, so its rate stays below the peak"));
   note_idle_options(*this, notes);
   note_groups(*this, notes);
-  if (const std::string note = about_sync_bn(*this); !note.empty()) notes.push_back(note);
   if (!plan.profile.window.empty()) notes.push_back(profiler_command(plan.profile, plan.name));
 }
 

@@ -4,20 +4,18 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include "core/base/check.h"
 #include "core/base/json.h"
+#include "core/config/visitor.h"
 
 namespace bellows {
 
 template <class T>
 concept Number = std::is_arithmetic_v<T> && !std::is_same_v<T, bool>;
 
-struct Range {
-  double least, most;
-};
 // A negative count would be an invalid index, and a huge one would never be reached.
 template <Number T>
-constexpr Range kUsual = std::is_integral_v<T> ? Range{0, 1e12} : Range{-1e50, 1e50};
+constexpr Bounds kUsual =
+    std::is_integral_v<T> ? Bounds{0, 1e12} : Bounds{-kMostNumber, kMostNumber};
 
 template <class T> Json to_record(T value);
 // Throws Error (exit 4) for a number out of range, Json::exception for a member that is missing or
@@ -28,13 +26,13 @@ struct Record {
   Json json = Json::object();
   bool reading = false;
 
-  template <Number T> void operator()(const char* key, T& value, Range range = kUsual<T>) {
+  template <Number T> void operator()(const char* key, T& value, Bounds bounds = kUsual<T>) {
     if (!reading) return void(json[key] = value);
     const Json& found = json.at(key);
     const bool right_type = std::is_floating_point_v<T> || found.is_number_integer();
-    if (!right_type || !(found >= range.least && found <= range.most))
+    if (!right_type || !(found >= bounds.min && found <= bounds.max))
       fail(Exit::checkpoint, "the checkpoint's '", key, "' is ", to_line(found), ", not a ",
-           std::is_integral_v<T> ? "count" : "number", " from ", range.least, " to ", range.most);
+           std::is_integral_v<T> ? "count" : "number", " from ", bounds.min, " to ", bounds.max);
     found.get_to(value);
   }
   // A bool, a text, or a list of numbers or texts.

@@ -104,7 +104,7 @@ class Session {
   ModelInput wanted() const;
   Feed* feed_from(Loader& loader);
   Feed* training_feed();
-  void check(bool tests) const;
+  void check() const;
   void describe();
 
   std::unique_ptr<ProcessGroup> host_group_;  // null if `group` takes tensors in host memory

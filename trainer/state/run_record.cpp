@@ -22,7 +22,7 @@ static Json read_object(const Path& path) {
 
 static bool is_file(const Path& path) { return kind_of(path, Exit::data) == Kind::file; }
 
-Json read_env(const Path& folder) {
+static Json read_env(const Path& folder) {
   return is_file(folder / "env.json") ? read_object(folder / "env.json") : Json::object();
 }
 
@@ -35,8 +35,8 @@ Json list_origins(const Config& config) {
   return origins;
 }
 
-void restore_origins(Values& values, const Json& env) {
-  const Json origins = env.value("origins", Json::object());
+void restore_origins(Values& values, const Path& folder) {
+  const Json origins = read_env(folder).value("origins", Json::object());
   for (auto& [key, value] : values)
     if (const auto found = origins.find(key); found != origins.end() && found->is_string())
       value.origin = printable(found->get<std::string>());
@@ -46,7 +46,7 @@ static void add_plan(Json& run, const Path& path) {
   run["plan_text"] = read_file(path, kYamlBytes, Exit::data);
   try {
     Values values = parse_yaml(run["plan_text"], path.string());
-    restore_origins(values, run["env"]);
+    restore_origins(values, path.parent_path());
     for (const auto& [key, value] : values) run["plan"].push_back({key, value.text, value.origin});
   } catch (const Error& error) {
     fail(Exit::data, error.what());

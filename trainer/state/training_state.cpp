@@ -160,7 +160,7 @@ static void check_format(const SafeTensors& saved) {
          kVersion, " of ", kFormat);
 }
 
-Plan plan_of(const SafeTensors& saved) {
+Plan read_plan(const SafeTensors& saved) {
   check_format(saved);
   return read_entry(saved, "plan", [](const Json& json) {
     Values values;
@@ -174,7 +174,7 @@ Plan plan_of(const SafeTensors& saved) {
   });
 }
 
-int64_t ranks_of(const SafeTensors& saved) {
+int64_t read_ranks(const SafeTensors& saved) {
   const auto ranks =
       read_entry(saved, kRanks, [](const Json& json) { return json.get<int64_t>(); });
   if (ranks < 1 || ranks > 1'000'000)
@@ -276,7 +276,7 @@ Position restore(Session& session, const SafeTensors& saved, std::vector<std::st
   auto position = read_entry(saved, "position", read_position);
   auto state = read_entry(saved, "step_state", from_record<StepState>);
   auto rates = read_entry(saved, "rate_state", from_record<RateState>);
-  const Plan before = plan_of(saved);
+  const Plan before = read_plan(saved);
   // The data set may have other samples. The epoch in progress then starts again.
   if (before.data.loader.batch.on_damaged != session.plan.data.loader.batch.on_damaged)
     resume = Resume::branch;
@@ -296,7 +296,7 @@ Position restore(Session& session, const SafeTensors& saved, std::vector<std::st
     const bool same_samples = then == now && before.seed == session.plan.seed &&
                               was.shuffle == is.shuffle &&
                               was.device_randperm == is.device_randperm &&
-                              ranks_of(saved) * was.batch_size == session.joint_batch();
+                              read_ranks(saved) * was.batch_size == session.joint_batch();
     restart_epoch(position, state, session, same_samples, notes);
     position.best = {};
     position.target_s = -1;
@@ -323,7 +323,7 @@ Position restore(Session& session, const SafeTensors& saved, std::vector<std::st
 
 // ---- checksums
 
-static uint32_t crc_of(const NamedTensors& tensors) {
+static uint32_t checksum(const NamedTensors& tensors) {
   uint32_t crc = 0;
   for (const auto& [name, tensor] : tensors) {
     const Tensor host = contiguous(to(Device::cpu, tensor.detach()));
@@ -333,12 +333,12 @@ static uint32_t crc_of(const NamedTensors& tensors) {
 }
 
 std::string model_hash(const Session& session) {
-  return fmt::format("{:08x}", crc_of(model_tensors(session)));
+  return fmt::format("{:08x}", checksum(model_tensors(session)));
 }
 
 std::string state_hash(const Session& session) {
   const std::string steps = to_line(to_record(session.state->read()));
-  const uint32_t crc = crc_of(state_tensors(session));
+  const uint32_t crc = checksum(state_tensors(session));
   return fmt::format("{:08x}", crc32c(std::as_bytes(std::span(steps)), crc));
 }
 

@@ -65,7 +65,7 @@ static std::string defaults_note(const Plan& plan) {
 static Config stored_config(std::vector<Values> sources, const std::string& plan_yaml) {
   Values& saved = *(sources.end() - 2);
   Values stated = saved;
-  restore_origins(stated, read_env(Path(plan_yaml).parent_path()));
+  restore_origins(stated, Path(plan_yaml).parent_path());
   for (auto& [key, value] : saved)  // a toggle that was not set by name still is not
     if (key.starts_with("toggles.") && !set_by_name(stated.at(key))) value = stated.at(key);
   Config config = make_config(sources);
