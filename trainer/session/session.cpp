@@ -1,12 +1,6 @@
 #include "trainer/session/session.h"
-#include <fmt/format.h>
-#include <omp.h>
-#include <cmath>
-#include "autograd/backward.h"
-#include "core/base/mutex.h"
+#include <algorithm>
 #include "core/base/words.h"
-#include "core/config/values.h"
-#include "core/device/topology.h"
 #include "core/tensor/copy.h"
 #include "data/images/transform.h"
 #include "data/loader/loader.h"
@@ -17,62 +11,6 @@
 #include "trainer/session/windows.h"
 
 namespace bellows {
-
-// Each rank of a machine takes its own GPU. A launcher may make only that one visible.
-static int select_gpu(const Plan& plan, const Ranks& ranks) {
-  if (plan.device.gpu) return *plan.device.gpu;
-  return device_count(Device::cuda) > 1 ? ranks.local_rank : 0;
-}
-
-static Device choose_device(const Plan& plan, const Ranks& ranks, std::vector<std::string>& notes) {
-  if (plan.device == DeviceChoice::cpu) return notes.emplace_back("device: cpu"), Device::cpu;
-  choose_gpu(select_gpu(plan, ranks));
-  const std::string trouble = why_no_device(Device::cuda), wanted = plan.device.text();
-  if (plan.device.kind == DeviceChoice::cuda) {
-    CHECK(trouble.empty(), "device: ", wanted, ", but ", trouble, "; or write  device: auto");
-    return notes.push_back("device: " + wanted), Device::cuda;
-  }
-  notes.push_back(trouble.empty() ? "device: auto -> cuda"
-                                  : cat("device: auto -> cpu (", trouble, ")"));
-  return trouble.empty() ? Device::cuda : Device::cpu;
-}
-
-// Ranks of one machine share its cores, unless the user sets the number of threads. If each rank
-// used all cores, a thread that others wait for might itself wait for a core.
-static ThreadOptions thread_options(const Plan& plan, const Ranks& ranks) {
-  ThreadOptions threads = plan.threads;
-  const bool given = threads.threads || std::getenv("OMP_NUM_THREADS");
-  if (ranks.local_world > 1 && !given)
-    threads.threads = std::max(1, allowed_cores() / ranks.local_world);
-  return threads;
-}
-
-// Sets up process-wide state. Must run before anything allocates or opens a parallel region.
-static Device prepare_process(const Plan& plan, const Ranks& ranks,
-                              std::vector<std::string>& notes) {
-  const std::string few = apply(thread_options(plan, ranks), ranks.local_world, ranks.local_rank);
-  if (!few.empty()) notes.push_back(few);
-  const Device device = choose_device(plan, ranks, notes);
-  configure_allocator(device, plan.allocator);
-  if (device != Device::cpu) {
-    AllocatorOptions host = plan.allocator;
-    host.reserve_mb = 0;  // applies to the GPU only
-    configure_allocator(Device::cpu, host);
-  }
-  if (plan.allocator.reserve_mb && !plan.allocator.caching)
-    notes.emplace_back("allocator.reserve_mb: no effect without  toggles.caching_allocator: on");
-  most_pixels() = plan.data.loader.batch.max_pixels;
-  anomaly().on = plan.debug.anomaly;
-  Mutex::collect_stats(plan.debug.lock_stats);
-  const std::string shared =
-      ranks.local_world > 1 ? cat(" that ", ranks.local_world, " ranks share") : "";
-  notes.push_back(cat("threads: ", omp_get_max_threads(), " of ", count_of(allowed_cores(), "core"),
-                      shared, ", ", cpu_model()));
-  const char* const given = std::getenv("OMP_NUM_THREADS");
-  if (ranks.launcher == "torchrun" && given && given == std::string("1"))
-    notes.emplace_back("OMP_NUM_THREADS=1: set by torchrun, unless you did; export another number");
-  return device;
-}
 
 namespace {
 // Replaces the training set of a trained model: description only, no samples.
@@ -183,7 +121,7 @@ void Session::leave_out_damaged(bool trained) {
 
 // The group comes first, so that other ranks learn of any later error.
 void Session::build(const std::optional<TrainingSetInfo>& trained) {
-  device = prepare_process(plan, ranks, notes);
+  prepare_process();
   meet_ranks();
 
   const bool tests = !trained || trained->tests;
@@ -218,73 +156,6 @@ void Session::build(const std::optional<TrainingSetInfo>& trained) {
   check();
   describe();
 }
-
-// ---- ranks
-
-// A group takes tensors of one device, so on a GPU a second one serves those in host memory.
-void Session::meet_ranks() {
-  if (ranks.world > 1) store = meet(ranks, plan.dist);
-  GroupContext context;
-  context.ranks = ranks;
-  context.store = store;
-  context.device = device;
-  context.options = plan.dist;
-  group = plan.dist.backend.make(context);
-  context.device = Device::cpu;
-  if (device != Device::cpu) host_group_ = Choice<MakeGroup>("auto").make(context);
-  if (ranks.world == 1) return;
-  notes.push_back(cat("ranks: ", ranks.world, " (", group->path(), "), global batch ",
-                      joint_batch(), " = ", ranks.world, " x ", plan.data.loader.sampler.batch_size,
-                      "; ips counts all ranks"));
-  if (by_root())
-    notes.emplace_back("dp: rank 0 reads the batches of all ranks and updates alone; ddp is off");
-}
-
-static void add_data(Facts& facts, const std::string& name, const Dataset& set,
-                     const std::string& content) {
-  facts.emplace_back(name + " samples", std::to_string(set.size()));
-  facts.emplace_back(name + " classes", cat(set.info().classes, " ", joined(set.info().names)));
-  facts.emplace_back(name + " sample", cat(set.info().input.shape));
-  facts.emplace_back(name + " target", cat(set.info().target.shape));
-  facts.emplace_back(name + " content", content);
-}
-
-// Returns everything that must be equal on every rank, in the order in which a user would look for
-// a difference.
-Facts Session::facts() const {
-  Facts all;
-  for (const auto& [key, value] : dump(plan)) all.emplace_back(key, value.text);
-  all.emplace_back("device in use", cat(device));
-  add_data(all, "training set", *train_set, data_fingerprint());
-  add_data(all, "test set", *test_set, fingerprint(*test_set, 64));
-  for (const NamedTensors& part : {parameters, model->buffers()})
-    for (const auto& [name, tensor] : part)
-      all.emplace_back(name, cat(tensor.dtype(), " ", tensor.shape()));
-  return all;
-}
-
-void Session::agree(const std::string& topic, const Facts& facts) const {
-  if (ranks.world > 1) bellows::agree(*store, ranks, topic, facts, plan.dist.timeout_s);
-}
-
-void Session::wait_for_rank0(const std::string& what) const {
-  if (ranks.world > 1) bellows::wait_for_rank0(*store, ranks, what);
-}
-
-void Session::abort(const std::string& why) const noexcept {
-  if (ranks.world == 1) return;
-  if (store && ranks.rank == 0) refuse(*store, ranks, "rank 0", why);  // to wait_for_rank0()
-  const bool training = group && group->step > 0;  // no rank is in agree() any more
-  if (store && !training) {
-    store->end_within(Timeout(300));  // rank 0 may be stuck; do not wait for it
-    for (const char* topic : {"samples", "start", "state"})
-      if (!refuse(*store, ranks, topic, why)) break;
-  }
-  if (group) group->abort(why);
-  if (host_group_) host_group_->abort(why);
-}
-
-int64_t Session::joint_batch() const { return plan.data.loader.sampler.batch_size * ranks.world; }
 
 // Prints equal changes as one line with their count.
 static void say_once(const std::vector<std::string>& lines, std::vector<std::string>& notes) {
@@ -388,6 +259,8 @@ Batch Session::zeros_like_batches(int64_t rows) const {
   if (zeros.divisor.defined()) fill(zeros.divisor, double(form.y.numel()));
   return zeros;
 }
+
+int64_t Session::joint_batch() const { return plan.data.loader.sampler.batch_size * ranks.world; }
 
 int64_t Session::total_steps() const { return count_steps(plan.train, steps_per_epoch()); }
 
