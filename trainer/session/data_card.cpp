@@ -26,6 +26,7 @@ static void check_number(int64_t number, int64_t least, int64_t most, const char
 static void visit_shape(Record& r, const char* key, Shape& shape) {
   std::vector<int64_t> sides(shape.begin(), shape.end());
   r(key, sides);
+  check_number(std::ssize(sides), 0, kMaxRank, "the number of axes");
   shape = Shape(sides);
 }
 
