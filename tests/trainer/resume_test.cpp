@@ -121,6 +121,22 @@ TEST_F(Resuming, KeepsTheOriginOfEachValue) {
                  "command line: persistent_workers needs num_workers");
 }
 
+// Folders of older versions have no origins in env.json.
+TEST_F(Resuming, AnOriginThatEnvJsonLacksIsThePlanAndAHostileOneStaysAComment) {
+  run(tiny({"--run-dir", "out"}));
+  Json env = Json::parse(read("out/env.json"));
+  EXPECT_EQ(env["origins"]["train.epochs"], "command line");
+  env["origins"] = {{"seed", "x\nseed: 7"}, {"name", 7}};
+  write("out/env.json", env.dump());
+  succeed({"train", "--resume", "out", "train.epochs=3"});
+  const std::string plan = read("out/plan.yaml");
+  EXPECT_THAT(plan, AllOf(testing::ContainsRegex("\nseed: 1 +# x"), Not(HasSubstr("\nseed: 7")),
+                          testing::StartsWith("name: run "), HasSubstr("# out/plan.yaml:1:1\n")));
+  env.erase("origins");
+  write("out/env.json", env.dump());
+  succeed({"train", "--resume", "out", "train.epochs=4"});
+}
+
 TEST_F(Resuming, OfAPlanThatWasEditedByHandNamesTheFileInErrors) {
   run(tiny({"--run-dir", "out"}));
   std::string plan = read("out/plan.yaml");

@@ -22,10 +22,10 @@ TEST_F(RunFolderTest, NumbersOnlyWhatIsARunOfThatName) {
     fs::create_directories(root_ / name);
   fs::create_directories(root_ / "lenet-50");  // the first run of a plan with that name
   std::ofstream(root_ / "lenet-50/plan.yaml") << "name: lenet-50     # a.yaml:1:1\n";
-  EXPECT_THAT(runs_of(root_ / "lenet"), testing::ElementsAre(root_ / "lenet-3"));
+  EXPECT_THAT(list_runs(root_ / "lenet"), testing::ElementsAre(root_ / "lenet-3"));
   EXPECT_EQ(RunFolder(root_ / "lenet", IfExists::another).path(), root_ / "lenet-4");
-  EXPECT_THAT(runs_of(root_ / "none"), testing::ElementsAre(root_ / "none"));
-  EXPECT_THAT(runs_of(root_ / "no/folder"), testing::ElementsAre(root_ / "no/folder"));
+  EXPECT_THAT(list_runs(root_ / "none"), testing::ElementsAre(root_ / "none"));
+  EXPECT_THAT(list_runs(root_ / "no/folder"), testing::ElementsAre(root_ / "no/folder"));
 }
 
 TEST_F(RunFolderTest, RefusesToStartWhereARunHasWritten) {

@@ -251,6 +251,8 @@ TEST_F(Trained, ADescriptionOfDataThatNoSetHasIsRefused) {
   expect_refusal({"predict", "other.safetensors", "a.pgm"}, 4, "2 values for 1 channels");
   with(R"({"samples":64,"sample":[1,-28,28],"classes":10,"mean":[0.5],"std":[1]})");
   expect_refusal({"export", "other.safetensors", "x.safetensors"}, 4, "the height is -28");
+  with(R"({"samples":64,"sample":[1,1,1,1,1,1,1],"classes":10,"mean":[],"std":[]})");
+  expect_refusal({"eval", "other.safetensors"}, 4, "the number of axes is 7");
   with(R"({"samples":64})");
   expect_refusal({"eval", "other.safetensors"}, 4, "'dataset' cannot be read");
   saved.metadata.erase("dataset");

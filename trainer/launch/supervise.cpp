@@ -9,8 +9,6 @@
 #include <cstring>
 #include <deque>
 #include <list>
-#include <map>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -20,9 +18,9 @@
 
 namespace bellows {
 
-constexpr size_t kLastLines = 20;             // that are kept of each rank
-constexpr int kLookMs = 100;                  // interval of checking all ranks without events
-constexpr int64_t kSettleNs = 1'000'000'000;  // after a failure: time for the causing rank to end
+constexpr size_t kLastLines = 20;  // that are kept of each rank
+constexpr int kLookMs = 100;       // interval of checking all ranks without events
+constexpr double kSettleS = 1;     // after a failure: time for the causing rank to end
 constexpr int kDistributed = static_cast<int>(Exit::distributed);
 
 // ---- one rank
@@ -40,8 +38,7 @@ class RankProcess {
  public:
   // `command` must outlive the object. Nothing is started yet.
   RankProcess(const RankCommand& command, RankOutput output) : command_(command), output_(output) {
-    if (output == RankOutput::ours) return;
-    for (const auto print : {say, say_error}) streams_.push_back(std::make_unique<Stream>(print));
+    for (int i = 0; output != RankOutput::ours && i < 2; ++i) pipes_.emplace_back();
   }
   ~RankProcess() {  // kills the group
     if (!running()) return;
@@ -54,10 +51,10 @@ class RankProcess {
     const Descriptor nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
     std::vector<Redirection> redirections = {{nothing.get(), STDIN_FILENO}};
     for (const int its : {STDOUT_FILENO, STDERR_FILENO})
-      if (!streams_.empty()) redirections.push_back({streams_[its - 1]->pipe.writer(), its});
+      if (!pipes_.empty()) redirections.push_back({pipes_[its - 1].writer(), its});
     process_ = start_child(command_.command, redirections, Group::own);
     end_.emplace(static_cast<int>(syscall(SYS_pidfd_open, process_, 0)));
-    for (const auto& stream : streams_) stream->pipe.close_writer();
+    for (LinePipe& pipe : pipes_) pipe.close_writer();
   }
   // To the group; no effect before start() and after reap().
   void send(int signal) const {
@@ -85,13 +82,14 @@ class RankProcess {
 
   void watch(std::vector<pollfd>& all) const {  // adds descriptors that an event makes readable
     if (end_) all.push_back({end_->get(), POLLIN, 0});
-    for (const auto& stream : streams_)
-      if (running() && !stream->pipe.over()) all.push_back({stream->pipe.reader(), POLLIN, 0});
+    for (const LinePipe& pipe : pipes_)
+      if (running() && !pipe.over()) all.push_back({pipe.reader(), POLLIN, 0});
   }
   void read_output() {  // call again after reap(), for the rest in the pipes
-    for (const auto& stream : streams_)
-      for (const std::string& line : stream->pipe.read_lines(!running())) {
-        if (output_ == RankOutput::prefix) stream->print(prefixed(line));
+    for (LinePipe& pipe : pipes_)
+      for (const std::string& line : pipe.read_lines(!running())) {
+        const auto print = &pipe == &pipes_.front() ? say : say_error;
+        if (output_ == RankOutput::prefix) print(prefixed(line));
         last_lines_.push_back(line);
         if (last_lines_.size() > kLastLines) last_lines_.pop_front();
       }
@@ -103,16 +101,11 @@ class RankProcess {
   bool printed() const { return output_ == RankOutput::ours || !last_lines_.empty(); }
 
  private:
-  struct Stream {
-    explicit Stream(void (*print)(std::string_view)) : print(print) {}
-    LinePipe pipe;
-    void (*print)(std::string_view line);
-  };
   std::string prefixed(const std::string& line) const { return cat("[", rank(), "] ", line); }
 
   const RankCommand& command_;
   RankOutput output_;
-  std::vector<std::unique_ptr<Stream>> streams_;
+  std::deque<LinePipe> pipes_;  // from its stdout and its stderr, unless those are ours
   std::deque<std::string> last_lines_;
   pid_t process_ = -1;
   std::optional<Descriptor> end_;  // readable once the process has exited
@@ -124,20 +117,14 @@ class RankProcess {
 
 // ---- the end of a rank
 
-static std::string meaning(int code) {
-  static const std::map<Exit, const char*> names = {
-      {Exit::usage, " (usage)"},           {Exit::data, " (data)"},
-      {Exit::checkpoint, " (checkpoint)"}, {Exit::numeric, " (numeric)"},
-      {Exit::memory, " (memory)"},         {Exit::distributed, " (distributed)"},
-      {Exit::storage, " (storage)"},       {Exit::internal, " (internal)"}};
-  const auto found = names.find(static_cast<Exit>(code));
-  return found == names.end() ? "" : found->second;
-}
-
-static std::string end_of(const RankProcess& rank) {
-  if (!rank.signaled()) return cat("with exit ", rank.code(), meaning(rank.code()));
-  const int signal = rank.code() - 128;
-  return cat("by signal ", signal, " (", strsignal(signal), ")");
+static std::string describe_end(const RankProcess& rank) {
+  if (rank.signaled())
+    return cat("by signal ", rank.code() - 128, " (", strsignal(rank.code() - 128), ")");
+  constexpr const char* kNames[] = {"usage",  "data",        "checkpoint", "numeric",
+                                    "memory", "distributed", "storage",    "internal"};
+  const int known = rank.code() - static_cast<int>(Exit::usage);
+  const bool named = known >= 0 && known < std::ssize(kNames);
+  return cat("with exit ", rank.code(), named ? cat(" (", kNames[known], ")") : "");
 }
 
 // True if the rank stopped after a signal to it or to another rank, on which all have agreed.
@@ -153,10 +140,17 @@ static int precedence(const RankProcess& rank) {
 
 namespace {
 
+// Phases of a launch and what ends them:
+//   running   a rank ends with 0: draining; a rank fails or stops: settling
+//   draining  a rank fails or stops: settling; after timeout_s: ending, and a rank is stuck
+//   settling  after settle_s(), in which the other ranks may end on their own: ending
+//   ending    begins with SIGTERM for all ranks; after grace_s, SIGKILL
+enum class Phase { running, draining, settling, ending };
+
 class Supervisor {
  public:
   Supervisor(const std::vector<RankCommand>& ranks, const SuperviseOptions& options)
-      : grace_ns_(int64_t(options.grace_s * 1e9)), timeout_s_(options.timeout_s) {
+      : options_(options) {
     for (const RankCommand& rank : ranks)
       ranks_.emplace_back(rank, options.all_output ? RankOutput::prefix
                                 : rank.rank == 0   ? RankOutput::ours
@@ -168,26 +162,28 @@ class Supervisor {
       const SignalRelay relay([this](int signal) { pass_on(signal); });
       start();
       while (std::ranges::any_of(ranks_, &RankProcess::running)) {
+        if (trace::now_ns() >= due_ns_) end_phase();
         wait_for_news();
-        look();
+        reap_ranks();
       }
     }
     // After a stop signal, exit 7 is not a failure: ranks that end earlier disconnect from the
     // others.
     if (stop_ && ended_by_us_ && (!cause_ || cause_->code() == kDistributed)) return 128 + stop_;
-    if (stuck_ >= 0)
-      fail(Exit::distributed, "launch: rank ", stuck_, " was stopped or stuck: it ran on for ",
-           timeout_s_, " s (dist.timeout_s) after another one's end; find out what it waited for");
+    if (stuck_)
+      fail(Exit::distributed, "launch: rank ", stuck_->rank(),
+           " was stopped or stuck: it ran on for ", options_.timeout_s,
+           " s (dist.timeout_s) after another one's end; find out what it waited for");
     if (!cause_) return 0;
     if (stopped(*cause_)) {
       if (fatal_.contains(SIGKILL))
         warn(cat("launch: rank ", cause_->rank(), " stopped, but another one did not, even after ",
-                 1e-9 * double(grace_ns_), " s, and was killed"));
+                 options_.grace_s, " s, and was killed"));
       return cause_->code();
     }
     cause_->print_last_lines();
     fail(static_cast<Exit>(cause_->code()), "launch: rank ", cause_->rank(), " ended first, ",
-         end_of(*cause_),
+         describe_end(*cause_),
          cause_->code() == 128 + SIGKILL ? "; if nobody killed it, memory ran out: see dmesg"
          : cause_->printed()             ? "; its last lines are above"
                                          : "");
@@ -226,7 +222,7 @@ class Supervisor {
     poll(all.data(), all.size(), kLookMs);
   }
 
-  void look() {
+  void reap_ranks() {
     for (RankProcess& rank : ranks_) {
       rank.read_output();
       if (!rank.has_exited()) continue;
@@ -237,29 +233,17 @@ class Supervisor {
       }
       rank.read_output();
     }
-    const int64_t now = trace::now_ns();
-    if (cause_ && !term_ns_ && now - cause_ns_ >= settle_ns()) {
-      term_ns_ = now;
-      end_all();
-    }
-    if (done_ns_ && !term_ns_ && 1e-9 * double(now - done_ns_) > timeout_s_) {
-      const auto running = std::ranges::find_if(ranks_, &RankProcess::running);
-      if (running != ranks_.end()) stuck_ = running->rank();
-      term_ns_ = now;
-      end_all();
-    }
-    if (term_ns_ && now - term_ns_ > grace_ns_) {
-      const std::lock_guard lock(lock_);
-      fatal_.insert(SIGKILL);
-      send(SIGKILL);
-    }
   }
 
-  // Time for the other ranks to end on their own.
-  int64_t settle_ns() const {
-    if (stopped(*cause_)) return grace_ns_;
-    const bool others = cause_->code() == kDistributed || cause_->rank() > 0;
-    return others && !cause_->signaled() ? kSettleNs : 0;
+  void note_end(const RankProcess& rank) {
+    if (rank.code() == 0) {
+      if (phase_ <= Phase::draining) enter(Phase::draining, options_.timeout_s);
+    } else if (fatal_.contains(rank.code() - 128)) {
+      ended_by_us_ = true;
+    } else if (caused(rank)) {
+      cause_ = &rank;
+      if (phase_ <= Phase::settling) enter(Phase::settling, settle_s());
+    }
   }
 
   // Rank 0 writes the files, so a failure of all ranks with one code is its own, although another
@@ -269,35 +253,40 @@ class Supervisor {
            (rank.rank() == 0 && rank.code() == cause_->code() && rank.code() != kDistributed);
   }
 
-  void note_end(const RankProcess& rank) {
-    if (rank.code() == 0) {
-      done_ns_ = trace::now_ns();
-    } else if (fatal_.contains(rank.code() - 128)) {
-      ended_by_us_ = true;
-    } else if (caused(rank)) {
-      cause_ = &rank;
-      cause_ns_ = trace::now_ns();
-    }
+  double settle_s() const {
+    if (stopped(*cause_)) return options_.grace_s;
+    const bool others = cause_->code() == kDistributed || cause_->rank() > 0;
+    return others && !cause_->signaled() ? kSettleS : 0;
   }
 
-  void end_all() {
+  void enter(Phase phase, double seconds) {
+    phase_ = phase;
+    due_ns_ = trace::now_ns() + int64_t(seconds * 1e9);
+  }
+
+  void end_phase() {
     const std::lock_guard lock(lock_);
+    if (phase_ == Phase::ending) {
+      fatal_.insert(SIGKILL);
+      return send(SIGKILL);
+    }
+    if (phase_ == Phase::draining) stuck_ = &*std::ranges::find_if(ranks_, &RankProcess::running);
     if (!stop_) {  // a second signal would prevent the last checkpoint
       fatal_.insert(SIGTERM);
       send(SIGTERM);
     }
     send(SIGCONT);
+    enter(Phase::ending, options_.grace_s);
   }
 
   std::list<RankProcess> ranks_;
-  const int64_t grace_ns_;
-  const double timeout_s_;
+  const SuperviseOptions options_;
+  Phase phase_ = Phase::running;
+  int64_t due_ns_ = INT64_MAX;  // end of the phase
   // Rank that ended first, unless we had signaled it, or the first that failed after an agreed
   // stop.
   const RankProcess* cause_ = nullptr;
-  int64_t cause_ns_ = 0, term_ns_ = 0;
-  int64_t done_ns_ = 0;  // when a rank ended with 0
-  int64_t stuck_ = -1;   // rank that was still running timeout_s later
+  const RankProcess* stuck_ = nullptr;  // rank that still ran at the end of `draining`
   // Guards the members below, and which ranks run, because signals arrive on another thread.
   std::mutex lock_;
   int stop_ = 0;         // the last SIGINT or SIGTERM that was passed on

@@ -16,13 +16,8 @@
 
 namespace bellows {
 
-void LinePrinter::line(const std::string& text) const {
-  if (silent_) return;
-  say(json_ ? to_line({{"message", text}}) : text);
-}
-
-void LinePrinter::all(const std::vector<std::string>& lines) const {
-  for (const std::string& text : lines) line(text);
+void print_line(LogFormat format, const std::string& text) {
+  say(format == LogFormat::json ? to_line({{"message", text}}) : text);
 }
 
 // Rows that Log did not write are kept.
@@ -71,7 +66,7 @@ Log::Log(const Plan& plan, const Path& folder, LogOutput voice, const Position& 
 void Log::line(const std::string& text) {
   if (voice_ == LogOutput::silent) return;
   bar_.clear();
-  LinePrinter(options_.format).line(text);
+  print_line(options_.format, text);
 }
 
 std::vector<uint8_t> batch_picture(const Tensor& x) {
@@ -156,7 +151,7 @@ void Log::totals(const Position& at, const Scalars& values) { record("run", at, 
 void Log::evaluation(const Position& at, const Metrics& metrics) {
   const std::string row = record("test", at, metrics.values);
   if (options_.format != LogFormat::json)
-    line(cat("eval: epoch: ", at.epoch, ", step: ", at.step, ", ", text_of(metrics)));
+    line(cat("eval: epoch: ", at.epoch, ", step: ", at.step, ", ", to_text(metrics)));
   else if (voice_ == LogOutput::lines)
     say(row);
 }

@@ -15,18 +15,9 @@ enum class LogOutput { silent, lines };  // output on stdout
 // Values of all ranks or of all CPUs, by name; lists in metrics.jsonl.
 using ScalarLists = std::vector<std::pair<std::string, std::vector<double>>>;
 
-// Prints lines on stdout. With log.format json each one becomes an object {"message": text}, so
-// that stdout is valid JSON lines.
-class LinePrinter {
- public:
-  explicit LinePrinter(LogFormat format, LogOutput voice = LogOutput::lines)
-      : json_(format == LogFormat::json), silent_(voice == LogOutput::silent) {}
-  void line(const std::string& text) const;
-  void all(const std::vector<std::string>& lines) const;
-
- private:
-  bool json_, silent_;
-};
+// Prints a line on stdout; as an object {"message": text} with LogFormat::json, so that stdout is
+// valid JSON lines.
+void print_line(LogFormat format, const std::string& text);
 
 // Removes the rows of metrics.jsonl that a run resumed at `from` writes again. These are rows after
 // from.step, the evaluation at from.step unless from.evaluated is that step, and the totals of an

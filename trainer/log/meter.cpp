@@ -47,6 +47,23 @@ double Meter::ips() const {
   return ratio(double(samples_), seconds(Phase::load) + seconds(Phase::step));
 }
 
+// ---- samples of varying length
+
+void PaddingGauge::add(const BatchCounts& counts) {
+  trace::count<"data.positions">(counts.positions);
+  trace::count<"data.padding">(counts.padding);
+  window_.positions += counts.positions;
+  window_.padding += counts.padding;
+  window_.imbalance = std::max(window_.imbalance, counts.imbalance);
+}
+
+Scalars PaddingGauge::take() {
+  const BatchCounts window = std::exchange(window_, {});
+  if (window.positions == 0) return {};
+  return {{"padding_share", ratio(double(window.padding), double(window.positions))},
+          {"token_imbalance", window.imbalance}};
+}
+
 // ---- CPU
 
 std::string cpu_line(const CpuUse& use) {

@@ -4,7 +4,9 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include "core/base/statistics.h"
 #include "core/device/cpu_time.h"
+#include "data/loader/batch.h"
 
 namespace bellows {
 
@@ -37,6 +39,20 @@ class Meter {
   int64_t last_;
   std::array<int64_t, kPhases> total_ = {}, taken_ = {};  // taken_: total_ at the last take()
   int64_t iterations_ = 0, window_samples_ = 0, samples_ = 0;
+};
+
+// ---- samples of varying length
+
+// Padding, and how unevenly the samples are shared among the ranks.
+class PaddingGauge {
+ public:
+  void add(const BatchCounts& counts);
+  // Returns padding_share and token_imbalance (the worst round) since the last call; nothing if all
+  // samples have one length.
+  Scalars take();
+
+ private:
+  BatchCounts window_;
 };
 
 // ---- CPU

@@ -4,8 +4,12 @@
 #include "core/base/trace.h"
 #include "core/device/allocator.h"
 #include "core/device/timer.h"
+#include "plan/toggle.h"
+#include "trainer/log/log.h"
 #include "trainer/session/session.h"
 #include "trainer/session/training_step.h"
+#include "trainer/state/checkpoints.h"
+#include "trainer/state/training_state.h"
 
 namespace bellows {
 
@@ -54,7 +58,7 @@ static BatchTrial try_out(Session& session, int64_t batch) {
   return {static_cast<double>(batch) / fastest_s, allocator_stats(session.device).peak_allocated};
 }
 
-BatchChoice choose_batch(Plan plan) {
+static BatchChoice choose_batch(Plan plan) {
   plan.data.loader.sampler.batch_size = kFirstBatch;
   plan.data.loader.sampler.drop_last = false;  // a trial reads no batch of the loader
   if (plan.kernels.autotune == Autotune::benchmark) plan.kernels.autotune = Autotune::found;
@@ -65,6 +69,23 @@ BatchChoice choose_batch(Plan plan) {
   empty_cache(session.device);
   reset_peak(session.device);
   return choice;
+}
+
+void settle_batch_size(Config& config, const std::optional<Loaded>& saved,
+                       std::vector<std::string>& notes) {
+  int64_t& batch = config.plan.data.loader.sampler.batch_size;
+  if (batch != kAutoBatch) return;
+  if (saved) {
+    batch = read_plan(saved->content).data.loader.sampler.batch_size;
+  } else {
+    CHECK(this_rank(config.plan.dist).world == 1,
+          "data.batch_size: auto tries sizes in one process; write a number for several ranks");
+    print_line(config.plan.log.format, "data.batch_size: auto, trying sizes");
+    const BatchChoice choice = choose_batch(config.plan);
+    batch = choice.batch;
+    notes.push_back(cat("data.batch_size: auto -> ", choice.batch, " (", choice.reason, ")"));
+  }
+  config.options.data.loader.sampler.batch_size = batch;
 }
 
 }  // namespace bellows

@@ -3,11 +3,14 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace bellows {
 
-struct Plan;
+struct Config;
+struct Loaded;
 
 struct BatchTrial {
   double samples_per_s = 0;
@@ -25,9 +28,10 @@ struct BatchChoice {
 BatchChoice grow_batch(int64_t samples, int64_t bytes,
                        const std::function<BatchTrial(int64_t batch)>& try_out);
 
-// Returns the choice for a training. A trial is forward and backward of the model on zeros, without
-// an update; the tensors may take 80 % of the memory that is free. Searches for no kernels. For a
-// single rank.
-BatchChoice choose_batch(Plan plan);
+// Replaces data.batch_size: auto, by the number that the saved run has found, or by a new one. A
+// trial is forward and backward of the model on zeros, without an update; the tensors may take 80 %
+// of the memory that is free. Searches for no kernels. Throws Error (exit 2) for several ranks.
+void settle_batch_size(Config& config, const std::optional<Loaded>& saved,
+                       std::vector<std::string>& notes);
 
 }  // namespace bellows

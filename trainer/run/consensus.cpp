@@ -7,7 +7,7 @@ namespace bellows {
 // Elements of the votes; all are summed.
 enum Vote { kInterrupted, kTerminated, kSave, kFailure, kHasLoss, kLoss, kVotes };
 
-static std::vector<double> values_of(const Tensor& t) {
+static std::vector<double> to_vector(const Tensor& t) {
   return {t.ptr<double>(), t.ptr<double>() + t.numel()};
 }
 
@@ -67,13 +67,13 @@ bool Consensus::take_save_request() {
 std::vector<double> Consensus::means(const std::vector<double>& mine) {
   const Tensor all = tensor_of(mine, {std::ssize(mine)});
   if (!mine.empty()) group_.all_reduce(all, Reduction::mean, "losses").wait();
-  return values_of(all);
+  return to_vector(all);
 }
 
 std::vector<double> Consensus::gather(const std::vector<double>& mine) {
   const Tensor all({group_.world() * std::ssize(mine)}, DType::f64);
   group_.all_gather(tensor_of(mine, {std::ssize(mine)}), all, "costs").wait();
-  return values_of(all);
+  return to_vector(all);
 }
 
 }  // namespace bellows

@@ -2,8 +2,8 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <iterator>
 #include "autograd/backward.h"
 #include "core/base/statistics.h"
 #include "core/base/trace.h"
@@ -11,7 +11,6 @@
 #include "core/tensor/copy.h"
 #include "trainer/log/machine_load.h"
 #include "trainer/log/nvml.h"
-#include "trainer/log/padding.h"
 #include "trainer/run/consensus.h"
 #include "trainer/session/losses.h"
 #include "trainer/session/session.h"
@@ -130,7 +129,7 @@ class Loop {
     ++at_.batch, ++at_.step;
     consensus_.end_update(plan_.log.deferred ? nullptr : &losses_.known().back());
     meter_.lap(Phase::step);  // with the wait for a slower rank
-    check_losses();
+    note_losses(consensus_.take_losses());
     const bool last = at_.batch == session_.steps_per_epoch();
     if (at_.batch % plan_.log.every == 0 || last) end_window();
     if (log_.progress_due()) log_.progress(point());
@@ -188,28 +187,25 @@ class Loop {
     losses_.read();
     consensus_.settle();
     meter_.lap(Phase::step);
-    if (plan_.log.deferred) {
-      const std::vector<double>& known = losses_.known();
-      std::ranges::copy(consensus_.means({known.begin() + std::ssize(known_losses_), known.end()}),
-                        std::back_inserter(known_losses_));
-    }
-    check_losses();
+    const std::vector<double>& known = losses_.known();
+    note_losses(plan_.log.deferred
+                    ? consensus_.means({known.begin() + std::ssize(known_losses_), known.end()})
+                    : consensus_.take_losses());
   }
 
   // Called before anything is saved or evaluated, so that no non-finite loss goes unnoticed.
-  void check_losses() {
-    std::ranges::copy(consensus_.take_losses(), std::back_inserter(known_losses_));
-    const std::vector<double>& known = known_losses_;
-    for (; checked_ < known.size(); ++checked_) {
-      at_.window.add(known[checked_]);
-      at_.of_epoch.add(known[checked_]);
-      nonfinite_ = std::isfinite(known[checked_]) ? 0 : nonfinite_ + 1;
+  void note_losses(const std::vector<double>& losses) {
+    for (const double loss : losses) {
+      known_losses_.push_back(loss);
+      at_.window.add(loss);
+      at_.of_epoch.add(loss);
+      nonfinite_ = std::isfinite(loss) ? 0 : nonfinite_ + 1;
       if (plan_.train.on_nonfinite != OnNonfinite::stop || nonfinite_ < plan_.train.max_nonfinite)
         continue;
-      const int64_t step = from_.step + static_cast<int64_t>(checked_) + 1;
-      throw AgreedError(cat("step ", step, ": the loss is ", unsigned_nan(known[checked_]),
-                            "; lower the learning rate, or see which op with  debug.anomaly=true"),
-                        Exit::numeric);
+      throw AgreedError(
+          cat("step ", from_.step + std::ssize(known_losses_), ": the loss is ", unsigned_nan(loss),
+              "; lower the learning rate, or see which op with  debug.anomaly=true"),
+          Exit::numeric);
     }
   }
 
@@ -220,12 +216,12 @@ class Loop {
     if (at_.window.empty() || at_.step == from_.step) return;
     const Meter::Window window = meter_.take();
     const LossSum losses = std::exchange(at_.window, {});
-    last_.loss = losses.mean();
-    last_.nonfinite_losses = losses.nonfinite;
-    last_.lr = session_.last_rate();
-    last_.batch_cost = window.batch_cost;
-    last_.reader_cost = window.reader_cost;
-    last_.ips = window.ips;
+    last_ = {.loss = losses.mean(),
+             .lr = session_.last_rate(),
+             .batch_cost = window.batch_cost,
+             .reader_cost = window.reader_cost,
+             .ips = window.ips,
+             .nonfinite_losses = losses.nonfinite};
     const std::string news = cpu_.news();
     Scalars values = gauges();
     ScalarLists lists = costs_by_rank();
@@ -279,7 +275,7 @@ class Loop {
     Scalars values = loss_terms();
     if (epoch_gap_s_) values.emplace_back("epoch_gap_s", *std::exchange(epoch_gap_s_, {}));
     for (const Scalars& more : {session_.tuning.take(), padding_.take()})
-      std::ranges::copy(more, std::back_inserter(values));
+      values.insert(values.end(), more.begin(), more.end());
     if (last_.nonfinite_losses)
       values.emplace_back("nonfinite_losses", double(last_.nonfinite_losses));
     if (session_.optimizer->may_skip()) {
@@ -287,20 +283,19 @@ class Loop {
       if (plan_.amp.scales()) values.emplace_back("loss_scale", seen_.loss_scale);
       values.emplace_back("skipped_updates", double(seen_.skipped));
     }
-    values.emplace_back("max_mem_allocated",
-                        double(allocator_stats(session_.device).peak_allocated));
     rusage usage = {};
     getrusage(RUSAGE_SELF, &usage);
-    values.emplace_back("peak_resident_bytes", 1024.0 * double(usage.ru_maxrss));
-    values.emplace_back("cpu_cores", cpu_.latest().used);
-    if (const auto gpu = gpu_ ? gpu_->latest() : std::nullopt) {
-      values.emplace_back("gpu_utilization", gpu->utilization);
-      values.emplace_back("gpu_memory_bytes", gpu->memory_bytes);
-      values.emplace_back("gpu_power_w", gpu->power_w);
-      values.emplace_back("gpu_temperature_c", gpu->temperature_c);
-      values.emplace_back("gpu_sm_clock_mhz", gpu->sm_clock_mhz);
-      values.emplace_back("gpu_throttle", double(gpu->throttle));
-    }
+    values.insert(values.end(),
+                  {{"max_mem_allocated", double(allocator_stats(session_.device).peak_allocated)},
+                   {"peak_resident_bytes", 1024.0 * double(usage.ru_maxrss)},
+                   {"cpu_cores", cpu_.latest().used}});
+    if (const auto gpu = gpu_ ? gpu_->latest() : std::nullopt)
+      values.insert(values.end(), {{"gpu_utilization", gpu->utilization},
+                                   {"gpu_memory_bytes", gpu->memory_bytes},
+                                   {"gpu_power_w", gpu->power_w},
+                                   {"gpu_temperature_c", gpu->temperature_c},
+                                   {"gpu_sm_clock_mhz", gpu->sm_clock_mhz},
+                                   {"gpu_throttle", double(gpu->throttle)}});
     return values;
   }
 
@@ -388,11 +383,11 @@ class Loop {
     const SyncGuard expected(OnSync::ignore);
     read_losses();
     note_times();
-    const bool again = saved_ && saved_->step == at_.step && saved_->epoch == at_.epoch &&
-                       saved_->evaluated == at_.evaluated;
-    if (again) return;
-    write([&] { checkpoints_->save(at_.step, state_tensors(session_), metadata()); });
-    saved_ = at_;
+    const std::array now = {at_.step, at_.epoch, at_.evaluated};
+    if (std::exchange(saved_, now) == now) return;
+    write([&] {
+      checkpoints_->save(at_.step, state_tensors(session_), state_metadata(session_, at_));
+    });
     log_checkpoint_messages();
   }
 
@@ -408,10 +403,8 @@ class Loop {
   void save_best() {
     const SyncGuard expected(OnSync::ignore);
     note_times();
-    write([&] { checkpoints_->save_best(state_tensors(session_), metadata()); });
+    write([&] { checkpoints_->save_best(state_tensors(session_), state_metadata(session_, at_)); });
   }
-
-  Metadata metadata() const { return state_metadata(session_, at_); }
 
   // Writes a checkpoint. All ranks wait for it and end if it cannot be written; with ckpt.async,
   // after a later update.
@@ -451,7 +444,6 @@ class Loop {
   ProfileWindow profile_{plan_.profile};
   TrainingStep train_on_{session_};
   std::vector<double> known_losses_;  // losses of this process's updates; means over the ranks
-  size_t checked_ = 0;                // number of them that are checked
   trace::Counter& waited_ = trace::counter("dist.exposed_wait_ns");
   int64_t waited_before_ = waited_.value(), costs_at_ = from_.step;  // at the last costs_by_rank()
   int64_t writes_ = 0;                                               // calls of on_rank0()
@@ -461,9 +453,9 @@ class Loop {
   // Set between an epoch's end and the next one's first batch: training_s() at the end. The gap is
   // the time between the two; the first log line of an epoch reports it.
   std::optional<double> epoch_end_s_, epoch_gap_s_;
-  LogPoint last_;  // values of the last log line
-  std::optional<Position> saved_;
-  std::optional<Metrics> metrics_;  // result of the last evaluation in this process
+  LogPoint last_;                        // values of the last log line
+  std::array<int64_t, 3> saved_ = {-1};  // step, epoch, evaluated at the last save()
+  std::optional<Metrics> metrics_;       // result of the last evaluation in this process
 };
 
 }  // namespace

@@ -1,10 +1,8 @@
 #include "trainer/run/run.h"
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include "core/base/output.h"
 #include "core/base/trace.h"
 #include "core/base/words.h"
-#include "core/config/hint.h"
 #include "core/config/values.h"
 #include "trainer/log/system.h"
 #include "trainer/run/auto_batch.h"
@@ -13,6 +11,7 @@
 #include "trainer/run/summary.h"
 #include "trainer/session/session.h"
 #include "trainer/session/training_step.h"
+#include "trainer/state/run_record.h"
 #include "trainer/state/weights.h"
 
 namespace bellows {
@@ -39,7 +38,7 @@ static Start new_run(const RunRequest& request) {
   return start;
 }
 
-static Start start_of(const RunRequest& request) {
+static Start choose_start(const RunRequest& request) {
   if (request.resume.empty()) return new_run(request);
   const Kind kind = kind_of(request.resume, Exit::checkpoint);
   if (kind == Kind::file) {  // a branch: later checkpoints of that run are kept
@@ -59,7 +58,7 @@ static Start start_of(const RunRequest& request) {
   Start start{request.resume, IfExists::keep};
   if (latest) {
     const std::vector<Path> runs = request.folder.empty()
-                                       ? runs_of(Path("runs") / request.config.plan.name)
+                                       ? list_runs(Path("runs") / request.config.plan.name)
                                        : std::vector<Path>{request.folder};
     const auto has = [](const Path& run) { return !list_checkpoints(run / "checkpoints").empty(); };
     const auto found = std::ranges::find_if(runs, has);
@@ -109,6 +108,8 @@ static bool may_change(const std::string& key) {
   return false;
 }
 
+static std::string to_text(const Difference& d) { return cat(d.key, ": ", d.a, " -> ", d.b); }
+
 static void check_global_batch(const Plan& saved, const Plan& now, const RankCounts& ranks) {
   const int64_t then = saved.data.loader.sampler.batch_size,
                 each = now.data.loader.sampler.batch_size;
@@ -119,55 +120,48 @@ static void check_global_batch(const Plan& saved, const Plan& now, const RankCou
         "another run:  --resume FOLDER");
 }
 
-std::vector<std::string> compare_plans(const Plan& saved, const Plan& now, Resume resume,
-                                       const RankCounts& ranks) {
+std::vector<Difference> compare_plans(const Plan& saved, const Plan& now, Resume resume,
+                                      const RankCounts& ranks) {
   if (resume == Resume::same_run) check_global_batch(saved, now, ranks);
-  std::vector<std::string> changes;
   // Names of entries come first: changing one also changes which options exist.
   std::vector<Difference> found = differences(dump(saved), dump(now), "(none)");
   std::stable_partition(found.begin(), found.end(),
                         [](const auto& d) { return d.key.ends_with(".name"); });
-  for (const auto& [key, before, after] : found) {
-    const std::string change = cat(key, ": ", before, " -> ", after);
-    const std::string fixed = why_fixed(key);
-    CHECK(fixed.empty(), "a resumed run cannot change ", change, ": ", fixed);
-    const bool same_joint = key == "data.batch_size" && ranks.saved != ranks.now;
-    CHECK(resume == Resume::branch || same_joint || may_change(key), "a resumed run cannot change ",
-          change,
+  for (const Difference& d : found) {
+    const std::string fixed = why_fixed(d.key);
+    CHECK(fixed.empty(), "a resumed run cannot change ", to_text(d), ": ", fixed);
+    const bool same_joint = d.key == "data.batch_size" && ranks.saved != ranks.now;
+    CHECK(resume == Resume::branch || same_joint || may_change(d.key),
+          "a resumed run cannot change ", to_text(d),
           "; undo the change, or start a branch in another folder: --resume RUN/checkpoints/FILE");
-    changes.push_back(change);
   }
-  return changes;
+  return found;
 }
 
 // Resets results of earlier evaluations that a changed option makes outdated.
-static void forget_outdated(Session& session, Position& at, const std::string& change) {
-  const std::string key = change.substr(0, change.find(": "));
+static void forget_outdated(Session& session, Position& at, const std::string& key) {
   if (key == "target.metric" || key == "target.value") at.target_s = -1;
   if (key == "ckpt.best") at.best = {};
   if (key == "schedule.name" || key.ends_with(".lr")) session.set_rate_state({});
   if (key == "schedule.metric") session.set_rate_state({.factor = session.rate_state().factor});
 }
 
-// Names the checkpoint in errors: with --resume alone, the user has not.
-static Lines changes_since(const Loaded& saved, const Plan& now, Resume resume,
-                           const RankCounts& ranks) try {
-  return compare_plans(plan_of(saved.content), now, resume, ranks);
-} catch (const Error& error) {
-  fail(error.exit, saved.path.string(), ": ", error.what());
-}
-
 static Position resume(Session& session, Start& start) {
   const Loaded& saved = *start.saved;
-  const RankCounts ranks{ranks_of(saved.content), session.ranks.world};
-  const Lines changes = changes_since(saved, session.plan, start.resume, ranks);
+  const RankCounts ranks{read_ranks(saved.content), session.ranks.world};
+  std::vector<Difference> changes;
+  try {
+    changes = compare_plans(read_plan(saved.content), session.plan, start.resume, ranks);
+  } catch (const Error& error) {  // with --resume alone, the user has not named the checkpoint
+    fail(error.exit, saved.path.string(), ": ", error.what());
+  }
   check_finite(saved.path, saved.content.tensors, session.plan.ckpt, start.notes);
   Position at = restore(session, saved.content, start.notes, start.resume);
-  for (const std::string& change : changes) {
-    start.notes.push_back("resume: changed " + change);
-    forget_outdated(session, at, change);
+  for (const Difference& change : changes) {
+    start.notes.push_back("resume: changed " + to_text(change));
+    forget_outdated(session, at, change.key);
   }
-  const double was = session.next_rate(plan_of(saved.content)), now = session.next_rate();
+  const double was = session.next_rate(read_plan(saved.content)), now = session.next_rate();
   if (now > 1.01 * was)
     start.notes.push_back(cat("resume: the learning rate rises from ", was, " to ", now,
                               " here, because the plan has changed"));
@@ -196,26 +190,9 @@ static std::string continuation(const Session& session, const Position& at,
                                            : "; --resume continues from an earlier checkpoint");
 }
 
-// `folder`: of the run; "" on all ranks but rank 0.
-static int end_run(const Session& session, const Outcome& outcome, const LinePrinter& speaker,
-                   const Path& folder) {
-  if (outcome.signal == 0) return 0;
-  if (!folder.empty())
-    speaker.line(cat("stopped by ", name_of_signal(outcome.signal), " after step ", outcome.at.step,
-                     continuation(session, outcome.at, folder / "checkpoints")));
-  return 128 + outcome.signal;
-}
-
-static void print_start(const LinePrinter& speaker, const Session& session, const Config& config,
-                        const Lines& notes) {
-  speaker.all(session.notes);
-  speaker.line(toggle_line(config));
-  speaker.all(config.notes);
-  speaker.all(notes);
-}
-
-static LogOutput voice_of(const Session& session) {
-  return session.ranks.rank == 0 ? LogOutput::lines : LogOutput::silent;
+static void print_lines(const Session& session, const Lines& lines) {
+  if (session.ranks.rank == 0)
+    for (const std::string& line : lines) print_line(session.plan.log.format, line);
 }
 
 // All ranks read the same file, or start from the same weights. A file that differs, such as an old
@@ -237,8 +214,9 @@ struct Files {
                     start.saved ? start.saved->path : Path()) {
     session.data_fingerprint();  // now, so that no checkpoint waits for samples to be read
     folder.write("plan.yaml", print_config(request.config));
-    folder.write("env.json",
-                 environment().dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+    Json env = environment();
+    env["origins"] = list_origins(request.config);
+    folder.write("env.json", env.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   }
   const RunFolder folder;
   Checkpoints checkpoints;
@@ -257,17 +235,18 @@ static Path shared_folder(const Session& session, const Path& folder) {
 }
 
 // Writes this rank's last collectives to the run folder, for the diagnosis of a failure.
-static void write_flight_report(const Session& session, const Path& folder) noexcept try {
-  const std::string report = session.group->flight_report();
-  const std::string name = cat(kFlightReport, session.ranks.rank, ".txt");
-  if (!folder.empty() && !report.empty()) write_file(folder / name, bytes_of(report));
-} catch (const std::exception&) {  // ignored: the error being thrown is the cause
+static void write_flight_report(const Session& session, const Path& folder) noexcept {
+  try {
+    const std::string report = session.group->flight_report();
+    const std::string name = cat(kFlightReport, session.ranks.rank, ".txt");
+    if (!folder.empty() && !report.empty()) write_file(folder / name, bytes_of(report));
+  } catch (const std::exception&) {  // ignored: the error being thrown is the cause
+  }
 }
 
 // Loads the state in which the run starts and prints the notes. Returns its position; none if
 // nothing is left to do.
-static std::optional<Position> begin_run(Session& session, const Config& config, Start& start,
-                                         const LinePrinter& speaker) {
+static std::optional<Position> begin_run(Session& session, const Config& config, Start& start) {
   Position at;
   if (start.saved) {
     at = resume(session, start);
@@ -276,45 +255,64 @@ static std::optional<Position> begin_run(Session& session, const Config& config,
     load_weights(session, start.notes);
   }
   compare_ranks(session);
-  print_start(speaker, session, config, start.notes);
+  for (const Lines& lines : {session.notes, {toggle_line(config)}, config.notes, start.notes})
+    print_lines(session, lines);
   if (!start.saved || !nothing_to_do(session, at)) return check_micro_batches(session, at.step), at;
-  speaker.line("nothing to do: the run is finished");
-  speaker.line("params hash: " + model_hash(session));
+  print_lines(session,
+              {"nothing to do: the run is finished", "params hash: " + model_hash(session)});
   return {};
 }
 
 // `shared`: receives the folder of rank 0.
 static int run_in(Session& session, const RunRequest& request, Start& start, Path& shared,
                   const Counters& before) {
-  const LogOutput voice = voice_of(session);
-  const LinePrinter speaker(session.plan.log.format, voice);
-  const auto at = begin_run(session, request.config, start, speaker);
+  const auto at = begin_run(session, request.config, start);
   if (!at) return 0;
   std::optional<Files> files;
-  if (voice == LogOutput::lines) files.emplace(request, session, start);
+  if (session.ranks.rank == 0) files.emplace(request, session, start);
   const Path folder = files ? files->folder.path() : Path();
   shared = shared_folder(session, folder);
   Signals signals;  // from the first line that names the folder until the summary is printed
-  speaker.line("run folder: " + folder.string());
-  Log log(session.plan, folder, voice, *at);
+  print_lines(session, {"run folder: " + folder.string()});
+  Log log(session.plan, folder, files ? LogOutput::lines : LogOutput::silent, *at);
   const Outcome outcome = train(session, log, files ? &files->checkpoints : nullptr, signals, *at);
   log.totals(outcome.at, totals(session, outcome));
   const Lines lines = summary(session, outcome);
   const auto uses = toggle_uses(request.config, before, trace::counters());
   if (files) files->folder.write("end.json", to_line(end_of_run(lines, uses)) + "\n");
   session.wait_for_rank0("end.json");  // from here on, the launcher waits only dist.timeout_s
-  speaker.all(lines);
-  const int code = end_run(session, outcome, speaker, folder);
-  speaker.all(idle_toggles(uses));
-  return code;
+  print_lines(session, lines);
+  if (outcome.signal && files)
+    print_lines(session,
+                {cat("stopped by ", name_of_signal(outcome.signal), " after step ", outcome.at.step,
+                     continuation(session, outcome.at, folder / "checkpoints"))});
+  print_lines(session, idle_toggles(uses));
+  return outcome.signal ? 128 + outcome.signal : 0;
 }
 
-// Runs work(folder). Reports its errors to the other ranks, and this rank's last collectives in the
-// run folder, if work() has set it.
-template <class Work> static int with_ranks(const Session& session, const Work& work) {
+static int dry_run_in(Session& session, const RunRequest& request, Start& start, Path&,
+                      const Counters&) {
+  const auto at = begin_run(session, request.config, start);
+  if (!at) return 0;
+  const TrainingStep step(session);  // throws if an update cannot be captured
+  dry_run(session);
+  const int64_t samples = session.loader->sampler().joint_size(0);  // of the first, largest batch
+  const int64_t steps = std::max<int64_t>(0, session.total_steps() - at->step);
+  print_lines(session, {cat("dry run: ", count_of(steps, "step"), " of ",
+                            count_of(samples, "sample"), " would follow")});
+  return 0;
+}
+
+// Runs the work of a rank and reports its errors to the other ranks, and this rank's last
+// collectives in the run folder, once the work has set it.
+static int in_session(RunRequest& request, decltype(run_in) work) {
+  Start start = choose_start(request);
+  settle_batch_size(request.config, start.saved, start.notes);
+  const Counters before = trace::counters();
+  Session session(request.config.plan);
   Path folder;
   try {
-    return work(folder);
+    return work(session, request, start, folder, before);
   } catch (const AgreedError&) {
     throw;
   } catch (const std::exception& error) {
@@ -325,70 +323,24 @@ template <class Work> static int with_ranks(const Session& session, const Work& 
 }
 
 // Errors begin with the rank, since all ranks may write to one terminal.
-template <class Work> static int as_rank(const Config& config, const Work& work) {
-  const Ranks& ranks = this_rank(config.plan.dist);
-  if (ranks.world == 1) return work();
+static int as_rank(RunRequest& request, decltype(run_in) work) {
+  const Ranks& ranks = this_rank(request.config.plan.dist);
   try {
-    return work();
+    return in_session(request, work);
   } catch (const Error& error) {
-    const std::string name = cat("rank ", ranks.rank, ": ");
+    const std::string name = ranks.world == 1 ? "" : cat("rank ", ranks.rank, ": ");
     fail(error.exit, std::string_view(error.what()).starts_with(name) ? "" : name, error.what());
   }
 }
 
-static int64_t& batch_of(Plan& plan) { return plan.data.loader.sampler.batch_size; }
-
-// Replaces `auto`: by the number that the saved run has found, or by a new one.
-static void settle_batch_size(Config& config, const std::optional<Loaded>& saved, Lines& notes) {
-  if (batch_of(config.plan) != kAutoBatch) return;
-  if (saved) {
-    batch_of(config.plan) = plan_of(saved->content).data.loader.sampler.batch_size;
-  } else {
-    CHECK(this_rank(config.plan.dist).world == 1,
-          "data.batch_size: auto tries sizes in one process; write a number for several ranks");
-    LinePrinter(config.plan.log.format).line("data.batch_size: auto, trying sizes");
-    const BatchChoice choice = choose_batch(config.plan);
-    batch_of(config.plan) = choice.batch;
-    notes.push_back(cat("data.batch_size: auto -> ", choice.batch, " (", choice.reason, ")"));
-  }
-  batch_of(config.options) = batch_of(config.plan);
-}
-
-int run_training(RunRequest request) {
-  return as_rank(request.config, [&] {
-    Start start = start_of(request);
-    settle_batch_size(request.config, start.saved, start.notes);
-    const Counters before = trace::counters();
-    Session session(request.config.plan);
-    return with_ranks(
-        session, [&](Path& folder) { return run_in(session, request, start, folder, before); });
-  });
-}
-
-static int dry_run_in(Session& session, const Config& config, Start& start) {
-  const LinePrinter speaker(session.plan.log.format, voice_of(session));
-  const auto at = begin_run(session, config, start, speaker);
-  if (!at) return 0;
-  const TrainingStep step(session);  // throws if an update cannot be captured
-  dry_run(session);
-  const int64_t samples = session.loader->sampler().joint_size(0);  // of the first, largest batch
-  const int64_t steps = std::max<int64_t>(0, session.total_steps() - at->step);
-  speaker.line(cat("dry run: ", count_of(steps, "step"), " of ", count_of(samples, "sample"),
-                   " would follow"));
-  return 0;
-}
+int run_training(RunRequest request) { return as_rank(request, run_in); }
 
 int dry_run_training(RunRequest request) {
-  Plan& plan = request.config.plan;
   // Uses kernels that an earlier run has found, because the result of a search would be kept in the
   // user's cache.
-  if (plan.kernels.autotune == Autotune::benchmark) plan.kernels.autotune = Autotune::found;
-  return as_rank(request.config, [&] {
-    Start start = start_of(request);
-    settle_batch_size(request.config, start.saved, start.notes);
-    Session session(plan);
-    return with_ranks(session, [&](Path&) { return dry_run_in(session, request.config, start); });
-  });
+  Autotune& autotune = request.config.plan.kernels.autotune;
+  if (autotune == Autotune::benchmark) autotune = Autotune::found;
+  return as_rank(request, dry_run_in);
 }
 
 }  // namespace bellows

@@ -20,8 +20,8 @@ int run_training(RunRequest request);
 // no run folder and searches for no kernels. Returns the exit code.
 int dry_run_training(RunRequest request);
 
-// Compares the plan of a resumed run with the plan in its checkpoint. Returns "train.epochs: 5 ->
-// 10" for each option that differs. Throws Error (exit 2) with the reason for an option that cannot
+// Compares the plan of a resumed run with the plan in its checkpoint. Returns the options that
+// differ. Throws Error (exit 2) with the reason for an option that cannot
 // change. The same run must keep seed, model, data, batch size, loss and optimizer. A branch must
 // keep model and optimizer rule, because its checkpoint holds their state. Changed shapes of
 // tensors are found by restore(). With another number of ranks, the same run must keep the global
@@ -29,8 +29,8 @@ int dry_run_training(RunRequest request);
 struct RankCounts {
   int64_t saved = 1, now = 1;
 };
-std::vector<std::string> compare_plans(const Plan& saved, const Plan& now,
-                                       Resume resume = Resume::same_run,
-                                       const RankCounts& ranks = {});
+std::vector<Difference> compare_plans(const Plan& saved, const Plan& now,
+                                      Resume resume = Resume::same_run,
+                                      const RankCounts& ranks = {});
 
 }  // namespace bellows

@@ -21,19 +21,19 @@ static std::atomic<int64_t> burst_end_ns = 0;  // of the last stop signal that w
 static std::mutex relay_lock;
 static const std::function<void(int)>* relay = nullptr;  // guarded by relay_lock
 
-static sigset_t set_of(std::initializer_list<int> signals) {
+static sigset_t make_set(std::initializer_list<int> signals) {
   sigset_t set;
   sigemptyset(&set);
   for (const int signal : signals) sigaddset(&set, signal);
   return set;
 }
 
-static const sigset_t kTaken = set_of({SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU});
+static const sigset_t kTaken = make_set({SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU});
 
 // Acts as a program without signal handling: the shell sees the process killed by this signal. A
 // signal that was ignored at start-up (nohup) stays ignored.
 static void take_default_action(int signal) {
-  const sigset_t one = set_of({signal});
+  const sigset_t one = make_set({signal});
   struct sigaction action = {};
   sigaction(signal, nullptr, &action);
   if (action.sa_handler == SIG_DFL) remove_own_temporaries();

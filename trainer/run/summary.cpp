@@ -82,11 +82,6 @@ static std::string skipped_line(const Session& session) {
   return state.skipped ? cat("warning: ", skipped, ", because gradients were not finite") : "";
 }
 
-static std::string memory_line(const Session& session) {
-  return fmt::format("memory: {:.1f} MiB in tensors at the peak",
-                     allocator_stats(session.device).peak_allocated / 1048576.0);
-}
-
 static std::string saving_warning(const Session& session, const Position& at) {
   const double share = at.save_s / std::max(at.elapsed_s, 1e-9);
   const double limit = session.plan.ckpt.max_overhead;
@@ -123,18 +118,20 @@ static Lines lock_lines() {
 
 Lines summary(const Session& session, const Outcome& outcome) {
   const Meter& meter = outcome.meter;
+  const double peak_mb = allocator_stats(session.device).peak_allocated / 1048576.0;
   Lines lines;
   lines.push_back(fmt::format("done: {}, {}, {:.2f} s, {:.1f} {}/sec",
                               count_of(outcome.at.step, "step"),
                               count_of(outcome.at.epoch, "epoch"), outcome.at.elapsed_s,
                               meter.ips(), session.train_set->info().unit));
-  if (outcome.metrics) lines.push_back("test: " + text_of(*outcome.metrics));
+  if (outcome.metrics) lines.push_back("test: " + to_text(*outcome.metrics));
   if (session.plan.target.metric != "none") lines.push_back(target_line(session, outcome));
   if (session.plan.ckpt.best != "none" || session.plan.train.patience)
     lines.push_back(best_line(session, outcome));
   for (const std::string& line :
        {skipped_line(session), damaged_line(session), time_line(outcome.at), picture_line(meter),
-        cpu_line(outcome.cpu), memory_line(session), saving_warning(session, outcome.at)})
+        cpu_line(outcome.cpu), fmt::format("memory: {:.1f} MiB in tensors at the peak", peak_mb),
+        saving_warning(session, outcome.at)})
     if (!line.empty()) lines.push_back(line);
   if (session.plan.debug.lock_stats) std::ranges::move(lock_lines(), std::back_inserter(lines));
   lines.push_back("params hash: " + model_hash(session));

@@ -1,11 +1,57 @@
-#include "trainer/session/agreement.h"
+// The ranks of a session: how they meet, compare what they start with, and wait for each other.
 #include <fmt/format.h>
 #include <algorithm>
 #include <sstream>
-#include "core/base/check.h"
 #include "core/base/crc32c.h"
+#include "core/base/words.h"
+#include "core/config/values.h"
+#include "trainer/session/session.h"
 
 namespace bellows {
+
+// A group takes tensors of one device, so on a GPU a second one serves those in host memory.
+void Session::meet_ranks() {
+  if (ranks.world > 1) store = meet(ranks, plan.dist);
+  GroupContext context;
+  context.ranks = ranks;
+  context.store = store;
+  context.device = device;
+  context.options = plan.dist;
+  group = plan.dist.backend.make(context);
+  context.device = Device::cpu;
+  if (device != Device::cpu) host_group_ = Choice<MakeGroup>("auto").make(context);
+  if (ranks.world == 1) return;
+  notes.push_back(cat("ranks: ", ranks.world, " (", group->path(), "), global batch ",
+                      joint_batch(), " = ", ranks.world, " x ", plan.data.loader.sampler.batch_size,
+                      "; ips counts all ranks"));
+  if (by_root())
+    notes.emplace_back("dp: rank 0 reads the batches of all ranks and updates alone; ddp is off");
+}
+
+// ---- facts
+
+static void add_data(Facts& facts, const std::string& name, const Dataset& set,
+                     const std::string& content) {
+  facts.emplace_back(name + " samples", std::to_string(set.size()));
+  facts.emplace_back(name + " classes", cat(set.info().classes, " ", joined(set.info().names)));
+  facts.emplace_back(name + " sample", cat(set.info().input.shape));
+  facts.emplace_back(name + " target", cat(set.info().target.shape));
+  facts.emplace_back(name + " content", content);
+}
+
+// Returns everything that must be equal on every rank, in the order in which a user would look for
+// a difference.
+Facts Session::facts() const {
+  Facts all;
+  for (const auto& [key, value] : dump(plan)) all.emplace_back(key, value.text);
+  all.emplace_back("device in use", cat(device));
+  add_data(all, "training set", *train_set, data_fingerprint());
+  add_data(all, "test set", *test_set, fingerprint(*test_set, 64));
+  for (const NamedTensors& part : {parameters, model->buffers()})
+    for (const auto& [name, tensor] : part)
+      all.emplace_back(name, cat(tensor.dtype(), " ", tensor.shape()));
+  return all;
+}
 
 // A rank sets "<topic>/<rank>" to one of these and its text; rank 0 sets "<topic>/verdict".
 static constexpr char kFacts = 'F', kError = 'E';
@@ -18,7 +64,7 @@ static std::string key(const std::string& topic, const auto& name) {
 }
 
 // One line per fact, "name\tvalue", then a checksum of all lines, those beyond kMost included.
-static std::string text_of(const Facts& facts) {
+static std::string to_text(const Facts& facts) {
   std::string lines;
   for (auto [name, value] : facts) {
     std::ranges::replace(value, '\n', ' ');
@@ -44,55 +90,76 @@ static std::string difference(const std::string& zero, const std::string& other,
 }
 
 // Returns the reason why the ranks cannot start together, or "".
-static std::string verdict(Store& store, const Ranks& ranks, const std::string& topic,
-                           const std::string& mine, Timeout timeout) try {
-  for (int rank = 1; rank < ranks.world; ++rank) {
-    const std::string its = store.get(key(topic, rank), timeout);
+static std::string find_difference(const Session& session, const std::string& topic,
+                                   const std::string& mine) {
+  for (int rank = 1; rank < session.ranks.world; ++rank) {
+    std::string its;
+    try {
+      its = session.store->get(key(topic, rank), timeout_of(session.plan.dist.timeout_s));
+    } catch (const Error& error) {  // a rank that did not arrive
+      return error.what();
+    }
     if (its.starts_with(kError)) return cat("rank ", rank, ": ", its.substr(1));
     if (its != kFacts + mine)
       return cat("the ranks differ: ", difference(mine, its.substr(1), rank),
                  "; start all ranks with one program, configuration and data set");
   }
   return "";
-} catch (const Error& error) {  // a rank that did not arrive
-  return error.what();
 }
 
-void agree(Store& store, const Ranks& ranks, const std::string& topic, const Facts& facts,
-           double timeout_s) {
-  const std::string mine = text_of(facts);
-  const Timeout timeout = timeout_of(timeout_s);
+void Session::agree(const std::string& topic, const Facts& facts) const {
+  if (ranks.world == 1) return;
+  const std::string mine = to_text(facts);
   std::string why;
   if (ranks.rank == 0) {
-    why = verdict(store, ranks, topic, mine, timeout);
-    store.set(key(topic, kVerdict), why);
+    why = find_difference(*this, topic, mine);
+    store->set(key(topic, kVerdict), why);
   } else {
-    store.set(key(topic, ranks.rank), kFacts + mine);
-    why = store.get(key(topic, kVerdict), timeout);
+    store->set(key(topic, ranks.rank), kFacts + mine);
+    why = store->get(key(topic, kVerdict), timeout_of(plan.dist.timeout_s));
   }
   if (!why.empty()) fail(Exit::distributed, why);
 }
 
-bool refuse(Store& store, const Ranks& ranks, const std::string& topic,
-            const std::string& why) noexcept try {
-  if (ranks.rank == 0)
-    store.set(key(topic, kVerdict), cat("rank 0: ", why));
-  else
-    store.set(key(topic, ranks.rank), kError + why);
-  return true;
-} catch (const std::exception&) {  // the store is gone, so no rank waits
-  return false;
-}
-
-void wait_for_rank0(Store& store, const Ranks& ranks, const std::string& what) try {
+void Session::wait_for_rank0(const std::string& what) const {
   constexpr Timeout kLook(500);
   const std::string done = key("rank 0", what), failed = key("rank 0", kVerdict);
-  if (ranks.rank == 0) return store.set(done, "");
-  while (!store.wait(done, kLook))
-    if (store.wait(failed, Timeout(0)))  // throws if rank 0 hangs
-      fail(Exit::distributed, store.get(failed, kLook));
-} catch (const Error& error) {
-  fail(error.exit, what, ": ", error.what());
+  if (ranks.world == 1) return;
+  try {
+    if (ranks.rank == 0) return store->set(done, "");
+    while (!store->wait(done, kLook))
+      if (store->wait(failed, Timeout(0)))  // throws if rank 0 hangs
+        fail(Exit::distributed, store->get(failed, kLook));
+  } catch (const Error& error) {
+    fail(error.exit, what, ": ", error.what());
+  }
+}
+
+// Makes agree() on that topic fail on the other ranks; on "rank 0", wait_for_rank0(). Returns false
+// if the store does not answer.
+static bool refuse(Store& store, int rank, const std::string& topic, const std::string& why) {
+  try {
+    if (rank == 0)
+      store.set(key(topic, kVerdict), cat("rank 0: ", why));
+    else
+      store.set(key(topic, rank), kError + why);
+    return true;
+  } catch (const std::exception&) {  // the store is gone, so no rank waits
+    return false;
+  }
+}
+
+void Session::abort(const std::string& why) const noexcept {
+  if (ranks.world == 1) return;
+  if (store && ranks.rank == 0) refuse(*store, 0, "rank 0", why);
+  const bool training = group && group->step > 0;  // no rank is in agree() any more
+  if (store && !training) {
+    store->end_within(Timeout(300));  // rank 0 may be stuck; do not wait for it
+    for (const char* topic : {"samples", "start", "state"})
+      if (!refuse(*store, ranks.rank, topic, why)) break;
+  }
+  if (group) group->abort(why);
+  if (host_group_) host_group_->abort(why);
 }
 
 }  // namespace bellows

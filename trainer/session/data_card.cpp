@@ -2,13 +2,12 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include "core/base/crc32c.h"
-#include "core/base/json.h"
 #include "core/config/values.h"
 #include "data/images/image_file.h"
 #include "data/sets/arrays.h"
 #include "plan/plan.h"
+#include "trainer/session/record.h"
 
 namespace bellows {
 
@@ -18,94 +17,86 @@ DatasetPtr open_set(const DataOptions& data, Split split, const DatasetInfo* tra
   return data.dataset.make({split, class_names(*trained), trained->columns});
 }
 
-static Json to_json(const Field& field) {
-  const Shape& shape = field.shape;
-  return {{"dtype", name_of(field.dtype)},
-          {"shape", std::vector<int64_t>(shape.begin(), shape.end())},
-          {"varies", field.varies}};
-}
-
-Json data_card(const Dataset& train_set) {
-  const DatasetInfo& info = train_set.info();
-  Json card = {{"samples", train_set.size()},
-               {"sample", to_json(info.input).at("shape")},
-               {"classes", info.classes},
-               {"mean", info.mean},
-               {"std", info.std}};
-  if (info.images()) return card;
-  card.update({{"input", to_json(info.input)},
-               {"target", to_json(info.target)},
-               {"unit", info.unit},
-               {"units", info.units}});
-  for (const Column& column : info.columns)
-    card["columns"].push_back({{"name", column.name},
-                               {"mean", column.mean},
-                               {"std", column.std},
-                               {"categories", column.categories}});
-  return card;
-}
-
-static int64_t number_in(const Json& value, int64_t least, int64_t most, const char* what) {
-  const auto number = value.get<int64_t>();
+static void check_number(int64_t number, int64_t least, int64_t most, const char* what) {
   if (number < least || number > most)
     fail(Exit::checkpoint, "the checkpoint's 'dataset': ", what, " is ", number,
          ", not a number from ", least, " to ", most);
-  return number;
 }
 
-// Reads one value per channel, or none.
-static std::vector<float> statistics_in(const Json& value, int64_t channels) {
-  const auto all = value.get<std::vector<float>>();
-  const bool whole = all.empty() || std::ssize(all) == channels;
-  if (!whole || !std::ranges::all_of(all, [](float x) { return std::isfinite(x); }))
-    fail(Exit::checkpoint, "the checkpoint's 'dataset': ", all.size(), " values for ", channels,
-         " channels, or one that is not finite");
-  return all;
+static void visit_shape(Record& r, const char* key, Shape& shape) {
+  std::vector<int64_t> sides(shape.begin(), shape.end());
+  r(key, sides);
+  check_number(std::ssize(sides), 0, kMaxRank, "the number of axes");
+  shape = Shape(sides);
 }
 
-constexpr int64_t kMostSamples = int64_t{1} << 40;
-
-static Field read_field(const Json& json, const char* what) {
-  constexpr int64_t kLongest = 1 << 24;
-  const auto dtype = json.at("dtype").get<std::string>();
+static void visit(Record& r, Field& field) {
+  std::string dtype = name_of(field.dtype);
+  r("dtype", dtype);
+  visit_shape(r, "shape", field.shape);
+  r("varies", field.varies);
   if (dtype != "i64" && dtype != "f32")
-    fail(Exit::checkpoint, "the checkpoint's 'dataset': ", what, " of ", printable(dtype));
-  Field field{dtype == "i64" ? DType::i64 : DType::f32, {}, json.at("varies").get<bool>()};
-  for (const Json& side : json.at("shape"))
-    field.shape.push_back(number_in(side, 1, kLongest, what));
-  if (field.varies && field.shape.empty())
-    fail(Exit::checkpoint, "the checkpoint's 'dataset': ", what, " without an axis that varies");
-  return field;
+    fail(Exit::checkpoint, "the checkpoint's 'dataset': values of type ", printable(dtype));
+  field.dtype = dtype == "i64" ? DType::i64 : DType::f32;
+  for (const int64_t side : field.shape) check_number(side, 1, 1 << 24, "a side of a sample");
+  if (field.varies) check_number(field.shape.rank(), 1, kMaxRank, "the axes of varying samples");
 }
 
-static Field read_image(const Json& sample) {
-  constexpr int64_t kSide = 65536;
-  return {DType::u8,
-          {number_in(sample.at(0), 1, kMaxChannels, "the number of channels"),
-           number_in(sample.at(1), 0, kSide, "the height"),
-           number_in(sample.at(2), 0, kSide, "the width")}};
+static void visit(Record& r, Column& column) {
+  r("name", column.name);
+  r("mean", column.mean);
+  r("std", column.std);
+  r("categories", column.categories);
+}
+
+constexpr double kMostSamples = int64_t{1} << 40;
+
+static void visit(Record& r, TrainingSetInfo& trained) {
+  DatasetInfo& info = trained.info;
+  r("samples", trained.samples, {1, kMostSamples});
+  visit_shape(r, "sample", info.input.shape);
+  r("classes", info.classes, {0, 1 << 24});
+  r("mean", info.mean);
+  r("std", info.std);
+  const bool images = r.reading ? !r.json.contains("input") : info.images();
+  if (images) info.input.dtype = DType::u8;
+  if (images) return;
+  r.group("input", info.input);
+  r.group("target", info.target);
+  r("unit", info.unit);
+  r("units", info.units, {1, kMostSamples});
+  if (!r.reading)
+    for (const Column& column : info.columns) r.json["columns"].push_back(to_record(column));
+  else
+    for (const Json& column : r.json.value("columns", Json::array()))
+      info.columns.push_back(from_record<Column>(column));
+}
+
+Json data_card(const Dataset& train_set) {
+  return to_record(TrainingSetInfo{train_set.info(), train_set.size()});
+}
+
+static void check_image(const DatasetInfo& info) {
+  const Shape& shape = info.input.shape;
+  check_number(shape.rank(), 3, 3, "the number of axes");
+  check_number(shape[0], 1, kMaxChannels, "the number of channels");
+  check_number(shape[1], 0, 65536, "the height");
+  check_number(shape[2], 0, 65536, "the width");
+  check_number(info.classes, 1, 1 << 24, "the number of classes");
 }
 
 TrainingSetInfo read_data_card(const Json& card, const Names& names) {
-  TrainingSetInfo trained;
+  auto trained = from_record<TrainingSetInfo>(card);
   DatasetInfo& info = trained.info;
-  trained.samples = number_in(card.at("samples"), 1, kMostSamples, "the number of samples");
-  info.input = card.contains("input") ? read_field(card.at("input"), "an input")
-                                      : read_image(card.at("sample"));
-  if (!info.images()) {
-    info.target = read_field(card.at("target"), "a target");
-    info.unit = printable(card.at("unit").get<std::string>());
-    info.units = number_in(card.at("units"), 1, kMostSamples, "the units of a sample");
-    for (const Json& column : card.value("columns", Json::array()))
-      info.columns.push_back({column.at("name").get<std::string>(), column.at("mean").get<double>(),
-                              column.at("std").get<double>(),
-                              column.at("categories").get<std::vector<std::string>>()});
-  }
-  info.classes = number_in(card.at("classes"), info.images(), 1 << 24, "the number of classes");
+  info.unit = printable(info.unit);
   info.names = names;
-  const int64_t channels = info.images() ? info.input.shape[0] : info.mean.size();
-  info.mean = statistics_in(card.at("mean"), channels);
-  info.std = statistics_in(card.at("std"), channels);
+  if (info.images()) check_image(info);
+  const int64_t channels = info.images() ? info.input.shape[0] : std::ssize(info.mean);
+  for (const auto& values : {info.mean, info.std})  // one per channel, or none
+    if ((!values.empty() && std::ssize(values) != channels) ||
+        !std::ranges::all_of(values, [](float x) { return std::isfinite(x); }))
+      fail(Exit::checkpoint, "the checkpoint's 'dataset': ", values.size(), " values for ",
+           channels, " channels, or one that is not finite");
   if (!names.empty() && std::ssize(names) != info.classes)
     fail(Exit::checkpoint, "the checkpoint has ", names.size(), " names for ", info.classes,
          " classes");
@@ -125,11 +116,10 @@ Json to_json(std::vector<TransformChoice> transforms) {
   return json.at("list");
 }
 
-std::string fingerprint(const Dataset& data) {
-  constexpr int64_t kSamples = 256;
+std::string fingerprint(const Dataset& data, int64_t most) {
   uint32_t crc = 0;
   Scratch scratch;
-  const int64_t n = data.size(), taken = data.arrays() ? 0 : std::min(n, kSamples);
+  const int64_t n = data.size(), taken = data.arrays() ? 0 : std::min(n, most);
   if (const Arrays* const arrays = data.arrays())
     for (const Tensor& part : {arrays->x, arrays->y, arrays->offsets})
       if (part.defined()) crc = crc32c({part.bytes(), part.nbytes()}, crc);

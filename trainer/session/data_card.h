@@ -23,8 +23,9 @@ DatasetPtr open_set(const DataOptions& data, Split split, const DatasetInfo* tra
 // Describes a training set, for example:
 // {"samples": 60000, "sample": [1, 28, 28], "classes": 10, "mean": [0.1307], "std": [0.3081]}
 Json data_card(const Dataset& train_set);
-// Returns the number of samples and a CRC-32C of the pixels and labels of up to 256 samples.
-std::string fingerprint(const Dataset& data);
+// Returns the number of samples and a CRC-32C of the pixels and labels of at most `most` of them,
+// or of all arrays.
+std::string fingerprint(const Dataset& data, int64_t most = 256);
 // Inverse of data_card. `names`: of the classes, or empty. Throws Error (exit 4) for values that no
 // data set has.
 TrainingSetInfo read_data_card(const Json& card, const Names& names);

@@ -1,14 +1,73 @@
-// The start of a session: checks of the plan against the data, and notes.
+// The start of a session: the process, checks of the plan against the data, and notes.
 #include <fmt/format.h>
+#include <omp.h>
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
+#include "autograd/backward.h"
 #include "core/base/json.h"
+#include "core/base/mutex.h"
 #include "core/base/words.h"
 #include "core/config/hint.h"
+#include "core/device/topology.h"
 #include "trainer/session/session.h"
 
 namespace bellows {
+
+// Each rank of a machine takes its own GPU. A launcher may make only that one visible.
+static int select_gpu(const Plan& plan, const Ranks& ranks) {
+  if (plan.device.gpu) return *plan.device.gpu;
+  return device_count(Device::cuda) > 1 ? ranks.local_rank : 0;
+}
+
+static Device choose_device(const Plan& plan, const Ranks& ranks, std::vector<std::string>& notes) {
+  if (plan.device == DeviceChoice::cpu) return notes.emplace_back("device: cpu"), Device::cpu;
+  choose_gpu(select_gpu(plan, ranks));
+  const std::string trouble = why_no_device(Device::cuda), wanted = plan.device.text();
+  if (plan.device.kind == DeviceChoice::cuda) {
+    CHECK(trouble.empty(), "device: ", wanted, ", but ", trouble, "; or write  device: auto");
+    return notes.push_back("device: " + wanted), Device::cuda;
+  }
+  notes.push_back(trouble.empty() ? "device: auto -> cuda"
+                                  : cat("device: auto -> cpu (", trouble, ")"));
+  return trouble.empty() ? Device::cuda : Device::cpu;
+}
+
+// Ranks of one machine share its cores, unless the user sets the number of threads. If each rank
+// used all cores, a thread that others wait for might itself wait for a core.
+static ThreadOptions thread_options(const Plan& plan, const Ranks& ranks) {
+  ThreadOptions threads = plan.threads;
+  const bool given = threads.threads || std::getenv("OMP_NUM_THREADS");
+  if (ranks.local_world > 1 && !given)
+    threads.threads = std::max(1, allowed_cores() / ranks.local_world);
+  return threads;
+}
+
+// Sets up process-wide state. Must run before anything allocates or opens a parallel region.
+void Session::prepare_process() {
+  const std::string few = apply(thread_options(plan, ranks), ranks.local_world, ranks.local_rank);
+  if (!few.empty()) notes.push_back(few);
+  device = choose_device(plan, ranks, notes);
+  configure_allocator(device, plan.allocator);
+  if (device != Device::cpu) {
+    AllocatorOptions host = plan.allocator;
+    host.reserve_mb = 0;  // applies to the GPU only
+    configure_allocator(Device::cpu, host);
+  }
+  if (plan.allocator.reserve_mb && !plan.allocator.caching)
+    notes.emplace_back("allocator.reserve_mb: no effect without  toggles.caching_allocator: on");
+  most_pixels() = plan.data.loader.batch.max_pixels;
+  anomaly().on = plan.debug.anomaly;
+  Mutex::collect_stats(plan.debug.lock_stats);
+  const std::string shared =
+      ranks.local_world > 1 ? cat(" that ", ranks.local_world, " ranks share") : "";
+  notes.push_back(cat("threads: ", omp_get_max_threads(), " of ", count_of(allowed_cores(), "core"),
+                      shared, ", ", cpu_model()));
+  const char* const given = std::getenv("OMP_NUM_THREADS");
+  if (ranks.launcher == "torchrun" && given && given == std::string("1"))
+    notes.emplace_back("OMP_NUM_THREADS=1: set by torchrun, unless you did; export another number");
+}
 
 // Throws unless evaluation computes all metrics that options name, each once.
 static void check_metrics(const Session& session) {
@@ -74,6 +133,8 @@ static void note_idle_options(const Session& session, std::vector<std::string>& 
     notes.emplace_back("length_buckets: no effect, all samples have one length");
   if (!varies && !plan.data.loader.batch.pad_to.empty())
     notes.emplace_back("data.pad_to: no effect, all samples have one length");
+  if (plan.model.sync_bn && session.ranks.world == 1)
+    notes.emplace_back("model.sync_bn: no effect with a single rank");
   if (plan.profile.window.empty() && plan.profile.exit_after)
     notes.emplace_back("profile.exit_after: no effect without profile.window");
 }
@@ -88,11 +149,11 @@ static void check_sync_bn(const Session& session) {
 }
 
 // Evaluation runs after an epoch of training. This check reports problems of the test set before
-// that. `tests`: the session has a test set.
-void Session::check(bool tests) const {
+// that.
+void Session::check() const {
   const std::string& name = plan.data.dataset.name();
   const int64_t known = train_set->info().classes, classes = test_set->info().classes;
-  if (tests) {
+  if (test_set != train_set) {
     const Shape tested = test_loader->transforms().shape();
     const bool images = train_set->info().images();
     const char* const what = images ? "images" : "samples";
@@ -108,12 +169,6 @@ void Session::check(bool tests) const {
   check_metrics(*this);
   check_loss(*this);
   check_sync_bn(*this);
-}
-
-// Returns a note if model.sync_bn has no effect, else "".
-static std::string about_sync_bn(const Session& session) {
-  const bool alone = session.plan.model.sync_bn && session.ranks.world == 1;
-  return alone ? "model.sync_bn: no effect with a single rank" : "";
 }
 
 // Names the first members of each group of parameters, and an average that cannot settle.
@@ -176,7 +231,6 @@ void Session::describe() {
                         " of warm-up, so its rate stays below the peak"));
   note_idle_options(*this, notes);
   note_groups(*this, notes);
-  if (const std::string note = about_sync_bn(*this); !note.empty()) notes.push_back(note);
   if (!plan.profile.window.empty()) notes.push_back(profiler_command(plan.profile, plan.name));
 }
 

@@ -24,7 +24,7 @@ bool improves(bool higher_is_better, double value, double than) {
   return std::isfinite(value) && (higher_is_better ? value > than : value < than);
 }
 
-std::string text_of(const Metrics& metrics) {
+std::string to_text(const Metrics& metrics) {
   std::string text;
   for (const auto& [name, value] : metrics.values)
     text += fmt::format("{}{}: {:.4f}", text.empty() ? "" : ", ", name, value);
@@ -33,63 +33,18 @@ std::string text_of(const Metrics& metrics) {
 
 namespace {
 
-struct Sums {
-  std::string name;
-  std::vector<double> values;
-};
-
-// Sums over batches, by name. Their terms stay on the device until read().
-class BatchSums {
- public:
-  explicit BatchSums(Device device) : slots_(Shape{kSlots}, DType::f32, device) {}
-
-  // Returns the index of the sums with that name. New ones are `count` sums that begin with 0.
-  int64_t name(const std::string& name, int64_t count = 1) {
-    auto sums = std::ranges::find(sums_, name, &Sums::name);
-    if (sums == sums_.end()) sums = sums_.insert(sums, {name, std::vector<double>(count)});
-    return sums - sums_.begin();
-  }
-  // terms: a scalar, or one for each sum of that name.
-  void add(const std::string& name, const Tensor& terms, double weight) {
-    if (used_ + terms.numel() > kSlots) read();
-    copy_into(slots_.view(terms.shape(), strides_of(terms.shape()), used_), terms.detach());
-    parts_.push_back({this->name(name), weight});
-    used_ += terms.numel();
-  }
-  // Returns the sums in the order in which they were named. Waits for the device.
-  std::vector<Sums>& read() {
-    if (parts_.empty()) return sums_;
-    const Tensor host = to(Device::cpu, slots_.view({used_}, {1}, 0));
-    const float* term = host.ptr<float>();
-    for (const Part& part : parts_)
-      for (double& sum : sums_[part.sums].values) sum += part.weight * *term++;
-    parts_.clear();
-    used_ = 0;
-    return sums_;
-  }
-
- private:
-  static constexpr int64_t kSlots = 16384;
-  struct Part {
-    int64_t sums;
-    double weight;
-  };
-  Tensor slots_;             // (kSlots) on the device
-  int64_t used_ = 0;         // slots
-  std::vector<Part> parts_;  // in the order of the slots
-  std::vector<Sums> sums_;
-};
-
+// Sums over the batches of a test set: those of each metric, of the loss, and of its terms.
 class Tally {
  public:
-  explicit Tally(const Session& session) : loss_(session.plan.loss), sums_(session.device) {
+  explicit Tally(const Session& session)
+      : loss_(session.plan.loss), slots_(Shape{kSlots}, DType::f32, session.device) {
     const int64_t classes = session.test_set->info().classes;
     for (const Choice<MakeMetric>& choice : session.plan.eval.metrics)
       if (const Metric metric = choice.make(); metric.computed_for(classes)) {
         metrics_.push_back(metric);
-        sums_.name(metric.name, metric.sums_count);
+        sums_.push_back({metric.name, std::vector<double>(metric.sums_count)});
       }
-    sums_.name("loss");
+    sums_.push_back({"loss", {0}});
   }
 
   void add(const Tensor& output, const Batch& batch) {
@@ -97,20 +52,21 @@ class Tally {
     const Tensor loss =
         criterion({.output = output, .target = batch.y, .training = false, .terms = &terms}, loss_);
     const Tensor scores = contiguous(cast(output.detach(), DType::f32));
-    for (const Metric& metric : metrics_) sums_.add(metric.name, metric.sums(scores, batch.y), 1);
+    for (const Metric& metric : metrics_) add(metric.name, metric.sums(scores, batch.y), 1);
     const auto n = double(batch.counts.targets);  // the loss is a mean over them
-    sums_.add("loss", loss, n);
-    for (const NamedTensor& term : terms) sums_.add(term.name, term.tensor, n);
+    add("loss", loss, n);
+    for (const NamedTensor& term : terms) add(term.name, term.tensor, n);
     samples_ += double(batch.size());
     units_ += n;
   }
   // Adds the sums of all ranks, so that each has the values of the whole test set. Waits for the
   // device. Call once.
   Metrics values(ProcessGroup& group) {
+    read();
     if (group.world() > 1) add_ranks(group);
     Metrics metrics{.samples = int64_t(samples_)};
     auto metric = metrics_.begin();  // the first sums are those of metrics
-    for (const auto& [name, sums] : sums_.read()) {
+    for (const auto& [name, sums] : sums_) {
       const double value = metric != metrics_.end() ? (metric++)->value(sums) : sums[0] / units_;
       metrics.values.emplace_back(name, unsigned_nan(value));
     }
@@ -118,11 +74,39 @@ class Tally {
   }
 
  private:
+  static constexpr int64_t kSlots = 16384;
+  struct Sums {
+    std::string name;
+    std::vector<double> values;
+  };
+  struct Part {
+    int64_t sums;  // index in sums_
+    double weight;
+  };
+
+  // terms: one for each sum of that name. They stay on the device until read().
+  void add(const std::string& name, const Tensor& terms, double weight) {
+    if (used_ + terms.numel() > kSlots) read();
+    auto sums = std::ranges::find(sums_, name, &Sums::name);
+    if (sums == sums_.end()) sums = sums_.insert(sums, {name, {0}});  // a term of the loss
+    copy_into(slots_.view(terms.shape(), strides_of(terms.shape()), used_), terms.detach());
+    parts_.push_back({sums - sums_.begin(), weight});
+    used_ += terms.numel();
+  }
+  void read() {  // waits for the device
+    if (parts_.empty()) return;
+    const Tensor host = to(Device::cpu, slots_.view({used_}, {1}, 0));
+    const float* term = host.ptr<float>();
+    for (const Part& part : parts_)
+      for (double& sum : sums_[part.sums].values) sum += part.weight * *term++;
+    parts_.clear();
+    used_ = 0;
+  }
   // A rank without a sample does not know the terms of the loss, which come last.
   void add_ranks(ProcessGroup& group) {
     constexpr int64_t kMost = 256;
     std::vector<double*> all = {&samples_, &units_};
-    for (Sums& sums : sums_.read())
+    for (Sums& sums : sums_)
       for (double& sum : sums.values) all.push_back(&sum);
     const Tensor joint = zeros({kMost}, DType::f64);
     const std::span<double> values = joint.data<double>();
@@ -134,8 +118,11 @@ class Tally {
 
   const LossOptions loss_;
   std::vector<Metric> metrics_;
+  std::vector<Sums> sums_;  // of the metrics, of the loss, and of its terms
   double samples_ = 0, units_ = 0;
-  BatchSums sums_;  // of the metrics, of the loss, and of its terms
+  Tensor slots_;             // (kSlots) on the device
+  int64_t used_ = 0;         // slots
+  std::vector<Part> parts_;  // in the order of the slots
 };
 
 // Buffers, such as running means of a batch norm, follow each rank's own samples. All ranks

@@ -43,7 +43,7 @@ bool higher_is_better(const Plan& plan, const std::string& metric);
 // Returns true if `value` is better than `than`. A value that is not finite is never better.
 bool improves(bool higher_is_better, double value, double than);
 // For example "accuracy: 0.9871, accuracy_top5: 0.9998, loss: 0.0403".
-std::string text_of(const Metrics& metrics);
+std::string to_text(const Metrics& metrics);
 
 // Runs the test set through the model under session.kernels(), with the averaged weights if there
 // are any. Each rank runs its part of the test set, with the buffers of rank 0, and returns the

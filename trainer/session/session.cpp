@@ -1,13 +1,6 @@
 #include "trainer/session/session.h"
-#include <fmt/format.h>
-#include <omp.h>
-#include <cmath>
-#include "autograd/backward.h"
-#include "core/base/crc32c.h"
-#include "core/base/mutex.h"
+#include <algorithm>
 #include "core/base/words.h"
-#include "core/config/values.h"
-#include "core/device/topology.h"
 #include "core/tensor/copy.h"
 #include "data/images/transform.h"
 #include "data/loader/loader.h"
@@ -19,77 +12,19 @@
 
 namespace bellows {
 
-// Each rank of a machine takes its own GPU. A launcher may make only that one visible.
-static int gpu_of(const Plan& plan, const Ranks& ranks) {
-  if (plan.device.gpu) return *plan.device.gpu;
-  return device_count(Device::cuda) > 1 ? ranks.local_rank : 0;
-}
-
-static Device choose_device(const Plan& plan, const Ranks& ranks, std::vector<std::string>& notes) {
-  if (plan.device == DeviceChoice::cpu) return notes.emplace_back("device: cpu"), Device::cpu;
-  choose_gpu(gpu_of(plan, ranks));
-  const std::string trouble = why_no_device(Device::cuda), wanted = plan.device.text();
-  if (plan.device.kind == DeviceChoice::cuda) {
-    CHECK(trouble.empty(), "device: ", wanted, ", but ", trouble, "; or write  device: auto");
-    return notes.push_back("device: " + wanted), Device::cuda;
-  }
-  notes.push_back(trouble.empty() ? "device: auto -> cuda"
-                                  : cat("device: auto -> cpu (", trouble, ")"));
-  return trouble.empty() ? Device::cuda : Device::cpu;
-}
-
-// Ranks of one machine share its cores, unless the user sets the number of threads. If each rank
-// used all cores, a thread that others wait for might itself wait for a core.
-static ThreadOptions thread_options(const Plan& plan, const Ranks& ranks) {
-  ThreadOptions threads = plan.threads;
-  const bool given = threads.threads || std::getenv("OMP_NUM_THREADS");
-  if (ranks.local_world > 1 && !given)
-    threads.threads = std::max(1, allowed_cores() / ranks.local_world);
-  return threads;
-}
-
-// Sets up process-wide state. Must run before anything allocates or opens a parallel region.
-static Device prepare_process(const Plan& plan, const Ranks& ranks,
-                              std::vector<std::string>& notes) {
-  const std::string few = apply(thread_options(plan, ranks), ranks.local_world, ranks.local_rank);
-  if (!few.empty()) notes.push_back(few);
-  const Device device = choose_device(plan, ranks, notes);
-  configure_allocator(device, plan.allocator);
-  if (device != Device::cpu) {
-    AllocatorOptions host = plan.allocator;
-    host.reserve_mb = 0;  // applies to the GPU only
-    configure_allocator(Device::cpu, host);
-  }
-  if (plan.allocator.reserve_mb && !plan.allocator.caching)
-    notes.emplace_back("allocator.reserve_mb: no effect without  toggles.caching_allocator: on");
-  most_pixels() = plan.data.loader.batch.max_pixels;
-  anomaly().on = plan.debug.anomaly;
-  Mutex::collect_stats(plan.debug.lock_stats);
-  const std::string shared =
-      ranks.local_world > 1 ? cat(" that ", ranks.local_world, " ranks share") : "";
-  notes.push_back(cat("threads: ", omp_get_max_threads(), " of ", count_of(allowed_cores(), "core"),
-                      shared, ", ", cpu_model()));
-  const char* const given = std::getenv("OMP_NUM_THREADS");
-  if (ranks.launcher == "torchrun" && given && given == std::string("1"))
-    notes.emplace_back("OMP_NUM_THREADS=1: set by torchrun, unless you did; export another number");
-  return device;
-}
-
 namespace {
 // Replaces the training set of a trained model: description only, no samples.
 class DescribedDataset : public Dataset {
  public:
   explicit DescribedDataset(const TrainingSetInfo& trained)
-      : info_(trained.info), size_(trained.samples) {}
+      : Dataset(trained.info), size_(trained.samples) {}
   int64_t size() const override { return size_; }
-  const DatasetInfo& info() const override { return info_; }
   Sample at_least(int64_t, const ViewOf&, Scratch&) const override {
     fail(Exit::data, "the training set is not open");
   }
   std::string origin(int64_t) const override { return "the checkpoint"; }
 
  private:
-  DatasetInfo info_;
   int64_t size_;
 };
 }  // namespace
@@ -122,21 +57,22 @@ OptimizerOptions Session::optimizer_options() const {
   return options;
 }
 
-static int64_t steps_of(const TrainOptions& train, int64_t per_epoch) {
+static int64_t count_steps(const TrainOptions& train, int64_t per_epoch) {
   const int64_t all = train.epochs * per_epoch;
   return train.max_iters ? std::min(all, train.max_iters) : all;
 }
 
-static Tensor rates_of(const Plan& plan, const Choice<UpdateRule()>& rule, double epochs,
-                       int64_t per_epoch, double factor = 1) {
-  const int64_t updates = std::max<int64_t>(1, steps_of(plan.train, per_epoch));
+static Tensor make_rates(const Plan& plan, const Choice<UpdateRule()>& rule, double epochs,
+                         int64_t per_epoch, double factor = 1) {
+  const int64_t updates = std::max<int64_t>(1, count_steps(plan.train, per_epoch));
   const double over = epochs > 0 ? epochs : double(plan.train.epochs);
   return lr_table(plan.schedule, rule.make().lr, over, updates, per_epoch, factor);
 }
-static std::vector<Tensor> group_rates(const Plan& plan, int64_t per_epoch, double factor = 1) {
+static std::vector<Tensor> make_group_rates(const Plan& plan, int64_t per_epoch,
+                                            double factor = 1) {
   std::vector<Tensor> tables;
   for (const GroupOptions& group : plan.optimizer.groups)
-    tables.push_back(rates_of(plan, group.rule, group.epochs, per_epoch, factor));
+    tables.push_back(make_rates(plan, group.rule, group.epochs, per_epoch, factor));
   return tables;
 }
 
@@ -185,7 +121,7 @@ void Session::leave_out_damaged(bool trained) {
 
 // The group comes first, so that other ranks learn of any later error.
 void Session::build(const std::optional<TrainingSetInfo>& trained) {
-  device = prepare_process(plan, ranks, notes);
+  prepare_process();
   meet_ranks();
 
   const bool tests = !trained || trained->tests;
@@ -210,119 +146,23 @@ void Session::build(const std::optional<TrainingSetInfo>& trained) {
   feed = training_feed();
   test_feed = feed_from(*test_loader);
 
-  rates = rates_of(plan, plan.optimizer.rule, 0, steps_per_epoch());
-  optimizer.emplace(optimizer_options(), parameters, rates, group_rates(plan, steps_per_epoch()));
+  rates = make_rates(plan, plan.optimizer.rule, 0, steps_per_epoch());
+  optimizer.emplace(optimizer_options(), parameters, rates,
+                    make_group_rates(plan, steps_per_epoch()));
   ema.emplace(plan.optimizer.ema_decay, parameters, model->buffers());
   scaler.emplace(plan.amp.scales(), plan.amp.scaler, *state);
   reducer.emplace(*group, plan.dist, parameters, model->buffers());
 
-  check(tests && test_set != train_set);
+  check();
   describe();
 }
 
-// ---- ranks
-
-// A group takes tensors of one device, so on a GPU a second one serves those in host memory.
-void Session::meet_ranks() {
-  if (ranks.world > 1) store = meet(ranks, plan.dist);
-  GroupContext context;
-  context.ranks = ranks;
-  context.store = store;
-  context.device = device;
-  context.options = plan.dist;
-  group = plan.dist.backend.make(context);
-  context.device = Device::cpu;
-  if (device != Device::cpu) host_group_ = Choice<MakeGroup>("auto").make(context);
-  if (ranks.world == 1) return;
-  notes.push_back(cat("ranks: ", ranks.world, " (", group->path(), "), global batch ",
-                      joint_batch(), " = ", ranks.world, " x ", plan.data.loader.sampler.batch_size,
-                      "; ips counts all ranks"));
-  if (by_root())
-    notes.emplace_back("dp: rank 0 reads the batches of all ranks and updates alone; ddp is off");
-}
-
-// Returns a checksum of up to 64 samples, from the first to the last: files as they are stored, or
-// else pixels.
-static std::string content_of(const Dataset& set) {
-  if (set.arrays()) return fingerprint(set);
-  constexpr int64_t kMost = 64;
-  const int64_t n = std::min(set.size(), kMost);
-  uint32_t crc = 0;
-  Scratch scratch;
-  for (int64_t i = 0; i < n; ++i) {
-    const int64_t index = n > 1 ? i * (set.size() - 1) / (n - 1) : 0;
-    try {
-      int64_t label = 0;
-      if (const auto file = set.encoded(index)) {
-        crc = crc32c(std::as_bytes(std::span(file->file)), crc);
-        label = file->label;
-      } else {
-        const Sample sample = set.at(index, scratch);
-        const auto bytes = static_cast<size_t>(sample.shape.numel());
-        crc = crc32c(std::as_bytes(std::span(sample.pixels, bytes)), crc);
-        label = sample.label;
-      }
-      crc = crc32c(std::as_bytes(std::span(&label, 1)), crc);
-    } catch (const Error&) {  // damaged; data.on_damaged decides once it is needed
-      crc = crc32c(std::as_bytes(std::span(&index, 1)), crc);
-    }
-  }
-  return fmt::format("{:08x}", crc);
-}
-
-static void add_data(Facts& facts, const std::string& name, const Dataset& set) {
-  facts.emplace_back(name + " samples", std::to_string(set.size()));
-  facts.emplace_back(name + " classes", cat(set.info().classes, " ", joined(set.info().names)));
-  facts.emplace_back(name + " sample", cat(set.info().input.shape));
-  facts.emplace_back(name + " target", cat(set.info().target.shape));
-  facts.emplace_back(name + " content", content_of(set));
-}
-
-// Returns everything that must be equal on every rank, in the order in which a user would look for
-// a difference.
-Facts Session::facts() const {
-  Facts all;
-  for (const auto& [key, value] : dump(plan)) all.emplace_back(key, value.text);
-  all.emplace_back("device in use", cat(device));
-  add_data(all, "training set", *train_set);
-  add_data(all, "test set", *test_set);
-  for (const NamedTensors& part : {parameters, model->buffers()})
-    for (const auto& [name, tensor] : part)
-      all.emplace_back(name, cat(tensor.dtype(), " ", tensor.shape()));
-  return all;
-}
-
-void Session::agree(const std::string& topic, const Facts& facts) const {
-  if (ranks.world > 1) bellows::agree(*store, ranks, topic, facts, plan.dist.timeout_s);
-}
-
-void Session::wait_for_rank0(const std::string& what) const {
-  if (ranks.world > 1) bellows::wait_for_rank0(*store, ranks, what);
-}
-
-void Session::abort(const std::string& why) const noexcept {
-  if (ranks.world == 1) return;
-  if (store && ranks.rank == 0) refuse(*store, ranks, "rank 0", why);  // to wait_for_rank0()
-  const bool training = group && group->step > 0;  // no rank is in agree() any more
-  if (store && !training) {
-    store->end_within(Timeout(300));  // rank 0 may be stuck; do not wait for it
-    for (const char* topic : {"samples", "start", "state"})
-      if (!refuse(*store, ranks, topic, why)) break;
-  }
-  if (group) group->abort(why);
-  if (host_group_) host_group_->abort(why);
-}
-
-int64_t Session::joint_batch() const { return plan.data.loader.sampler.batch_size * ranks.world; }
-
 // Prints equal changes as one line with their count.
 static void say_once(const std::vector<std::string>& lines, std::vector<std::string>& notes) {
-  std::vector<std::string> said;
-  for (const std::string& line : lines) {
-    if (std::ranges::count(said, line)) continue;
-    said.push_back(line);
-    const auto times = std::ranges::count(lines, line);
-    notes.push_back(times > 1 ? cat(line, " (", times, " times)") : line);
+  for (auto line = lines.begin(); line != lines.end(); ++line) {
+    if (std::find(lines.begin(), line, *line) != line) continue;
+    const auto times = std::ranges::count(lines, *line);
+    notes.push_back(times > 1 ? cat(*line, " (", times, " times)") : *line);
   }
 }
 
@@ -420,7 +260,9 @@ Batch Session::zeros_like_batches(int64_t rows) const {
   return zeros;
 }
 
-int64_t Session::total_steps() const { return steps_of(plan.train, steps_per_epoch()); }
+int64_t Session::joint_batch() const { return plan.data.loader.sampler.batch_size * ranks.world; }
+
+int64_t Session::total_steps() const { return count_steps(plan.train, steps_per_epoch()); }
 
 double Session::last_rate() const {
   return lr_at(rates, std::max<int64_t>(0, state->read().schedule_index() - 1));
@@ -435,16 +277,16 @@ double Session::next_rate() const { return lr_at(rates, state->read().schedule_i
 
 double Session::next_rate(const Plan& other) const {
   const Tensor table =
-      rates_of(other, other.optimizer.rule, 0, steps_per_epoch(), rate_state_.factor);
+      make_rates(other, other.optimizer.rule, 0, steps_per_epoch(), rate_state_.factor);
   return lr_at(table, state->read().schedule_index());
 }
 
 void Session::set_rate_state(const RateState& state) {
   rate_state_ = state;
   const double factor = state.factor;
-  const Tensor table = rates_of(plan, plan.optimizer.rule, 0, steps_per_epoch(), factor);
+  const Tensor table = make_rates(plan, plan.optimizer.rule, 0, steps_per_epoch(), factor);
   copy_into(rates, table);
-  optimizer->set_rates(table, group_rates(plan, steps_per_epoch(), factor));
+  optimizer->set_rates(table, make_group_rates(plan, steps_per_epoch(), factor));
 }
 
 bool Session::react(const MetricValue& now) {

@@ -5,17 +5,20 @@
 #include "core/tensor/step_state.h"
 #include "data/feeds/device_feed.h"
 #include "dist/reducer.h"
+#include "dist/rendezvous/rendezvous.h"
+#include "dist/rendezvous/store.h"
 #include "models/rewrites/normed_conv.h"
 #include "optim/ema.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
 #include "plan/plan.h"
-#include "trainer/session/agreement.h"
 #include "trainer/session/data_card.h"
 #include "trainer/session/losses.h"
 #include "trainer/session/windows.h"
 
 namespace bellows {
+
+using Facts = std::vector<std::pair<std::string, std::string>>;  // names and values
 
 class Session {
  public:
@@ -56,10 +59,15 @@ class Session {
   // The plan's, with the norms of the model and whether updates may be skipped.
   OptimizerOptions optimizer_options() const;
 
-  // Returns once all ranks have called it with equal facts; see trainer/session/agreement.h.
+  // Returns once all ranks have called it with equal facts. Ranks that differ would otherwise train
+  // different models without an error. Throws Error, exit 7, on every rank: the message names the
+  // first rank that differs from rank 0, the first fact that does and both values, or the error
+  // that a rank has reported. `topic` is unique in the run. Waits dist.timeout_s for a rank.
   void agree(const std::string& topic, const Facts& facts) const;
-  // Rank 0 calls it after work of its own; see trainer/session/agreement.h. No effect in a world of
-  // one.
+  // Makes the other ranks wait for work of rank 0 that may take longer than dist.timeout_s, such as
+  // a checkpoint. Rank 0 calls it after that work. On the other ranks it returns then, and waits as
+  // long as rank 0's store answers. `what` is unique in the run. Throws Error, exit 7, naming
+  // `what`, if rank 0 has died, is stuck or has called abort().
   void wait_for_rank0(const std::string& what) const;
   // Sends the other ranks the reason why this one ends with an error.
   void abort(const std::string& why) const noexcept;
@@ -97,6 +105,7 @@ class Session {
 
  private:
   void build(const std::optional<TrainingSetInfo>& trained);
+  void prepare_process();
   void meet_ranks();
   void leave_out_damaged(bool trained);
   Facts facts() const;
@@ -104,7 +113,7 @@ class Session {
   ModelInput wanted() const;
   Feed* feed_from(Loader& loader);
   Feed* training_feed();
-  void check(bool tests) const;
+  void check() const;
   void describe();
 
   std::unique_ptr<ProcessGroup> host_group_;  // null if `group` takes tensors in host memory

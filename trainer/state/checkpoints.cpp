@@ -86,14 +86,6 @@ void Checkpoints::check_folder() const {
          "nothing more can be saved; a moved one still has its checkpoints, for --resume");
 }
 
-void Checkpoints::save(int64_t step, const NamedTensors& tensors, const Metadata& metadata) {
-  save_as(checkpoint_path(folder_, step), tensors, metadata);
-}
-
-void Checkpoints::save_best(const NamedTensors& tensors, const Metadata& metadata) {
-  save_as(best_path(folder_), tensors, metadata);
-}
-
 // Returns tensors that write_safetensors() accepts. Copies only those that are not contiguous or
 // not on the host.
 static NamedTensors on_host(const NamedTensors& tensors) {
@@ -130,17 +122,19 @@ bool Checkpoints::save_in_background(const NamedTensors& tensors, const Metadata
   return options_.async;
 }
 
-template <class Attempt> void Checkpoints::guarded(const Attempt& attempt) try {
+template <class Attempt> void Checkpoints::guarded(const Attempt& attempt) {
   try {
-    attempt();
-  } catch (const Error&) {
-    check_folder();  // whose loss explains the failure
-    throw;
+    try {
+      attempt();
+    } catch (const Error&) {
+      check_folder();  // whose loss explains the failure
+      throw;
+    }
+    if (!background_.valid()) finished();
+  } catch (const Error& error) {
+    if (options_.on_error == OnSaveError::stop) throw;
+    messages_.push_back(cat("WARNING: this run continues without its checkpoint: ", error.what()));
   }
-  if (!background_.valid()) finished();
-} catch (const Error& error) {
-  if (options_.on_error == OnSaveError::stop) throw;
-  messages_.push_back(cat("WARNING: this run continues without its checkpoint: ", error.what()));
 }
 
 void Checkpoints::poll() {

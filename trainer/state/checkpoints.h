@@ -7,6 +7,10 @@
 
 namespace bellows {
 
+Path checkpoint_path(const Path& folder, int64_t step);
+int64_t step_in(const Path& path);  // of a path of that form, else -1
+Path best_path(const Path& folder);
+
 // Writes checkpoints. Not thread-safe: use it on the compute thread only.
 class Checkpoints {
  public:
@@ -17,9 +21,13 @@ class Checkpoints {
   // writes a copy of the tensors, and a later poll() reports the end; without a thread or memory
   // for the copy it saves at once. The tensors may change after the return. Throws Error (exit 8)
   // unless ckpt.on_error is warn. Counter: ckpt.saves, also of save_best().
-  void save(int64_t step, const NamedTensors& tensors, const Metadata& metadata);
+  void save(int64_t step, const NamedTensors& tensors, const Metadata& metadata) {
+    save_as(checkpoint_path(folder_, step), tensors, metadata);
+  }
   // The same as best.safetensors, which replaces the previous one.
-  void save_best(const NamedTensors& tensors, const Metadata& metadata);
+  void save_best(const NamedTensors& tensors, const Metadata& metadata) {
+    save_as(best_path(folder_), tensors, metadata);
+  }
   // Throws Error (exit 8) if the run folder is not at its place any more, or `folder` is a link.
   void check_folder() const;
   // Finishes a background save that has ended; throws its error.
@@ -43,9 +51,6 @@ class Checkpoints {
   std::vector<std::string> messages_;
 };
 
-Path checkpoint_path(const Path& folder, int64_t step);
-int64_t step_in(const Path& path);  // of a path of that form, else -1
-Path best_path(const Path& folder);
 // Returns the checkpoints in `folder` that runs have written, highest step first.
 std::vector<Path> list_checkpoints(const Path& folder);
 

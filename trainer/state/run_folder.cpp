@@ -17,8 +17,9 @@ namespace fs = std::filesystem;
 
 static constexpr const char* kAdvice = "; choose another folder with --run-dir";
 
-[[noreturn]] static void fail_storage(const Path& path, const char* call) {
-  fail(Exit::storage, path.string(), ": ", call, ": ", std::strerror(errno), kAdvice);
+[[noreturn]] static void fail_storage(const std::string& path, const char* call,
+                                      const char* advice = kAdvice) {
+  fail(Exit::storage, path, ": ", call, ": ", std::strerror(errno), advice);
 }
 
 // A NUL would end the path before the number, so every numbered path would exist.
@@ -38,7 +39,7 @@ static bool is_first_of_its_name(const Path& folder) {
 
 // Returns the numbers of the runs of that name, highest first. Some may be missing, because users
 // delete runs.
-static std::vector<int> numbers_of(const Path& path) {
+static std::vector<int> find_numbers(const Path& path) {
   constexpr int kMost = 999'999;  // a larger one is a date
   const Path parent = path.has_parent_path() ? path.parent_path() : Path(".");
   if (kind_of(parent, Exit::storage) != Kind::folder) return {};
@@ -57,15 +58,15 @@ static std::vector<int> numbers_of(const Path& path) {
   return numbers;
 }
 
-std::vector<Path> runs_of(const Path& path) {
+std::vector<Path> list_runs(const Path& path) {
   std::vector<Path> runs;
-  for (const int n : numbers_of(path)) runs.push_back(numbered(path, n));
+  for (const int n : find_numbers(path)) runs.push_back(numbered(path, n));
   return runs.empty() ? std::vector<Path>{path} : runs;
 }
 
 // mkdir decides, so two runs that start together get two folders.
 static Path make_new(const Path& path) {
-  const std::vector<int> numbers = numbers_of(path);
+  const std::vector<int> numbers = find_numbers(path);
   for (int n = numbers.empty() ? 1 : numbers.front() + 1;; ++n) {
     const Path candidate = numbered(path, n);
     if (mkdir(candidate.c_str(), 0777) == 0) return candidate;
@@ -126,13 +127,15 @@ RunFolder::RunFolder(const Path& path, IfExists existing) : path_(path) {
 }
 
 // Writing the lock shows before the first step that the folder is writable.
-void RunFolder::lock() try {
-  lock_.emplace(path_ / ".lock");
-  CHECK(lock_->try_take(), path_.string(), " is in use by ", lock_->owner(), "; wait for it, or ",
+void RunFolder::lock() {
+  bool taken = false;
+  try {
+    taken = lock_.emplace(path_ / ".lock").try_take();
+  } catch (const Error& error) {
+    fail(error.exit, error.what(), kAdvice);
+  }
+  CHECK(taken, path_.string(), " is in use by ", lock_->owner(), "; wait for it, or ",
         "choose another folder with --run-dir");
-} catch (const Error& error) {
-  if (error.exit == Exit::usage) throw;
-  fail(error.exit, error.what(), kAdvice);
 }
 
 void RunFolder::write(const std::string& name, const std::string& text) const {
@@ -143,10 +146,6 @@ void RunFolder::write(const std::string& name, const std::string& text) const {
 
 // Marks a scratch folder: a run may also be named ab-something.
 static constexpr const char* kMark = ".ab";
-
-[[noreturn]] static void fail_scratch(const Path& path, const char* call) {
-  fail(Exit::storage, "ab: ", path.native(), ": ", call, ": ", std::strerror(errno));
-}
 
 // Removes folders of killed processes. On a file system without locks they are kept.
 static void remove_dead(const Path& runs) {
@@ -167,10 +166,10 @@ int ScratchFolder::make() {
   remove_dead(runs);
   while (true) {
     char name[] = "runs/ab-XXXXXX";
-    if (!mkdtemp(name)) fail_scratch(name, "mkdtemp");
+    if (!mkdtemp(name)) fail_storage(cat("ab: ", name), "mkdtemp", "");
     path_ = name;
     Descriptor mark(open((path_ / kMark).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
-    if (mark.get() < 0) fail_scratch(path_, "open");
+    if (mark.get() < 0) fail_storage(cat("ab: ", name), "open", "");
     const bool taken = !try_lock(mark.get()) && errno == EWOULDBLOCK;
     if (!taken && kind_of(path_ / kMark, Exit::storage) == Kind::file) return mark.release();
   }

@@ -38,7 +38,7 @@ class RunFolder {
 void refuse_used(const Path& path);
 // Returns the folders of the runs of that name, highest number first: <path>-3, <path>-2, <path>.
 // <path> alone if there is none. Throws Error (exit 8) if the parent folder cannot be listed.
-std::vector<Path> runs_of(const Path& path);
+std::vector<Path> list_runs(const Path& path);
 
 // runs/ab-XXXXXX: the folder for files of the arms of `ab`. The destructor removes it. A folder
 // whose process was killed is removed by the next ScratchFolder.

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include "core/base/utf8.h"
 #include "core/config/config.h"
 #include "core/config/yaml.h"
 #include "plan/toggle.h"
@@ -21,57 +22,60 @@ static Json read_object(const Path& path) {
 
 static bool is_file(const Path& path) { return kind_of(path, Exit::data) == Kind::file; }
 
-// ---- plan.yaml
-
-// A line is "key: value  # origin".
-void restore_origins(Values& values, const std::string& plan_yaml) {
-  std::vector<std::string> lines;
-  std::istringstream in(plan_yaml);
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  for (auto& [key, value] : values) {
-    const std::string& place = value.origin;
-    const size_t column = place.rfind(':'), row = place.rfind(':', column - 1);
-    const size_t line = std::stoul(place.substr(row + 1, column - row - 1)) - 1;
-    const size_t comment = line < lines.size() ? lines[line].rfind("  # ") : std::string::npos;
-    if (comment != std::string::npos) value.origin = lines[line].substr(comment + 4);
-  }
+static Json read_env(const Path& folder) {
+  return is_file(folder / "env.json") ? read_object(folder / "env.json") : Json::object();
 }
 
-static void add_plan(Json& run, const Path& path) try {
-  const std::string text = read_file(path, kYamlBytes, Exit::data);
-  Values values = parse_yaml(text, path.string());
-  restore_origins(values, text);
-  run["plan"] = Json::array();
-  for (const auto& [key, value] : values) run["plan"].push_back({key, value.text, value.origin});
-  run["plan_text"] = text;
-} catch (const Error& error) {
-  fail(Exit::data, error.what());
+// ---- plan.yaml
+
+Json list_origins(const Config& config) {
+  Json origins = {{"toggles.preset", "for those without a value"}};
+  for (const auto& [key, value] : config.origins) origins[key] = value.origin;
+  for (const auto& [name, value] : config.toggles) origins["toggles." + name] = value.origin;
+  return origins;
+}
+
+void restore_origins(Values& values, const Path& folder) {
+  const Json origins = read_env(folder).value("origins", Json::object());
+  for (auto& [key, value] : values)
+    if (const auto found = origins.find(key); found != origins.end() && found->is_string())
+      value.origin = printable(found->get<std::string>());
+}
+
+static void add_plan(Json& run, const Path& path) {
+  run["plan_text"] = read_file(path, kYamlBytes, Exit::data);
+  try {
+    Values values = parse_yaml(run["plan_text"], path.string());
+    restore_origins(values, path.parent_path());
+    for (const auto& [key, value] : values) run["plan"].push_back({key, value.text, value.origin});
+  } catch (const Error& error) {
+    fail(Exit::data, error.what());
+  }
+  run["env"].erase("origins");
 }
 
 // ---- metrics.jsonl
 
-// A column that begins late, misses a row or ends early has nulls there.
-static void add_row(Json& columns, const Json& row) {
-  const size_t count = columns.contains("step") ? columns["step"].size() : 0;
-  for (const auto& [name, value] : row.items()) {
-    if (name == "split") continue;
-    Json& column = columns[name];
-    while (column.size() < count) column.push_back(nullptr);
-    if (column.size() == count) column.push_back(value);  // a key may appear twice
-  }
-}
-
-// Returns whether the columns stay in proportion to the file: its rows have most of their values.
-static bool fits(const Json& columns, const Json& row, size_t file_bytes) {
+// Returns rows as columns, with null where a row has no such value. Most values must be there, so
+// that the columns stay in proportion to the file.
+static Json to_columns(const std::vector<Json>& rows, size_t file_bytes, const Path& path) {
   constexpr size_t kMostColumns = 1000, kMostMissing = size_t{1} << 20;
-  const size_t rows = columns.contains("step") ? columns["step"].size() : 0;
-  const size_t width = columns.size() + row.size();
-  return width <= kMostColumns && rows * width <= kMostMissing + file_bytes;
+  Json columns = Json::object();
+  for (const Json& row : rows)
+    for (const auto& [name, value] : row.items()) {
+      if (name != "split") columns.emplace(name, Json::array());
+      if (columns.size() > kMostColumns || rows.size() * columns.size() > kMostMissing + file_bytes)
+        fail(Exit::data, path.string(), ": too many columns; the file is damaged");
+    }
+  for (auto& [name, column] : columns.get_ref<Json::object_t&>())
+    for (const Json& row : rows) column.push_back(row.value(name, Json()));
+  return columns;
 }
 
 static void add_rows(Json& run, const Path& path) {
   const std::string text = is_file(path) ? read_file(path, kLargest, Exit::data) : "";
   std::istringstream lines(text);
+  std::map<std::string, std::vector<Json>> rows;  // by split, as JSON
   size_t number = 0;
   for (std::string line; std::getline(lines, line);) {
     ++number;
@@ -84,14 +88,10 @@ static void add_rows(Json& run, const Path& path) {
     if (!whole)
       fail(Exit::data, path.string(), ":", number, ": not a row: ", why, "; the file is damaged");
     if (split == "\"run\"") run["totals"] = row;
-    if (split != "\"train\"" && split != "\"test\"") continue;
-    if (!fits(run[row["split"]], row, text.size()))
-      fail(Exit::data, path.string(), ":", number, ": too many columns; the file is damaged");
-    add_row(run[row["split"]], row);
+    rows[split].push_back(row);
   }
-  for (const char* split : {"train", "test"})
-    for (Json& column : run[split])
-      while (column.size() < run[split]["step"].size()) column.push_back(nullptr);
+  run["train"] = to_columns(rows["\"train\""], text.size(), path);
+  run["test"] = to_columns(rows["\"test\""], text.size(), path);
 }
 
 static void add_directions(Json& run, const Path& file) {
@@ -137,14 +137,13 @@ Json read_run(const Path& folder) {
         ": not a run folder, it has no plan.yaml; name one such as runs/lenet");
   Json run = {{"kind", "run"},
               {"folder", folder.string()},
-              {"train", Json::object()},
-              {"test", Json::object()},
+              {"plan", Json::array()},
+              {"env", read_env(folder)},
               {"totals", Json::object()},
               {"summary", Json::array()},
               {"toggles", Json::array()},
               {"higher_is_better", Json::array()}};
   add_plan(run, plan);
-  run["env"] = is_file(folder / "env.json") ? read_object(folder / "env.json") : Json::object();
   add_rows(run, folder / "metrics.jsonl");
   add_directions(run, plan);
   add_end(run, folder / "end.json");

@@ -7,12 +7,14 @@
 
 namespace bellows {
 
+struct Config;
+
 // Returns an object:
 //   kind       "run"
 //   folder     as given
 //   plan       [[option, value, origin], ...] of plan.yaml, toggles as "toggles.NAME"
 //   plan_text  plan.yaml
-//   env        env.json
+//   env        env.json without the origins, which `plan` has
 //   train, test  rows of metrics.jsonl as columns: {"step": [20, 40], "loss": [2.3, null]}
 //   higher_is_better  names of those columns of `test`
 //   totals     its last row, written when the run ends; else {}
@@ -22,9 +24,12 @@ namespace bellows {
 // Files of other versions may lack values of env, rows and totals. Throws Error: exit 2 if no run
 // is in the folder, 3 if a file of it is damaged.
 Json read_run(const Path& folder);
-// Replaces the places of values that were read from that plan.yaml, "plan.yaml:12:3", by the
-// origins that its comments state.
-void restore_origins(Values& values, const std::string& plan_yaml);
+// Returns the origin of each option and toggle, {"train.epochs": "command line"}, which env.json
+// holds as "origins".
+Json list_origins(const Config& config);
+// Replaces the places of values that were read from plan.yaml, "plan.yaml:12:3", by the origins in
+// that folder's env.json. Those of older versions have none; then the places stay.
+void restore_origins(Values& values, const Path& folder);
 
 // ---- reading it
 

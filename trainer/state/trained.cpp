@@ -11,7 +11,7 @@ namespace bellows {
 static Loaded load_and_warn(const std::string& file_or_run) {
   std::vector<std::string> messages;
   Loaded saved = load_checkpoint(file_or_run, messages);
-  check_finite(saved.path, model_part(saved.content.tensors), plan_of(saved.content).ckpt,
+  check_finite(saved.path, model_part(saved.content.tensors), read_plan(saved.content).ckpt,
                messages);
   for (const std::string& message : messages) say_error(message);
   return saved;
@@ -32,7 +32,7 @@ static Values other_data(const Plan& plan, const std::string& data) {
   return {{"data.name", {"image_folder", "--data"}}, {"data.root", {data, "--data"}}};
 }
 
-static std::unique_ptr<Session> model_of(const SafeTensors& saved, Plan plan, bool tests) {
+static std::unique_ptr<Session> make_session(const SafeTensors& saved, Plan plan, bool tests) {
   TrainingSetInfo trained = trained_on(saved);
   trained.tests = tests;
   plan.data.transforms = with_statistics(plan.data.transforms, trained.info);
@@ -48,16 +48,16 @@ std::unique_ptr<Session> load_to_evaluate(const std::string& file_or_run, const 
   for (const auto& [key, value] : given)
     CHECK(!key.starts_with("toggles"), key, ": a trained model keeps the toggles of its run; ",
           "set an option instead, such as  amp.dtype=off  or  device=cpu");
-  const Plan plan = plan_of(saved.content);
+  const Plan plan = read_plan(saved.content);
   for (const auto& [key, value] : other_data(plan, data))
     CHECK(given.emplace(key, value).second, "--data ", data, " and  ", key, "=", given[key].text,
           "  exclude each other");
-  return model_of(saved.content, load(plan, given), true);
+  return make_session(saved.content, load(plan, given), true);
 }
 
 std::unique_ptr<Session> load_to_predict(const std::string& file_or_run) {
   const Loaded saved = load_and_warn(file_or_run);
-  return model_of(saved.content, plan_of(saved.content), false);
+  return make_session(saved.content, read_plan(saved.content), false);
 }
 
 }  // namespace bellows

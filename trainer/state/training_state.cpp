@@ -2,14 +2,13 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include "core/base/crc32c.h"
-#include "core/base/json.h"
 #include "core/base/words.h"
 #include "core/config/values.h"
 #include "core/device/cpu_time.h"
 #include "core/tensor/copy.h"
 #include "trainer/session/data_card.h"
+#include "trainer/session/record.h"
 #include "trainer/session/session.h"
 #include "trainer/state/weights.h"
 
@@ -54,52 +53,57 @@ static Json plan_json(const Plan& plan) {
   return values;
 }
 
-static Json step_state_json(const StepState& s) {
-  return {{"forwards", s.forwards},
-          {"applied", s.applied},
-          {"skipped", s.skipped},
-          {"schedule_index", s.schedule_index()},
-          {"loss_scale", s.loss_scale},
-          {"grad_norm", s.grad_norm},
-          {"inverse_scale", s.inverse_scale},
-          {"found_inf", s.found_inf},
-          {"good_updates", s.good_updates}};
+// found_inf is left out: it belongs to a finished update.
+static void visit(Record& r, StepState& s) {
+  int64_t schedule_index = s.schedule_index();
+  r("forwards", s.forwards);
+  r("applied", s.applied);
+  r("skipped", s.skipped);
+  r("schedule_index", schedule_index);
+  r("loss_scale", s.loss_scale);
+  r.or_null<float>("grad_norm", s.grad_norm, INFINITY);
+  r("inverse_scale", s.inverse_scale);
+  r("good_updates", s.good_updates);
+  s.shift = schedule_index - s.applied;
 }
 
-static Json loss_sum_json(const LossSum& l) {
-  return {{"sum", l.sum}, {"count", l.count}, {"nonfinite", l.nonfinite}};
+// Version 0.1 also summed losses that were not finite, and wrote such a sum as null.
+static void visit(Record& r, LossSum& losses) {
+  r.or_null<double>("sum", losses.sum, NAN);
+  r("count", losses.count);
+  r("nonfinite", losses.nonfinite);
 }
 
-static Json best_json(const Best& b) {
-  return {{"step", b.step},
-          {"epoch", b.epoch},
-          {"value", b.value},
-          {"regular", b.regular ? Json(*b.regular) : Json(nullptr)},
-          {"evaluations_since", b.evaluations_since}};
+static void visit(Record& r, Best& best) {
+  r("step", best.step, {-1, 1e12});
+  r("epoch", best.epoch);
+  r("value", best.value);
+  r("regular", best.regular);
+  r("evaluations_since", best.evaluations_since);
 }
 
-static Json rate_state_json(const RateState& r) {
-  return {{"factor", r.factor},
-          {"best", r.best ? Json(*r.best) : Json(nullptr)},
-          {"bad_evaluations", r.bad_evaluations}};
+static void visit(Record& r, RateState& rates) {
+  r("factor", rates.factor, {0, 1});
+  r("best", rates.best);
+  r("bad_evaluations", rates.bad_evaluations);
 }
 
-static Json position_json(const Position& p) {
-  return {{"epoch", p.epoch},
-          {"batch", p.batch},
-          {"step", p.step},
-          {"elapsed_s", p.elapsed_s},
-          {"load_s", p.load_s},
-          {"step_s", p.step_s},
-          {"eval_s", p.eval_s},
-          {"save_s", p.save_s},
-          {"target_s", p.target_s},
-          {"target_samples", p.target_samples},
-          {"target_epochs", p.target_epochs},
-          {"evaluated", p.evaluated},
-          {"best", best_json(p.best)},
-          {"window", loss_sum_json(p.window)},
-          {"of_epoch", loss_sum_json(p.of_epoch)}};
+static void visit(Record& r, Position& p) {
+  r("epoch", p.epoch);
+  r("batch", p.batch);
+  r("step", p.step);
+  r("elapsed_s", p.elapsed_s);
+  r("load_s", p.load_s);
+  r("step_s", p.step_s);
+  r("eval_s", p.eval_s);
+  r("save_s", p.save_s);
+  r("target_s", p.target_s);
+  r("target_samples", p.target_samples);
+  r("target_epochs", p.target_epochs);
+  r("evaluated", p.evaluated, {-1, 1e12});
+  r.group("best", p.best);
+  r.group("window", p.window);
+  r.group("of_epoch", p.of_epoch);
 }
 
 static Names dropped_biases(const Session& session) {
@@ -114,9 +118,9 @@ Metadata state_metadata(const Session& session, const Position& position) {
   const DatasetInfo& data = session.train_set->info();
   return {{"format", kFormat},
           {"version", std::to_string(kVersion)},
-          {"position", to_line(position_json(position))},
-          {"step_state", to_line(step_state_json(session.state->read()))},
-          {"rate_state", to_line(rate_state_json(session.rate_state()))},
+          {"position", to_line(to_record(position))},
+          {"step_state", to_line(to_record(session.state->read()))},
+          {"rate_state", to_line(to_record(session.rate_state()))},
           {"plan", to_line(plan_json(session.plan))},
           {"data", session.data_fingerprint()},
           {kDataset, to_line(data_card(*session.train_set))},
@@ -138,14 +142,15 @@ static const std::string& entry(const SafeTensors& saved, const std::string& key
 
 // A file with valid checksums was written by this program or by an attacker. In both cases an
 // exception of the JSON library must not become an internal error.
-template <class Read>
-static auto read_entry(const SafeTensors& saved, const char* key, Read read) try {
+template <class Read> static auto read_entry(const SafeTensors& saved, const char* key, Read read) {
   std::string why;
   const Json json = parse_json(entry(saved, key), &why);
-  if (!why.empty()) fail(Exit::checkpoint, "the checkpoint's '", key, "' cannot be read: ", why);
-  return read(json);
-} catch (const Json::exception& error) {
-  fail(Exit::checkpoint, "the checkpoint's '", key, "' cannot be read: ", error.what());
+  try {
+    if (why.empty()) return read(json);
+  } catch (const Json::exception& error) {
+    why = error.what();
+  }
+  fail(Exit::checkpoint, "the checkpoint's '", key, "' cannot be read: ", why);
 }
 
 static void check_format(const SafeTensors& saved) {
@@ -155,7 +160,7 @@ static void check_format(const SafeTensors& saved) {
          kVersion, " of ", kFormat);
 }
 
-Plan plan_of(const SafeTensors& saved) {
+Plan read_plan(const SafeTensors& saved) {
   check_format(saved);
   return read_entry(saved, "plan", [](const Json& json) {
     Values values;
@@ -169,7 +174,7 @@ Plan plan_of(const SafeTensors& saved) {
   });
 }
 
-int64_t ranks_of(const SafeTensors& saved) {
+int64_t read_ranks(const SafeTensors& saved) {
   const auto ranks =
       read_entry(saved, kRanks, [](const Json& json) { return json.get<int64_t>(); });
   if (ranks < 1 || ranks > 1'000'000)
@@ -178,7 +183,7 @@ int64_t ranks_of(const SafeTensors& saved) {
 }
 
 static Names names_in(const SafeTensors& saved, const char* key) {
-  return read_entry(saved, key, [](const Json& list) { return Names(list); });
+  return read_entry(saved, key, [](const Json& list) { return list.get<Names>(); });
 }
 
 Names dropped_biases(const SafeTensors& saved) { return names_in(saved, kDroppedBiases); }
@@ -188,74 +193,11 @@ TrainingSetInfo trained_on(const SafeTensors& saved) {
   return read_entry(saved, kDataset, [&](const Json& card) { return read_data_card(card, names); });
 }
 
-// Reads a count. A negative or fractional one would be an invalid index, and a huge one would never
-// be reached.
-static int64_t count_in(const Json& entry, const char* key) {
-  const Json& count = entry.at(key);
-  const bool fits = count.is_number_integer() && count >= 0 && count <= 1'000'000'000'000;
-  if (!fits)
-    fail(Exit::checkpoint, "the checkpoint's '", key, "' is ", to_line(count), ", not a count");
-  return count;
-}
-
-// JSON has no infinity, so it was written as null. found_inf is not restored: it belongs to a
-// finished update.
-static StepState step_state_of(const Json& j) {
-  const Json& norm = j.at("grad_norm");
-  const int64_t applied = count_in(j, "applied");
-  return {.forwards = count_in(j, "forwards"),
-          .applied = applied,
-          .skipped = count_in(j, "skipped"),
-          .shift = count_in(j, "schedule_index") - applied,
-          .loss_scale = j.at("loss_scale"),
-          .inverse_scale = j.at("inverse_scale"),
-          .good_updates = j.at("good_updates"),
-          .grad_norm = norm.is_null() ? INFINITY : norm.get<float>()};
-}
-
-// Earlier versions also summed losses that were not finite, and wrote such a sum as null.
-static LossSum loss_sum_of(const Json& j) {
-  const Json& sum = j.at("sum");
-  return {.sum = sum.is_null() ? NAN : sum.get<double>(),
-          .count = count_in(j, "count"),
-          .nonfinite = j.value("nonfinite", int64_t{0})};
-}
-
-static Best best_of(const Json& j) {
-  Best best{.step = j.at("step") == -1 ? -1 : count_in(j, "step"),
-            .epoch = count_in(j, "epoch"),
-            .value = j.at("value"),
-            .evaluations_since = count_in(j, "evaluations_since")};
-  if (!j.at("regular").is_null()) best.regular = j.at("regular").get<double>();
-  return best;
-}
-
-static RateState rate_state_of(const Json& j) {
-  RateState state{.factor = j.at("factor"), .bad_evaluations = count_in(j, "bad_evaluations")};
-  if (!j.at("best").is_null()) state.best = j.at("best").get<double>();
-  if (!(state.factor >= 0 && state.factor <= 1))
-    fail(Exit::checkpoint, "the checkpoint's 'rate_state' has the factor ", state.factor,
-         ", which is not between 0 and 1");
-  return state;
-}
-
-static Position position_of(const Json& j) {
-  return {.epoch = count_in(j, "epoch"),
-          .batch = count_in(j, "batch"),
-          .step = count_in(j, "step"),
-          .elapsed_s = j.at("elapsed_s"),
-          // Checkpoints of earlier versions lack these four.
-          .load_s = j.value("load_s", 0.0),
-          .step_s = j.value("step_s", 0.0),
-          .eval_s = j.value("eval_s", 0.0),
-          .save_s = j.value("save_s", 0.0),
-          .target_s = j.at("target_s"),
-          .target_samples = count_in(j, "target_samples"),
-          .target_epochs = count_in(j, "target_epochs"),
-          .evaluated = j.at("evaluated"),
-          .best = best_of(j.at("best")),
-          .window = loss_sum_of(j.at("window")),
-          .of_epoch = loss_sum_of(j.at("of_epoch"))};
+// Adds the members that checkpoints of earlier versions lack.
+static Position read_position(Json json) {
+  for (const char* part : {"load_s", "step_s", "eval_s", "save_s"}) json.emplace(part, 0);
+  for (const char* sum : {"window", "of_epoch"}) json.at(sum).emplace("nonfinite", 0);
+  return from_record<Position>(json);
 }
 
 // Refuses a batch that no epoch has: it would never be reached, and the run would not end. For a
@@ -331,10 +273,10 @@ static void fit_averages(const Ema& ema, TensorsByName& saved) {
 Position restore(Session& session, const SafeTensors& saved, std::vector<std::string>& notes,
                  Resume resume) {
   check_format(saved);
-  auto position = read_entry(saved, "position", position_of);
-  auto state = read_entry(saved, "step_state", step_state_of);
-  auto rates = read_entry(saved, "rate_state", rate_state_of);
-  const Plan before = plan_of(saved);
+  auto position = read_entry(saved, "position", read_position);
+  auto state = read_entry(saved, "step_state", from_record<StepState>);
+  auto rates = read_entry(saved, "rate_state", from_record<RateState>);
+  const Plan before = read_plan(saved);
   // The data set may have other samples. The epoch in progress then starts again.
   if (before.data.loader.batch.on_damaged != session.plan.data.loader.batch.on_damaged)
     resume = Resume::branch;
@@ -354,7 +296,7 @@ Position restore(Session& session, const SafeTensors& saved, std::vector<std::st
     const bool same_samples = then == now && before.seed == session.plan.seed &&
                               was.shuffle == is.shuffle &&
                               was.device_randperm == is.device_randperm &&
-                              ranks_of(saved) * was.batch_size == session.joint_batch();
+                              read_ranks(saved) * was.batch_size == session.joint_batch();
     restart_epoch(position, state, session, same_samples, notes);
     position.best = {};
     position.target_s = -1;
@@ -381,7 +323,7 @@ Position restore(Session& session, const SafeTensors& saved, std::vector<std::st
 
 // ---- checksums
 
-static uint32_t crc_of(const NamedTensors& tensors) {
+static uint32_t checksum(const NamedTensors& tensors) {
   uint32_t crc = 0;
   for (const auto& [name, tensor] : tensors) {
     const Tensor host = contiguous(to(Device::cpu, tensor.detach()));
@@ -391,12 +333,12 @@ static uint32_t crc_of(const NamedTensors& tensors) {
 }
 
 std::string model_hash(const Session& session) {
-  return fmt::format("{:08x}", crc_of(model_tensors(session)));
+  return fmt::format("{:08x}", checksum(model_tensors(session)));
 }
 
 std::string state_hash(const Session& session) {
-  const std::string steps = to_line(step_state_json(session.state->read()));
-  const uint32_t crc = crc_of(state_tensors(session));
+  const std::string steps = to_line(to_record(session.state->read()));
+  const uint32_t crc = checksum(state_tensors(session));
   return fmt::format("{:08x}", crc32c(std::as_bytes(std::span(steps)), crc));
 }
 

@@ -79,9 +79,9 @@ Position restore(Session& session, const SafeTensors& saved, std::vector<std::st
 void restore_model(Session& session, const SafeTensors& saved);
 
 // Returns the plan that a checkpoint was written under. Throws Error (exit 4) for other formats.
-Plan plan_of(const SafeTensors& saved);
+Plan read_plan(const SafeTensors& saved);
 // Returns the number of ranks that trained it. Throws Error (exit 4).
-int64_t ranks_of(const SafeTensors& saved);
+int64_t read_ranks(const SafeTensors& saved);
 // Returns a CRC-32C of all parameters and buffers in order, as 8 hexadecimal digits.
 std::string model_hash(const Session& session);
 // The same of the complete state, with that of the optimizer and the StepState.

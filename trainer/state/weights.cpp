@@ -17,7 +17,7 @@ TensorsByName by_name(const NamedTensors& tensors) {
 }
 
 // Returns " title: a, b;" with the first eight names; "" for an empty list.
-static std::string list_of(const char* title, const std::vector<std::string>& names) {
+static std::string list_names(const char* title, const std::vector<std::string>& names) {
   std::string text;
   for (size_t i = 0; i < names.size() && i < 8; ++i) text += (i ? ", " : "") + names[i];
   if (names.size() > 8) text += cat(" and ", names.size() - 8, " more");
@@ -38,8 +38,8 @@ void copy_saved(const NamedTensors& wanted, const TensorsByName& saved, const st
   const TensorsByName known = by_name(wanted);
   for (const auto& [name, tensor] : saved)
     if (!known.contains(name)) unexpected.push_back(name);
-  std::string text = list_of("missing", missing) + list_of("unexpected", unexpected) +
-                     list_of("of another shape or type", shapes);
+  std::string text = list_names("missing", missing) + list_names("unexpected", unexpected) +
+                     list_names("of another shape or type", shapes);
   if (!text.empty()) {
     text.pop_back();
     fail(Exit::checkpoint, what, " does not fit the model:", text, advice);
@@ -144,8 +144,8 @@ static std::string settle_biases(TensorsByName& saved, const TensorsByName& want
       if (saved.erase(bias)) moved.push_back(bias);
     }
   }
-  return list_of("subtracted from the running mean after it (drop_conv_bias)", moved) +
-         list_of("missing, so 0", absent);
+  return list_names("subtracted from the running mean after it (drop_conv_bias)", moved) +
+         list_names("missing, so 0", absent);
 }
 
 // Copies the tensors that fit; the others keep their initial values. Returns a list of those, and
@@ -167,7 +167,7 @@ static std::string copy_what_fits(const NamedTensors& model, const TensorsByName
   if (fit.empty()) fail(Exit::checkpoint, file, ": no tensor fits the model");
   for (const auto& [name, tensor] : unknown) unused.push_back(name);
   copy_saved(fit, taken, file);
-  return list_of("initial values kept", initial) + list_of("unused", unused);
+  return list_names("initial values kept", initial) + list_names("unused", unused);
 }
 
 void load_weights(Session& session, std::vector<std::string>& notes) {

@@ -28,7 +28,7 @@ static int run_eval(CommandLine& line, const Arguments& args) {
   for (const auto& [name, value] : metrics.values) all[name] = value;
   const std::string damaged = metrics.damaged ? cat(metrics.damaged, " damaged, ") : "";
   say(json ? to_line(all)
-           : cat("eval: ", metrics.samples, " samples, ", damaged, text_of(metrics)));
+           : cat("eval: ", metrics.samples, " samples, ", damaged, to_text(metrics)));
   return 0;
 }
 

@@ -77,7 +77,7 @@ static void add_normalization(const Json& transforms, int64_t channels, Metadata
 static Metadata metadata_of(const SafeTensors& saved) {
   Metadata metadata{{"format", "pt"}};
   const TrainingSetInfo trained = trained_on(saved);
-  const auto list = with_statistics(plan_of(saved).data.transforms, trained.info);
+  const auto list = with_statistics(read_plan(saved).data.transforms, trained.info);
   const Shape input = Transforms(list, trained.info, TransformMode::evaluation).shape();
   metadata["input_size"] = to_line(std::vector<int64_t>(input.begin(), input.end()));
   if (trained.info.classes) metadata[kClassNames] = to_line(class_names(trained.info));
@@ -115,7 +115,7 @@ static int run_export(CommandLine& line, const Arguments& args) {
   CHECK(folder.filename() != "checkpoints" || (step_in(place) < 0 && place != best_path(folder)),
         to, " would be a checkpoint of that run for --resume; choose another name");
   NamedTensors model = model_part(saved.content.tensors);
-  check_finite(saved.path, model, plan_of(saved.content).ckpt, messages);
+  check_finite(saved.path, model, read_plan(saved.content).ckpt, messages);
   for (const std::string& message : messages) say_error(message);
   const Names dropped = dropped_biases(saved.content);
   restore_biases(model, dropped);

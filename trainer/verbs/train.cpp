@@ -2,7 +2,6 @@
 #include "core/base/output.h"
 #include "core/base/words.h"
 #include "core/config/config.h"
-#include "core/config/yaml.h"
 #include "dist/rendezvous/rendezvous.h"
 #include "trainer/run/run.h"
 #include "trainer/state/run_record.h"
@@ -61,12 +60,12 @@ static std::string defaults_note(const Plan& plan) {
              count_of(plan.train.epochs, "epoch"), "; name one with --config FILE");
 }
 
-// Makes the config of a run from its plan.yaml, the last source but one, with the origins that it
-// states. Errors name the place in plan.yaml.
+// Makes the config of a run from its plan.yaml, the last source but one, with the origins that
+// env.json states. Errors name the place in plan.yaml.
 static Config stored_config(std::vector<Values> sources, const std::string& plan_yaml) {
   Values& saved = *(sources.end() - 2);
   Values stated = saved;
-  restore_origins(stated, read_file(plan_yaml, kYamlBytes, Exit::usage));
+  restore_origins(stated, Path(plan_yaml).parent_path());
   for (auto& [key, value] : saved)  // a toggle that was not set by name still is not
     if (key.starts_with("toggles.") && !set_by_name(stated.at(key))) value = stated.at(key);
   Config config = make_config(sources);
