@@ -77,16 +77,8 @@ using Preference =
 // ---- translation of a Problem
 
 cudaDataType_t type_of(DType dtype) {
-  switch (dtype) {
-    case DType::f64:
-      return CUDA_R_64F;
-    case DType::bf16:
-      return CUDA_R_16BF;
-    case DType::f16:
-      return CUDA_R_16F;
-    default:
-      return CUDA_R_32F;
-  }
+  if (dtype == DType::f64) return CUDA_R_64F;
+  return dtype == DType::bf16 ? CUDA_R_16BF : dtype == DType::f16 ? CUDA_R_16F : CUDA_R_32F;
 }
 
 cublasComputeType_t compute_of(const Problem& problem) {
@@ -94,21 +86,11 @@ cublasComputeType_t compute_of(const Problem& problem) {
   return problem.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
 }
 
-// cuBLAS is column-major: our rows of y are its columns, our b its A and our a its B.
-cublasLtEpilogue_t epilogue_of(Epilogue epilogue) {
-  switch (epilogue) {
-    case Epilogue::relu:
-      return CUBLASLT_EPILOGUE_RELU;
-    case Epilogue::add_row:
-      return CUBLASLT_EPILOGUE_BIAS;
-    case Epilogue::add_row_relu:
-      return CUBLASLT_EPILOGUE_RELU_BIAS;
-    case Epilogue::sum_a:
-      return CUBLASLT_EPILOGUE_BGRADB;
-    default:
-      return CUBLASLT_EPILOGUE_DEFAULT;
-  }
-}
+// In the order of Epilogue. cuBLAS is column-major: our rows of y are its columns, our b its A and
+// our a its B.
+constexpr cublasLtEpilogue_t kEpilogues[] = {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_RELU,
+                                             CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_RELU_BIAS,
+                                             CUBLASLT_EPILOGUE_BGRADB};
 
 cublasOperation_t turned(const Operand& operand) {
   return operand.layout.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -160,7 +142,7 @@ Product::Product(const Problem& problem)
       tf32(problem.tf32) {
   operation.set(CUBLASLT_MATMUL_DESC_TRANSA, turned(problem.b));
   operation.set(CUBLASLT_MATMUL_DESC_TRANSB, turned(problem.a));
-  operation.set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(problem.epilogue));
+  operation.set(CUBLASLT_MATMUL_DESC_EPILOGUE, kEpilogues[int(problem.epilogue)]);
   // The heuristic needs the pointer's alignment; run() sets the address.
   if (problem.epilogue > Epilogue::relu)
     operation.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER,
@@ -241,7 +223,7 @@ std::string name_of(const cublasLtMatmulAlgo_t& algorithm) {
 
 }  // namespace
 
-Proposals propose(const Problem& problem) {
+Proposals propose(const Problem& problem, Search) {
   const auto product = std::make_shared<const Product>(problem);
   Proposals all;
   for (const Heuristic& found : product->algorithms(problem))

@@ -52,9 +52,9 @@ inline constexpr Vendor kVendor{.thread_invariant = true, .version = loaded};
 // Tensors of a plan. It must run with tensors that match the Problem in shape, strides, dtype and
 // alignment; kExtra is bound if the epilogue needs it.
 enum : int64_t { kY, kA, kB, kExtra };
-// Returns the algorithms that cuBLASLt's heuristic ranks first, the best first; empty if it has
-// none.
-Proposals propose(const Problem& problem);
+// Returns the algorithms that cuBLASLt's heuristic ranks first, the best first, for every search;
+// empty if it has none.
+Proposals propose(const Problem& problem, Search search);
 
 // ---- products: ops/vendor/cublas_matmul.cu
 

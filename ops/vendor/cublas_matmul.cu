@@ -49,17 +49,14 @@ bool multiply(const Tensor& y, const Tensor& a, const Tensor& b, Into into, Epil
   if (y.numel() == 0 || a.dim(2) == 0) return false;
   if (!available()) return note_fallback("no cuBLASLt"), false;
   const Problem problem(y, a, b, into, epilogue, extra.defined() ? extra.bytes() : nullptr);
-  PlannedCall& call = *slot.get<std::shared_ptr<PlannedCall>>(problem, [&] {
-    return planned_call(cat(loaded(), " ", problem),
-                        [problem](Search) { return propose(problem); });
-  });
+  const auto call = planned_call(slot, loaded(), problem);
   const auto run = [&](const VendorPlan& plan) {
     const Tensor out = into == Into::add ? clone(y) : y;  // a trial repeats, so it adds to a copy
     plan.run({{kY, out}, {kA, a}, {kB, b}, {kExtra, extra}});
     return epilogue == Epilogue::sum_a ? PlannedCall::Tensors{out, extra}
                                        : PlannedCall::Tensors{out};
   };
-  return call.run({{kY, y}, {kA, a}, {kB, b}, {kExtra, extra}}, [&] {
+  return call->run({{kY, y}, {kA, a}, {kB, b}, {kExtra, extra}}, [&] {
     return PlannedCall::Trial{run, plain};
   });
 }

@@ -3,13 +3,14 @@
 // wrong, is dropped with one notice. When none is left, the caller runs its plain kernel.
 // Compute thread only.
 //
-//   Slot entry: std::shared_ptr<PlannedCall> call = planned_call(cat(key), propose);
-//   if (!call->run({{t.x, x}, {t.y, y}}, make_trial)) return kernels::op.plain(...);
+//   const auto call = planned_call(slot, library, problem);
+//   if (!call->run({{kX, x}, {kY, y}}, make_trial)) return kernels::op.plain(...);
 #pragma once
 #include <set>
 #include "core/device/graph.h"
 #include "core/device/kernel_options.h"
 #include "core/tensor/autotune.h"
+#include "core/tensor/slot.h"
 #include "ops/vendor/plan.h"
 
 namespace bellows {
@@ -42,8 +43,6 @@ class PlannedCall {
   }
   // The same without a search.
   bool run(Bindings bindings);
-  // Returns whether there is a plan to run; builds one if there is none.
-  bool can_run();
 
  private:
   struct Candidate {
@@ -73,6 +72,16 @@ class PlannedCall {
 // Returns the call for a problem, from the process's map. `problem` states all that plans depend
 // on, the version of the library included.
 std::shared_ptr<PlannedCall> planned_call(const std::string& problem, const Propose& propose);
+// The same from the slot of a layer, where `problem` is the key: a type that is printed with <<,
+// and that has a propose(problem, search).
+template <class Problem>
+std::shared_ptr<PlannedCall> planned_call(Slot& slot, const std::string& library,
+                                          const Problem& problem) {
+  return slot.get<std::shared_ptr<PlannedCall>>(problem, [&] {
+    return planned_call(cat(library, " ", problem),
+                        [problem](Search search) { return propose(problem, search); });
+  });
+}
 
 // Logs, once per layer and kernel, that the running kernel falls back to the plain one. Counts
 // each fallback in kernel.fallbacks, on which benchmarks fail.
