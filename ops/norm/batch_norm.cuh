@@ -50,21 +50,6 @@ struct Rows {
   int64_t count;
 };
 
-// Calls use(i, read(i)) for i, i + step, ... below end. Reads kAhead values before it uses the
-// first, so that their loads overlap.
-template <int kAhead, class I, class Read, class Use>
-__device__ void read_ahead(I i, I end, I step, const Read& read, const Use& use) {
-  for (; i + (kAhead - 1) * step < end; i += kAhead * step) {
-    decltype(read(i)) in[kAhead];
-#pragma unroll
-    for (int a = 0; a < kAhead; ++a) in[a] = read(i + a * step);
-#pragma unroll
-    for (int a = 0; a < kAhead; ++a) use(i + a * step, in[a]);
-  }
-#pragma unroll 1
-  for (; i < end; i += step) use(i, read(i));
-}
-
 // Relu bits: each byte belongs to one piece, and bit k is set if y > 0 or NaN.
 struct Bits {
   Bits(const Tensor& bits, const Tensor& x)
@@ -97,14 +82,6 @@ template <class A> struct Sums {
   __device__ Sums operator+(const Sums& o) const { return {first + o.first, second + o.second}; }
 };
 
-// Converts the sums of n elements to a pivot that is smaller by `delta`: sum (d + delta)^2 = sum
-// d^2 + delta (2 sum d + n delta).
-template <class A>
-__device__ Sums<double> by_pivot_below(const Sums<A>& sums, double n, double delta) {
-  const double s = sums.first;
-  return {s + n * delta, sums.second + delta * (2 * s + n * delta)};
-}
-
 // Running statistics on the device; `mean` is null if there is nothing to update.
 struct Running {
   explicit Running(const RunningUpdate& r)
@@ -132,44 +109,7 @@ struct Running {
   double momentum, unbiased;
 };
 
-// Writes mean and biased variance of channel c, from the sums over n elements.
-template <class A>
-__device__ void store_statistics(A* out, int channels, int c, const Sums<double>& sums, double n,
-                                 double pivot, const Running& running) {
-  const double mean = sums.first / n;
-  const A stored = A(pivot + mean), var = A(std::max(0.0, sums.second / n - mean * mean));
-  out[c] = stored, out[channels + c] = var;
-  running.update(c, stored, var);
-}
-template <class A>
-__device__ void store_gradients(A* dw, A* db, int c, const Sums<double>& sums,
-                                const Batch<A>& batch) {
-  db[c] = A(sums.first);
-  dw[c] = A(sums.second * batch.inverse_deviation(c));
-}
-
 // ---- elementwise formulas for a piece, with the parameters of its channels
-
-// Pieces that forward reads. Without a residual there is no such member, and nothing to add.
-template <bool adds, int K, class T> struct Read {
-  AlignedVector<T, K> x, residual;
-  __device__ Acc<T> added_to(Acc<T> v, int k) const { return v + Acc<T>(residual.at[k]); }
-};
-template <int K, class T> struct Read<false, K, T> {
-  AlignedVector<T, K> x;
-  __device__ Acc<T> added_to(Acc<T> v, int) const { return v; }
-};
-template <bool adds, int K, class T>
-__device__ Read<adds, K, T> read_forward(const T* x, const T* residual, int64_t i) {
-  if constexpr (adds)
-    return {load<K>(x + i), load<K>(residual + i)};
-  else
-    return {load<K>(x + i)};
-}
-// Calls fn.operator()<adds>(): true if there is a tensor to add.
-template <class Fn> void with_added(const Tensor& added, const Fn& fn) {
-  added.defined() ? fn.template operator()<true>() : fn.template operator()<false>();
-}
 
 // y = (x - mean) * scale + shift + residual, then gelu, or relu if there are bits.
 template <int K, class A> struct Forward {
@@ -181,12 +121,16 @@ template <int K, class A> struct Forward {
   template <class T> __device__ A normalized(T x, int k) const {
     return (A(x) - mean[k]) * scale[k] + shift[k];
   }
-  template <bool gelu = false, bool adds, class T>
-  __device__ void put(T* y, uint8_t* bits, int64_t i, const Read<adds, K, T>& in) const {
+  template <bool adds, bool gelu, class T>
+  __device__ void put(const T* x, const T* residual, T* y, uint8_t* bits, int64_t i) const {
+    const AlignedVector<T, K> in = load<K>(x + i);
+    AlignedVector<T, K> added;
+    if constexpr (adds) added = load<K>(residual + i);
     A out[K];
     unsigned on = 0;
     for (int k = 0; k < K; ++k) {
-      const A v = in.added_to(normalized(in.x.at[k], k), k);
+      A v = normalized(in.at[k], k);
+      if constexpr (adds) v += A(added.at[k]);
       const bool off = bits && v <= A(0);  // false for NaN
       on |= unsigned(!off) << k;
       out[k] = off ? A(0) : gelu ? functors::Gelu::value(v) : v;
@@ -196,32 +140,19 @@ template <int K, class A> struct Forward {
   }
 };
 
-// Pieces that backward reads, and their gradient g: dy where the bit is set, else 0. If `adds`, dy
-// is the rounded sum of two gradients.
-template <bool adds, int K, class T> struct Met {
-  AlignedVector<T, K> x, dy, more;
-  unsigned bits;
-  __device__ AlignedVector<T, K> gradient() const {
-    Acc<T> sum[K];
-    for (int k = 0; k < K; ++k) sum[k] = bits >> k & 1 ? Acc<T>(dy.at[k]) + Acc<T>(more.at[k]) : 0;
-    return packed<T>(sum);
-  }
-};
-template <int K, class T> struct Met<false, K, T> {
-  AlignedVector<T, K> x, dy;
-  unsigned bits;
-  __device__ AlignedVector<T, K> gradient() const {
-    AlignedVector<T, K> g;
-    for (int k = 0; k < K; ++k) g.at[k] = bits >> k & 1 ? dy.at[k] : T();
-    return g;
-  }
-};
+// What backward reads.
 template <class T, bool adds = false> struct Incoming {
-  template <int K> __device__ Met<adds, K, T> read(int64_t i) const {
-    if constexpr (adds)
-      return {load<K>(x + i), load<K>(dy + i), load<K>(more + i), bits.from(i)};
-    else
-      return {load<K>(x + i), load<K>(dy + i), bits.from(i)};
+  // Gradients of elements [i, i + K): dy where the bit is set, else 0. If `adds`, dy is the rounded
+  // sum of two gradients.
+  template <int K> __device__ AlignedVector<T, K> gradients(int64_t i) const {
+    AlignedVector<T, K> g = load<K>(dy + i), other;
+    if constexpr (adds) other = load<K>(more + i);
+    const unsigned on = bits.from(i);
+    for (int k = 0; k < K; ++k) {
+      if constexpr (adds) g.at[k] = T(Acc<T>(g.at[k]) + Acc<T>(other.at[k]));
+      if (!(on >> k & 1)) g.at[k] = T();
+    }
+    return g;
   }
   const T *x, *dy, *more;
   Bits bits;
@@ -239,9 +170,8 @@ template <int K, class A> struct Backward {
     slope[k] = dw ? scale[k] * inverse * dw[c] * share : A(0);
     shift[k] = db ? scale[k] * db[c] * share : A(0);
   }
-  template <class T>
-  __device__ void put(T* dx, int64_t i, const AlignedVector<T, K>& x,
-                      const AlignedVector<T, K>& g) const {
+  template <class T> __device__ void put(T* dx, int64_t i, const Incoming<T>& incoming) const {
+    const AlignedVector<T, K> x = load<K>(incoming.x + i), g = incoming.template gradients<K>(i);
     A out[K];
     for (int k = 0; k < K; ++k)
       out[k] = scale[k] * A(g.at[k]) - slope[k] * (A(x.at[k]) - mean[k]) - shift[k];

@@ -9,9 +9,8 @@
 namespace bellows::batch_norm_cuda {
 
 // Splits the rows into groups, one for each block beside which `tiles` others share its rows. A
-// group has every count-th run of `height` rows, so all blocks pass over x together: when they end,
-// the L2 cache holds the last rows of x, with which the next pass begins (back_up_the_rows). As
-// many groups as one wave of blocks runs at once, each of `least` rows or more.
+// group has every count-th run of `height` rows, so all blocks pass over x together. As many groups
+// as one wave of blocks runs at once, each of `least` rows or more.
 struct Groups {
   Groups(const Rows& rows, int height, int64_t least, int64_t wave, int64_t tiles)
       : rows(rows), height(height) {
@@ -32,20 +31,6 @@ struct Groups {
   int64_t step, rounds;  // from a group's run of rows to its next; runs that all groups have
 };
 
-// Base of the jobs that sum up gradients. Their sums need no pivot.
-template <class A> struct GradientSums {
-  Batch<A> batch;
-  A *dw, *db;
-  __device__ A pivot(int64_t) const { return 0; }
-  __device__ Sums<A> part(const Sums<A>& sums, double, A) const { return sums; }
-  __device__ Sums<double> of_group(const Sums<A>& part, double, const Sums<A>&) const {
-    return {part.first, part.second};
-  }
-  __device__ void store(const Sums<double>& sums, const Rows&, int c, const Sums<A>&) const {
-    store_gradients(dw, db, c, sums, batch);
-  }
-};
-
 // Sums for inner = 1. blockIdx.y is the group; threads with equal threadIdx.x split its rows.
 // Blocks as in Tiles; shared memory: K sums per thread.
 template <int K, class Job, class A = typename Job::A>
@@ -61,10 +46,10 @@ __global__ void sum_columns(Job job, Groups groups, Sums<A>* parts) {
   Sums<A> sums[K];
   if (c < channels) {
     const auto terms = job.template terms<K, K>(first + c, c);
-    read_ahead<terms.kAhead>(
-        groups.first(blockIdx.y) + threadIdx.y, groups.rows.count, groups.step,
-        [&](int64_t row) { return terms.read(row * channels + c); },
-        [&](int64_t row, const auto& in) { terms.add(row * channels + c, in, sums); });
+#pragma unroll 4
+    for (int64_t row = groups.first(blockIdx.y) + threadIdx.y; row < groups.rows.count;
+         row += groups.step)
+      terms.add(row * channels + c, sums);
   }
   for (int k = 0; k < K; ++k) shared[threadIdx.y * width + thread + k] = sums[k];
   __syncthreads();
@@ -83,13 +68,11 @@ __global__ void sum_planes(Job job, Groups groups, Divisor pieces, Sums<A>* part
   const double elements = groups.elements(g);
   const auto terms = job.template terms<K, 1>(first, c);
   Sums<A> sums[K];
-  const auto at = [&](int i) {
+#pragma unroll 4
+  for (int i = threadIdx.x; i < int(elements) / K; i += kThreads) {
     const int image = i / pieces, piece = i - image * pieces.size;
-    return first + image * groups.step * groups.rows.length + piece * K;
-  };
-  read_ahead<terms.kAhead>(
-      int(threadIdx.x), int(elements) / K, kThreads, [&](int i) { return terms.read(at(i)); },
-      [&](int i, const auto& in) { terms.add(at(i), in, sums); });
+    terms.add(first + image * groups.step * groups.rows.length + piece * K, sums);
+  }
   for (int k = 1; k < K; ++k) sums[0] = sums[0] + sums[k];
   const Sums<A> sum = block_fold(sums[0], Sums<A>(), Plus(), dynamic_shared<Sums<A>>());
   if (threadIdx.x == 0)
@@ -114,20 +97,13 @@ __global__ void fold_groups(Job job, Groups groups, const Sums<A>* parts) {
 
 // ---- elementwise pass
 
-// Calls use(i, read(i)) for this thread's pieces [i, i + K), one in each of its rows, from the last
-// row to the first.
-template <class Read, class Use>
-__device__ void back_up_the_rows(const Groups& groups, int column, const Read& read,
-                                 const Use& use) {
-  const int64_t first = groups.first(blockIdx.y) + threadIdx.y;
-  int64_t last = first + groups.rounds * groups.step;
-  if (last >= groups.rows.count) last -= groups.step;
-  // Offsets from the last piece, because they take fewer registers than rows.
-  const int64_t length = groups.rows.length, top = last * length + column;
-  read_ahead<2>(
-      int64_t(0), (last - first) * length + 1, groups.step * length,
-      [&](int64_t back) { return read(top - back); },
-      [&](int64_t back, const auto& in) { use(top - back, in); });
+// Calls use(i) for this thread's pieces [i, i + K), one in each of its rows.
+template <class Use>
+__device__ void for_own_rows(const Groups& groups, int column, const Use& use) {
+#pragma unroll 2
+  for (int64_t row = groups.first(blockIdx.y) + threadIdx.y; row < groups.rows.count;
+       row += groups.step)
+    use(row * groups.rows.length + column);
 }
 template <int K> __device__ int own_column() {
   return int(blockIdx.x * blockDim.x + threadIdx.x) * K;
