@@ -280,8 +280,8 @@ template <class T, int L>
     for (int64_t k = 0; k < winners; ++k) s.at[k] = s.winner[i * winners + k];
     if (w) mark_winners<T, L>(job, s.at, s.masks);
     place_winners<T, L>(job, dy, s.at, sums + job.z.K * job.patch());
-    with_kernel(
-        job.z, [&]<int S>() __attribute__((always_inline)) {
+    kernels::with_kernel(
+        job.z.KH, job.z.KW, [&]<int S>() __attribute__((always_inline)) {
           const T* const x = s.x + i * job.sample;
           T* const dx = w ? s.dx + i * job.sample : nullptr;
           if constexpr (L == 16) {

@@ -3,7 +3,6 @@
 #include "ops/base/lanes.h"
 #include "ops/base/per_thread.h"
 #include "ops/conv/conv2d_cpu.h"
-#include "ops/conv/with_kernel.h"
 
 namespace bellows::conv_act_pool_cpu {
 
@@ -33,16 +32,6 @@ inline std::vector<int64_t> taps_in(const Tensor& w) {
       for (int64_t s = 0; s < w.dim(3); ++s)
         *at++ = c * strides[1] + r * strides[2] + s * strides[3];
   return all;
-}
-
-// Calls fn.operator()<count>(), for count from 1 to `most`.
-template <int most, class Fn>
-[[gnu::always_inline]] inline void with_count(int64_t count, const Fn& fn) {
-  if (count == most) {
-    fn.template operator()<most>();
-  } else if constexpr (most > 1) {
-    with_count<most - 1>(count, fn);
-  }
 }
 
 }  // namespace bellows::conv_act_pool_cpu
