@@ -197,26 +197,20 @@ struct Algorithm : VendorPlan {
   Heuristic chosen;
 };
 
-// Returns all settings: "algo66_tile18_stages12_splitk1_reduction0_..."
+// Returns all settings: "algo66_tile18_splitk1_reduction0_..."
 std::string name_of(const cublasLtMatmulAlgo_t& algorithm) {
-  constexpr std::pair<const char*, cublasLtMatmulAlgoConfigAttributes_t> kSettings[] = {
-      {"algo", CUBLASLT_ALGO_CONFIG_ID},
-      {"_tile", CUBLASLT_ALGO_CONFIG_TILE_ID},
-      {"_stages", CUBLASLT_ALGO_CONFIG_STAGES_ID},
-      {"_splitk", CUBLASLT_ALGO_CONFIG_SPLITK_NUM},
-      {"_reduction", CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME},
-      {"_swizzle", CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING},
-      {"_custom", CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION},
-      {"_inner", CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID},
-      {"_cluster", CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID}};
+  // In the order of cublasLtMatmulAlgoConfigAttributes_t.
+  constexpr const char* kSettings[] = {"algo",    "_tile",   "_splitk", "_reduction", "_swizzle",
+                                       "_custom", "_stages", "_inner",  "_cluster"};
+  static_assert(CUBLASLT_ALGO_CONFIG_ID == 0 && CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID == 8);
   std::string name;
-  for (const auto& [label, setting] : kSettings) {
-    const bool is_short = setting >= CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID;
-    uint32_t value = 0;
+  for (int i = 0; i < int(std::size(kSettings)); ++i) {
+    uint32_t value = 0;  // 16 bits from the shapes on
     size_t written = 0;
-    api().cublasLtMatmulAlgoConfigGetAttribute(&algorithm, setting, &value, is_short ? 2 : 4,
-                                               &written);
-    name += cat(label, value);
+    api().cublasLtMatmulAlgoConfigGetAttribute(
+        &algorithm, static_cast<cublasLtMatmulAlgoConfigAttributes_t>(i), &value,
+        i < CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID ? 4 : 2, &written);
+    name += cat(kSettings[i], value);
   }
   return name;
 }

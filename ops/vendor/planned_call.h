@@ -1,7 +1,7 @@
 // PlannedCall: a call of a CUDA library that survives a plan that fails. Plans are tried in the
 // order in which the library proposes them; a plan that fails when it runs, or that a search finds
 // wrong, is dropped with one notice. When none is left, the caller runs its plain kernel.
-// Compute thread only.
+// Compute thread only. Bindings serve the wrappers of all libraries.
 //
 //   const auto call = planned_call(slot, library, problem);
 //   if (!call->run({{kX, x}, {kY, y}}, make_trial)) return kernels::op.plain(...);
@@ -11,9 +11,43 @@
 #include "core/device/kernel_options.h"
 #include "core/tensor/autotune.h"
 #include "core/tensor/slot.h"
-#include "ops/vendor/plan.h"
+#include "core/tensor/tensor.h"
 
 namespace bellows {
+
+// A tensor of a plan with its address in one run. A null address, or an undefined tensor, leaves
+// the tensor unbound.
+struct Binding {
+  Binding(int64_t tensor, const void* address) : tensor(tensor), address(address) {}
+  Binding(int64_t tensor, const Tensor& t) : Binding(tensor, t.defined() ? t.bytes() : nullptr) {}
+  int64_t tensor;  // an Id of a cuDNN graph, an operand of cuBLASLt, or DNNL_ARG_*
+  const void* address;
+};
+using Bindings = std::initializer_list<Binding>;
+
+// A built way of a library to solve a problem: cuDNN's engine with its knobs, cuBLASLt's algorithm.
+class VendorPlan {
+ public:
+  virtual ~VendorPlan() = default;
+  virtual int64_t workspace_bytes() const = 0;
+  // Runs on the current stream with a workspace from the allocator. Throws PlanFailure if the
+  // library refuses. Counted in kernel.vendor_calls.
+  virtual void run(Bindings bindings) const = 0;
+};
+struct PlanFailure : Error {
+  explicit PlanFailure(const std::string& why) : Error(why, Exit::internal) {}
+};
+
+// A plan that a library proposes. build() returns null if the library cannot build it after all.
+struct Proposal {
+  std::string name;  // the same for the same problem and version of the library
+  std::function<std::shared_ptr<const VendorPlan>()> build;
+};
+using Proposals = std::vector<Proposal>;
+
+// quick: in the order of the library's cheap heuristic. thorough: all that a search may try.
+enum class Search { quick, thorough };
+using Propose = std::function<Proposals(Search)>;
 
 class PlannedCall {
  public:
