@@ -151,13 +151,18 @@ template <class T, int L, int B, int S>
   }
 }
 
-template <auto compute, class T> void in_avx2(const Job<T>& job, const Part<T>& part) {
-  compute(job, part);
-}
-template <auto compute, class T>
+template <class T> using ComputePart = void (*)(const Job<T>& job, const Part<T>& part);
+template <class T, auto compute>
 [[gnu::target("avx512f,avx512vl,avx512bw,avx512dq")]] void in_avx512(const Job<T>& job,
                                                                      const Part<T>& part) {
   compute(job, part);
+}
+template <bool samples, class T, int L, int B, int S> constexpr ComputePart<T> function_for() {
+  constexpr auto compute = samples ? compute_samples<T, L, B, S> : compute_channels<T, L, B, S>;
+  if constexpr (L == 16)
+    return in_avx512<T, compute>;
+  else
+    return compute;
 }
 
 // Largest B for which the accumulators fit in the registers beside their operands.
@@ -165,23 +170,16 @@ template <bool samples> constexpr int most_at_once(int64_t vector_bytes) {
   return vector_bytes != 64 ? 2 : samples ? 6 : 5;
 }
 
-// The functions for a size of kernel: that for B is at [B - 1].
-template <class T> using ComputePart = void (*)(const Job<T>& job, const Part<T>& part);
-template <bool samples, class T, int L, int S, int... b>
-const ComputePart<T>* parts_of(std::integer_sequence<int, b...>) {
-  static constexpr ComputePart<T> all[] = {
-      (L == 16
-       ? in_avx512 < samples ? compute_samples<T, L, b + 1, S> : compute_channels<T, L, b + 1, S>,
-       T >
-   : in_avx2 < samples ? compute_samples<T, L, b + 1, S>
-                       : compute_channels<T, L, b + 1, S>,
-       T >)...};
-  return all;
-}
+// Returns the functions for a size of kernel: that for B is at [B - 1].
 template <bool samples, class T, int L> const ComputePart<T>* parts_for(const Sizes& z) {
-  constexpr std::make_integer_sequence<int, most_at_once<samples>(L * sizeof(T))> counts;
   const ComputePart<T>* found = nullptr;
-  kernels::with_kernel(z.KH, z.KW, [&]<int S>() { found = parts_of<samples, T, L, S>(counts); });
+  kernels::with_kernel(z.KH, z.KW, [&]<int S>() {
+    found = [&]<int... b>(std::integer_sequence<int, b...>) {
+      static constexpr ComputePart<T> all[] = {function_for<samples, T, L, b + 1, S>()...};
+      return all;
+    }
+    (std::make_integer_sequence<int, most_at_once<samples>(L * sizeof(T))>());
+  });
   return found;
 }
 
