@@ -6,12 +6,15 @@
 // same sum in the same order.
 #include "core/base/round.h"
 #include "core/tensor/copy.h"
+#include "ops/base/lanes.h"
+#include "ops/base/per_thread.h"
+#include "ops/conv/conv2d_cpu.h"
 #include "ops/conv/conv_act_pool.h"
-#include "ops/conv/conv_act_pool_cpu.h"
 
 namespace bellows {
 
-using namespace conv_act_pool_cpu;
+using conv2d_cpu::taps_in;
+using Sizes = conv2d_cpu::PooledSizes;
 
 namespace {
 

@@ -1,5 +1,5 @@
 // batch_norm backward on the GPU: both sums of a channel in two launches, dx in a third.
-#include "ops/norm/batch_norm_streaming.cuh"
+#include "ops/norm/batch_norm.cuh"
 
 namespace bellows {
 

@@ -1,6 +1,6 @@
 // batch_norm forward on the GPU: two launches for the batch's statistics and the update of the
 // running ones, a third one for y.
-#include "ops/norm/batch_norm_streaming.cuh"
+#include "ops/norm/batch_norm.cuh"
 
 namespace bellows {
 

@@ -158,14 +158,7 @@ extern "C" __global__ void pointwise(const __grid_constant__ PointwiseGrid grid)
 }  // namespace bellows
 )";
 
-const char* stored_type(DType dtype) {
-  return visit_stored(dtype, []<class T>(T) {
-    if constexpr (std::is_same_v<T, double>) return "double";
-    if constexpr (std::is_same_v<T, float>) return "float";
-    if constexpr (std::is_same_v<T, Bf16>) return "Bf16";
-    if constexpr (std::is_same_v<T, F16>) return "F16";
-  });
-}
+constexpr const char* kTypes[] = {"double", "float", "Bf16", "F16"};  // by DType
 
 // A literal with the exact value (hexadecimal floating-point).
 std::string number(double value) { return cat("A(", std::hexfloat, value, ")"); }
@@ -185,7 +178,7 @@ std::string line_for(const Step& step) {
 std::string nvrtc::pointwise_source(const StepProgram& program, DType dtype) {
   std::string text =
       cat("#include \"ops/chain/pointwise_device.cuh\"\n\nnamespace bellows {\n\nusing T = ",
-          stored_type(dtype), ";\nconstexpr int kInputs = ", program.inputs.size(),
+          kTypes[int(dtype)], ";\nconstexpr int kInputs = ", program.inputs.size(),
           ", kOutputs = ", program.outputs.size(), ";\n", kHelpers);
   for (size_t s = 0; s < program.steps.size(); ++s)
     text += cat("    const A v", s, " = ", line_for(program.steps[s]), "\n");
