@@ -148,7 +148,8 @@ template <int n, class... X> __device__ A step(X... x) {
 struct Chain {
   __device__ void operator()(const A* x, A* y) const {
 )";
-constexpr const char* kAfter = R"(  }
+constexpr const char* kAfter = R"(
+  }
 };
 
 extern "C" __global__ void pointwise(const __grid_constant__ PointwiseGrid grid) {
