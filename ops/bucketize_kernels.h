@@ -28,7 +28,7 @@ struct Bucket {
     return A(low);
   }
 };
-// The level where it is the bucket of x, which its two edges tell, else 0.
+// `level` if x is in that bucket, which has two edges, else 0.
 struct InLevel {
   int64_t level;
   const double* edges = nullptr;

@@ -243,7 +243,7 @@ template <class T, int L>
     }
 }
 
-// ---- all of it
+// ---- the batch
 
 constexpr int64_t kRows = 8;  // pooled rows of a chunk
 

@@ -46,7 +46,7 @@ Tensor flat_rows(const Tensor& t);
 // Views t as (batch, rows, columns) with strides that the kernel takes; copies t if it must.
 Tensor batched(const Tensor& t, int64_t batch);
 
-// `count` rows of `length` contiguous elements, `stride` apart.
+// Part of a matrix: `count` rows of `length` contiguous elements, `stride` apart.
 template <class T> struct Rows {
   T* at;
   int64_t count, length, stride;

@@ -142,7 +142,7 @@ template <int K, class A> struct Forward {
   }
 };
 
-// What backward reads.
+// Tensors that backward reads. `more` is null unless `adds`.
 template <class T, bool adds = false> struct Incoming {
   // Gradients of elements [i, i + K): dy where the bit is set, else 0. If `adds`, dy is the rounded
   // sum of two gradients.
@@ -223,7 +223,7 @@ __global__ void sum_columns(Job job, Groups groups, Sums<A>* parts) {
   Sums<A> sums[K];
   if (c < channels) {
     const auto terms = job.template terms<K, K>(first + c, c);
-#pragma unroll 4
+#pragma unroll terms.kUnroll
     for (int64_t row = groups.first(blockIdx.y) + threadIdx.y; row < groups.rows.count;
          row += groups.step)
       terms.add(row * channels + c, sums);
@@ -245,7 +245,7 @@ __global__ void sum_planes(Job job, Groups groups, Divisor pieces, Sums<A>* part
   const double elements = groups.elements(g);
   const auto terms = job.template terms<K, 1>(first, c);
   Sums<A> sums[K];
-#pragma unroll 4
+#pragma unroll terms.kUnroll
   for (int i = threadIdx.x; i < int(elements) / K; i += kThreads) {
     const int image = i / pieces, piece = i - image * pieces.size;
     terms.add(first + image * groups.step * groups.rows.length + piece * K, sums);
@@ -275,9 +275,9 @@ __global__ void fold_groups(Job job, Groups groups, const Sums<A>* parts) {
 // ---- elementwise pass
 
 // Calls use(i) for this thread's pieces [i, i + K), one in each of its rows.
-template <class Use>
+template <int unroll, class Use>
 __device__ void for_own_rows(const Groups& groups, int column, const Use& use) {
-#pragma unroll 2
+#pragma unroll unroll
   for (int64_t row = groups.first(blockIdx.y) + threadIdx.y; row < groups.rows.count;
        row += groups.step)
     use(row * groups.rows.length + column);

@@ -19,6 +19,7 @@ template <class T, bool adds, bool gelu> struct Gradients {
   const A *weight, *bias;
 
   template <int K, int M> struct Terms {
+    static constexpr int kUnroll = gelu ? 1 : 2;
     Incoming<T, adds> incoming;
     T* kept;
     Forward<M, A> norm;  // without gelu its mean only
@@ -67,7 +68,7 @@ __global__ void __launch_bounds__(kThreads, 3)
   Backward<K, A> backward;
   for (int k = 0; k < K; ++k)
     backward.of(k, batch, weight, dw, db, share, (column + k) / groups.rows.inner);
-  for_own_rows(groups, column, [&](int64_t i) { backward.put(dx, i, incoming); });
+  for_own_rows<2>(groups, column, [&](int64_t i) { backward.put(dx, i, incoming); });
 }
 
 }  // namespace

@@ -16,6 +16,7 @@ template <class T> struct Statistics {
   Running running;
 
   template <int K, int M> struct Terms {  // for pieces with M different channels
+    static constexpr int kUnroll = 4;
     const T* x;
     AlignedVector<T, M> pivot;
     __device__ void add(int64_t i, Sums<A> (&sums)[K]) const {
@@ -59,7 +60,7 @@ __global__ void forward_rows(const T* __restrict__ x, const T* __restrict__ resi
   if (column >= groups.rows.length) return;
   Forward<K, A> forward;
   for (int k = 0; k < K; ++k) forward.of(k, batch, weight, bias, (column + k) / groups.rows.inner);
-  for_own_rows(groups, column, [&](int64_t i) {
+  for_own_rows<gelu ? 1 : 2>(groups, column, [&](int64_t i) {
     forward.template put<adds, gelu>(x, residual, y, gelu ? nullptr : bits, i);
   });
 }

@@ -20,7 +20,7 @@ namespace bellows {
 struct Binding {
   Binding(int64_t tensor, const void* address) : tensor(tensor), address(address) {}
   Binding(int64_t tensor, const Tensor& t) : Binding(tensor, t.defined() ? t.bytes() : nullptr) {}
-  int64_t tensor;  // an Id of a cuDNN graph, an operand of cuBLASLt, or DNNL_ARG_*
+  int64_t tensor;  // of cuDNN (kFirst, ...), of cuBLASLt (kY, ...), or DNNL_ARG_*
   const void* address;
 };
 using Bindings = std::initializer_list<Binding>;
@@ -106,8 +106,8 @@ class PlannedCall {
 // Returns the call for a problem, from the process's map. `problem` states all that plans depend
 // on, the version of the library included.
 std::shared_ptr<PlannedCall> planned_call(const std::string& problem, const Propose& propose);
-// The same from the slot of a layer, where `problem` is the key: a type that is printed with <<,
-// and that has a propose(problem, search).
+// Returns the call that a layer keeps in its slot, with `problem` as the key. Its type has << and
+// propose(problem, search).
 template <class Problem>
 std::shared_ptr<PlannedCall> planned_call(Slot& slot, const std::string& library,
                                           const Problem& problem) {
