@@ -6,6 +6,7 @@
 #include "core/tensor/foreach.h"
 #include "core/tensor/in_f32.h"
 #include "ops/base/op.h"
+#include "ops/base/per_thread.h"
 #include "ops/base/work.h"
 #include "ops/conv/conv2d_cpu.h"
 #include "ops/matmul/matmul.h"
@@ -134,7 +135,11 @@ void im2col(const T* x, const Sizes& g, int64_t tap, int64_t taps, int64_t pixel
   for (int64_t i = 0; i < taps; ++i)
     for_each_run(g, tap + i, pixel, pixels, [&](int64_t j, int64_t at, int64_t count) {
       T* const to = columns + i * pixels + j;
-      for (int64_t k = 0; k < count; ++k) to[k] = x[at + k * g.stride];
+      if (g.stride == 1) {
+        std::copy_n(x + at, count, to);
+      } else {
+        for (int64_t k = 0; k < count; ++k) to[k] = x[at + k * g.stride];
+      }
     });
 }
 
@@ -150,17 +155,21 @@ static Tensor forward(const Tensor& x_, const Tensor& w_, const Tensor& b_,
   const int64_t N = g.N, K = g.K, blocks = ceil_div(g.pixels(), kPixels);
   const Tensor y = empty({N, K, g.OH, g.OW}, x);
   visit_float(x.dtype(), [&]<class T>(T) {
+    const T* const bias = b.defined() ? b.ptr<T>() : nullptr;
+    const PerThread<T> scratch(g.taps() * kPixels);
     parallel_for(N * blocks, 1, [&](int64_t begin, int64_t end) {
-      std::vector<T> columns(g.taps() * kPixels);
+      T* const columns = scratch.mine();
       for (int64_t i = begin; i < end; ++i) {
         const int64_t n = i / blocks, first = i % blocks * kPixels;
         const int64_t count = std::min(kPixels, g.pixels() - first);
         T* const part = y.ptr<T>() + n * K * g.pixels() + first;
-        im2col(x.ptr<T>() + n * (x.numel() / N), g, 0, g.taps(), first, count, columns.data());
+        im2col(x.ptr<T>() + n * (x.numel() / N), g, 0, g.taps(), first, count, columns);
         kernels::multiply_here<T>({part, K, count, g.pixels()}, w.ptr<T>(), {false, g.taps()},
-                                  columns.data(), {false, count}, g.taps(), Into::overwrite);
-        for (int64_t k = 0; b.defined() && k < K; ++k)
-          for (int64_t j = 0; j < count; ++j) part[k * g.pixels() + j] += b.ptr<T>()[k];
+                                  columns, {false, count}, g.taps(), Into::overwrite);
+        for (int64_t k = 0; bias && k < K; ++k) {
+          const T shift = bias[k];
+          for (int64_t j = 0; j < count; ++j) part[k * g.pixels() + j] += shift;
+        }
       }
     });
   });
@@ -175,18 +184,25 @@ static Tensor backward_x(const Tensor& dy_, const Tensor& w_, const Shape& x,
   const int64_t C = g.C, taps = g.KH * g.KW, pixels = g.pixels();
   const Tensor dx = full(x, 0, dy);
   visit_float(dy.dtype(), [&]<class T>(T) {
+    const PerThread<T> scratch(taps * pixels);
     parallel_for(g.N * C, 1, [&](int64_t begin, int64_t end) {
-      std::vector<T> columns(taps * pixels);
+      T* const columns = scratch.mine();
       for (int64_t i = begin; i < end; ++i) {
         const int64_t n = i / C, c = i % C;
-        kernels::multiply_here<T>({columns.data(), taps, pixels, pixels}, w.ptr<T>() + c * taps,
+        kernels::multiply_here<T>({columns, taps, pixels, pixels}, w.ptr<T>() + c * taps,
                                   {true, g.taps()}, dy.ptr<T>() + n * g.K * pixels, {false, pixels},
                                   g.K, Into::overwrite);
         T* const image = dx.ptr<T>() + n * C * g.H * g.W;
         for (int64_t t = 0; t < taps; ++t)
           for_each_run(g, c * taps + t, 0, pixels, [&](int64_t j, int64_t at, int64_t count) {
-            const T* const from = columns.data() + t * pixels + j;
-            for (int64_t k = 0; k < count; ++k) image[at + k * g.stride] += from[k];
+            const T* const from = columns + t * pixels + j;
+            T* const to = image + at;
+            if (g.stride == 1) {
+#pragma GCC ivdep
+              for (int64_t k = 0; k < count; ++k) to[k] += from[k];
+            } else {
+              for (int64_t k = 0; k < count; ++k) to[k * g.stride] += from[k];
+            }
           });
       }
     });
@@ -202,13 +218,14 @@ static void sum_products(const Tensor& dy, const Tensor& x, const Tensor& dw,
   const int64_t pixels = g.pixels();
   fill(dw, 0);
   visit_float(dy.dtype(), [&]<class T>(T) {
+    const PerThread<T> scratch(std::min(kTaps, g.taps()) * pixels);
     parallel_for(g.taps(), kTaps, [&](int64_t begin, int64_t end) {
       const int64_t taps = end - begin;
-      std::vector<T> columns(taps * pixels);
+      T* const columns = scratch.mine();
       for (int64_t n = 0; n < g.N; ++n) {
-        im2col(x.ptr<T>() + n * (x.numel() / g.N), g, begin, taps, 0, pixels, columns.data());
+        im2col(x.ptr<T>() + n * (x.numel() / g.N), g, begin, taps, 0, pixels, columns);
         kernels::multiply_here<T>({dw.ptr<T>() + begin, g.K, taps, g.taps()},
-                                  dy.ptr<T>() + n * g.K * pixels, {false, pixels}, columns.data(),
+                                  dy.ptr<T>() + n * g.K * pixels, {false, pixels}, columns,
                                   {true, pixels}, pixels, Into::add);
       }
     });
