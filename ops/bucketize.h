@@ -27,29 +27,5 @@ inline constinit Kernel<Tensor(const Tensor& x, const Tensor& boundaries)> bucke
 // `level` where x is in that bucket, else 0.
 inline constinit Kernel<Tensor(const Tensor& x, const Tensor& boundaries, int64_t level)> in_level{
     "in_level"};
-
-// ---- formulas, for every device
-
-// NaN is above all edges.
-HD inline bool is_above(double x, double edge) { return !(x <= edge); }
-
-// Returns the number of edges below x, by binary search.
-HD inline int64_t bucket_of(double x, const double* edges, int64_t n_edges) {
-  int64_t low = 0, high = n_edges;
-  while (low < high) {
-    const int64_t middle = (low + high) / 2;
-    if (is_above(x, edges[middle]))
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low;
-}
-
-// Returns whether bucket_of(x) is `level`, by its two edges.
-HD inline bool is_in_level(double x, const double* edges, int64_t n_edges, int64_t level) {
-  return (level == 0 || is_above(x, edges[level - 1])) &&
-         (level == n_edges || !is_above(x, edges[level]));
-}
 }  // namespace kernels
 }  // namespace bellows

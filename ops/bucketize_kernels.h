@@ -9,19 +9,34 @@ namespace bellows {
 
 namespace {
 
+// True if x is above the edge. NaN is above all edges.
+FORMULA bool is_above(double x, double edge) { return !(x <= edge); }
+
+// Number of edges below x, by binary search.
 struct Bucket {
   const double* edges = nullptr;
   int64_t n_edges = 0;
   template <class A> FORMULA A operator()(A x) const {
-    return A(kernels::bucket_of(double(x), edges, n_edges));
+    int64_t low = 0, high = n_edges;
+    while (low < high) {
+      const int64_t middle = (low + high) / 2;
+      if (is_above(double(x), edges[middle]))
+        low = middle + 1;
+      else
+        high = middle;
+    }
+    return A(low);
   }
 };
+// `level` if x is in that bucket, which has two edges, else 0.
 struct InLevel {
   int64_t level;
   const double* edges = nullptr;
   int64_t n_edges = 0;
   template <class A> FORMULA A operator()(A x) const {
-    return kernels::is_in_level(double(x), edges, n_edges, level) ? A(level) : A(0);
+    const bool inside = (level == 0 || is_above(double(x), edges[level - 1])) &&
+                        (level == n_edges || !is_above(double(x), edges[level]));
+    return inside ? A(level) : A(0);
   }
 };
 

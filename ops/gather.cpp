@@ -67,38 +67,34 @@ static const AddOp meshgrid_spec({.name = "meshgrid",
 
 // ---- CPU
 
+static Walk<3> walk_over(const Tensor& dense, const Tensor& index, Strides whole, int axis) {
+  whole[axis] = 0;
+  return Walk<3>(index.shape(), {&dense.strides(), &index.strides(), &whole});
+}
+
 // Pairs elements of `dense`, which has the index's shape, with the ones picked from `whole`.
 struct Picks {
   Picks(const Tensor& dense, const Tensor& index, const Tensor& whole, int axis)
-      : step_(whole.strides()[axis]),
-        size_(whole.dim(axis)),
-        index_(index.ptr<int64_t>()),
-        across_(across(whole.strides(), axis)),
-        walk_(index.shape(), {&dense.strides(), &index.strides(), &across_}) {}
+      : step(whole.strides()[axis]),
+        size(whole.dim(axis)),
+        index(index.ptr<int64_t>()),
+        walk(walk_over(dense, index, whole.strides(), axis)) {}
 
   // Calls fn(offset in dense, offset in whole) for rows [begin, end), in row-major order.
   template <class Fn> void for_rows(int64_t begin, int64_t end, const Fn& fn) const {
-    walk_.for_rows(begin, end, [&](const auto& at) {
-      const auto [dense_step, index_step, whole_step] = walk_.steps;
-      for (int64_t i = 0; i < walk_.length; ++i) {
-        const int64_t k = index_[at[1] + i * index_step];
-        CHECK(k >= 0 && k < size_, "gather: index ", k, " is not in [0, ", size_, ")");
-        fn(at[0] + i * dense_step, at[2] + i * whole_step + k * step_);
+    walk.for_rows(begin, end, [&](const auto& at) {
+      const auto [dense_step, index_step, whole_step] = walk.steps;
+      for (int64_t i = 0; i < walk.length; ++i) {
+        const int64_t k = index[at[1] + i * index_step];
+        CHECK(k >= 0 && k < size, "gather: index ", k, " is not in [0, ", size, ")");
+        fn(at[0] + i * dense_step, at[2] + i * whole_step + k * step);
       }
     });
   }
-  int64_t rows() const { return walk_.rows; }
-  int64_t length() const { return walk_.length; }
 
- private:
-  static Strides across(Strides strides, int axis) {
-    strides[axis] = 0;
-    return strides;
-  }
-  int64_t step_, size_;
-  const int64_t* index_;
-  Strides across_;
-  Walk<3> walk_;
+  int64_t step, size;
+  const int64_t* index;
+  Walk<3> walk;
 };
 
 static Tensor gather_cpu(const Tensor& x, int axis, const Tensor& index) {
@@ -108,8 +104,8 @@ static Tensor gather_cpu(const Tensor& x, int axis, const Tensor& index) {
   visit_dtype(x.dtype(), [&]<class T>(T) {
     T* const y_ = y.ptr<T>();
     const T* const x_ = x.ptr<T>();
-    const int64_t chunk = std::max<int64_t>(kMapChunk / picks.length(), 1);
-    parallel_for(picks.rows(), chunk, [&](int64_t b, int64_t e) {
+    const int64_t chunk = std::max<int64_t>(kMapChunk / picks.walk.length, 1);
+    parallel_for(picks.walk.rows, chunk, [&](int64_t b, int64_t e) {
       picks.for_rows(b, e, [&](int64_t to, int64_t from) { y_[to] = x_[from]; });
     });
   });
@@ -125,7 +121,7 @@ static Tensor gather_backward_cpu(const Tensor& dy, int axis, const Tensor& inde
   visit_float(dy.dtype(), [&]<class T>(T) {
     T* const dx_ = dx.ptr<T>();
     const T* const dy_ = dense.ptr<T>();
-    picks.for_rows(0, picks.rows(), [&](int64_t from, int64_t to) { dx_[to] += dy_[from]; });
+    picks.for_rows(0, picks.walk.rows, [&](int64_t from, int64_t to) { dx_[to] += dy_[from]; });
   });
   return dx;
 }

@@ -3,6 +3,7 @@
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
 #include "core/tensor/map.cuh"
+#include "ops/embedding.h"
 #include "ops/gather.h"
 
 namespace bellows {
@@ -84,8 +85,24 @@ Tensor gather_backward_cuda(const Tensor& dy, int axis, const Tensor& index, con
   });
 }
 
+// ---- embedding gathers along axis 0, by an index that is the same for all columns
+
+Tensor for_columns(const Tensor& index, int64_t columns) {
+  return index.view({index.numel(), columns}, {1, 0}, index.offset());
+}
+
+Tensor embedding_cuda(const Tensor& index, const Tensor& weight) {
+  return kernels::gather(weight, 0, for_columns(index, weight.dim(1)));
+}
+
+void embedding_backward_cuda(const Tensor& dy, const Tensor& index, const Tensor& dw) {
+  copy_into(dw, kernels::gather_backward(dy, 0, for_columns(index, dw.dim(1)), dw.shape()));
+}
+
 const bool gpu = kernels::gather.on(Device::cuda, gather_cuda) &&
-                 kernels::gather_backward.on(Device::cuda, gather_backward_cuda);
+                 kernels::gather_backward.on(Device::cuda, gather_backward_cuda) &&
+                 kernels::embedding.on(Device::cuda, embedding_cuda) &&
+                 kernels::embedding_backward.on(Device::cuda, embedding_backward_cuda);
 
 }  // namespace
 }  // namespace bellows

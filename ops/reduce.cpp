@@ -92,7 +92,7 @@ Tensor kernels::sum_to(const Tensor& x, const Shape& shape) {
 }
 
 using Reduction = Tensor (*)(const Tensor&, const ReduceOptions&);
-static void add_specs(const char* name, const char* math, Reduction op) {
+static bool add_specs(const char* name, const char* math, Reduction op) {
   const auto add = [&](const char* variant, const ReduceOptions& options,
                        const std::vector<Shapes>& cases, const std::vector<Shapes>& rejects,
                        const std::vector<Shapes>& large) {
@@ -110,13 +110,11 @@ static void add_specs(const char* name, const char* math, Reduction op) {
       {{{300, 400}}, {{2, 1501, 20}}});
   add("first and last axis, keepdim", {.axes = {0, -1}, .keepdim = true},
       {{{2, 5}}, {{2, 3, 4, 5}}}, {}, {{{200, 3, 200}}});
-}
-static const bool specs = [] {
-  add_specs("sum", "sum of x over axes", sum);
-  add_specs("mean", "mean of x over axes", mean);
-  add_specs("max", "largest of x over axes", max);
   return true;
-}();
+}
+static const bool specs = add_specs("sum", "sum of x over axes", sum) &&
+                          add_specs("mean", "mean of x over axes", mean) &&
+                          add_specs("max", "largest of x over axes", max);
 static const AddOp argmax_spec({.name = "argmax",
                                 .math = "index of the largest of x along an axis",
                                 .cases = {{{2, 5}}, {{2, 3, 4, 5}}},
@@ -125,13 +123,13 @@ static const AddOp argmax_spec({.name = "argmax",
                                 .large = {{{300, 400}}},
                                 .distinct = true,
                                 .differentiable = false});
+static Tensor run_sum_to(const Inputs& in) {
+  return sum_to(in[0], {in[0].dim(-3), 1, in[0].dim(-1)});
+}
 static const AddOp sum_to_spec({.name = "sum_to",
                                 .math = "sum of x over what a broadcast has stretched",
                                 .cases = {{{2, 3, 4, 5}}, {{3, 1, 2}}},
-                                .run =
-                                    [](const Inputs& in) {
-                                      return sum_to(in[0], {in[0].dim(-3), 1, in[0].dim(-1)});
-                                    },
+                                .run = run_sum_to,
                                 .large = {{{200, 3, 200}}}});
 
 // ---- CPU: one accumulator per element of y, folded over x in memory order

@@ -159,49 +159,38 @@ Tensor concat(std::span<const Tensor> parts, int axis_) {
 
 // ---- specs
 
-static const AddOp reshape_spec({.name = "reshape",
-                                 .math = "the same elements in another shape",
-                                 .cases = {{{2, 3, 4}}, {{2, 3, 4, 5}}, {{2, 1, 6}}},
-                                 .run =
-                                     [](const Inputs& in) {
-                                       return reshape(in[0], {6, -1});
-                                     },
-                                 .rejects = {{{5}}}});
-static const AddOp flatten_spec({.name = "flatten",
-                                 .math = "(N, C, H, W) to (N, C * H * W)",
-                                 .cases = {{{2, 3}}, {{2, 3, 4, 5}}},
-                                 .run = [](const Inputs& in) { return flatten(in[0]); },
-                                 .rejects = {{{5}}}});
-static const AddOp permute_spec({.name = "permute",
-                                 .math = "axes in another order",
-                                 .cases = {{{2, 3, 4}}},
-                                 .run =
-                                     [](const Inputs& in) {
-                                       return permute(in[0], {2, 0, 1});
-                                     },
-                                 .rejects = {{{2, 3}}}});
-static const AddOp transpose_spec({.name = "transpose",
-                                   .math = "two axes swapped",
-                                   .cases = {{{2, 3}}, {{2, 3, 4, 5}}},
-                                   .run = [](const Inputs& in) { return transpose(in[0], 0, -1); },
-                                   .rejects = {{{}}}});
-static const AddOp expand_spec({.name = "expand",
-                                .math = "x repeated along axes of size 1",
-                                .cases = {{{3, 1}}, {{1, 4}}, {{}}, {{3, 4}}},
-                                .run =
-                                    [](const Inputs& in) {
-                                      return expand(in[0], {2, 3, 4});
-                                    },
-                                .rejects = {{{2, 4}}, {{2, 2, 3, 4}}}});
-static const AddOp slice_spec({.name = "slice",
-                               .math = "elements [1, 3) of axis 1",
-                               .cases = {{{2, 3}}, {{2, 5, 4, 3}}},
-                               .run = [](const Inputs& in) { return slice(in[0], 1, 1, 3); },
-                               .rejects = {{{4}}, {{3, 2}}}});
-static const AddOp concat_spec({.name = "concat",
-                                .math = "tensors one after the other along an axis",
-                                .cases = {{{2, 3}, {2, 1}}, {{2, 3, 4, 5}, {2, 2, 4, 5}}},
-                                .run = [](const Inputs& in) { return concat(in, 1); },
-                                .rejects = {{{2, 3}, {3, 3}}, {{2, 3}, {2, 3, 1}}, {{2}, {2}}}});
+static AddOp spec(const char* name, const char* math, const std::vector<Shapes>& cases, OpFn run,
+                  const std::vector<Shapes>& rejects) {
+  return AddOp(
+      {.name = name, .math = math, .cases = cases, .run = std::move(run), .rejects = rejects});
+}
+static const AddOp specs[] = {
+    spec("reshape", "the same elements in another shape",
+         {{{2, 3, 4}}, {{2, 3, 4, 5}}, {{2, 1, 6}}},
+         [](const Inputs& in) {
+           return reshape(in[0], Shape{6, -1});
+         },
+         {{{5}}}),
+    spec("flatten", "(N, C, H, W) to (N, C * H * W)", {{{2, 3}}, {{2, 3, 4, 5}}},
+         [](const Inputs& in) { return flatten(in[0]); }, {{{5}}}),
+    spec("permute", "axes in another order", {{{2, 3, 4}}},
+         [](const Inputs& in) {
+           return permute(in[0], Shape{2, 0, 1});
+         },
+         {{{2, 3}}}),
+    spec("transpose", "two axes swapped", {{{2, 3}}, {{2, 3, 4, 5}}},
+         [](const Inputs& in) { return transpose(in[0], 0, -1); }, {{{}}}),
+    spec("expand", "x repeated along axes of size 1", {{{3, 1}}, {{1, 4}}, {{}}, {{3, 4}}},
+         [](const Inputs& in) {
+           return expand(in[0], Shape{2, 3, 4});
+         },
+         {{{2, 4}}, {{2, 2, 3, 4}}}),
+    spec("slice", "elements [1, 3) of axis 1", {{{2, 3}}, {{2, 5, 4, 3}}},
+         [](const Inputs& in) { return slice(in[0], 1, 1, 3); }, {{{4}}, {{3, 2}}}),
+    spec("concat", "tensors one after the other along an axis",
+         {{{2, 3}, {2, 1}}, {{2, 3, 4, 5}, {2, 2, 4, 5}}},
+         [](const Inputs& in) { return concat(in, 1); },
+         {{{2, 3}, {3, 3}}, {{2, 3}, {2, 3, 1}}, {{2}, {2}}}),
+};
 
 }  // namespace bellows

@@ -27,18 +27,18 @@ Tensor log_softmax(const Tensor& x, int axis) {
   return along_axis(kernels::log_softmax, kernels::log_softmax_backward, x, axis);
 }
 
-static const AddOp softmax_spec({.name = "softmax",
-                                 .math = "exp(x) / sum(exp(x)) along an axis",
-                                 .cases = {{{1, 1}}, {{5, 10}}, {{2, 9, 3, 4}}},
-                                 .run = [](const Inputs& in) { return softmax(in[0], 1); },
-                                 .rejects = {{{4}}},
-                                 .large = {{{300, 100}}, {{7, 5000}}, {{3, 700, 33}}}});
-static const AddOp log_softmax_spec({.name = "log_softmax",
-                                     .math = "x - log(sum(exp(x))) along an axis",
-                                     .cases = {{{1, 1}}, {{5, 10}}, {{2, 9, 3, 4}}},
-                                     .run = [](const Inputs& in) { return log_softmax(in[0], 1); },
-                                     .rejects = {{{4}}},
-                                     .large = {{{300, 100}}, {{7, 5000}}, {{3, 700, 33}}}});
+static AddOp spec(const char* name, const char* math, Tensor (*op)(const Tensor&, int)) {
+  return AddOp({.name = name,
+                .math = math,
+                .cases = {{{1, 1}}, {{5, 10}}, {{2, 9, 3, 4}}},
+                .run = [op](const Inputs& in) { return op(in[0], 1); },
+                .rejects = {{{4}}},
+                .large = {{{300, 100}}, {{7, 5000}}, {{3, 700, 33}}}});
+}
+static const AddOp specs[] = {
+    spec("softmax", "exp(x) / sum(exp(x)) along an axis", softmax),
+    spec("log_softmax", "x - log(sum(exp(x))) along an axis", log_softmax),
+};
 
 // ---- CPU
 

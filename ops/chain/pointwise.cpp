@@ -134,15 +134,10 @@ Tensor pointwise(const Chain& chain, std::span<const Tensor> inputs_, Impl impl)
 
 // ---- specs
 
-namespace {
-struct Drawn {  // properties of the inputs, as in OpSpec
-  bool positive = false, distinct = false;
-};
-}  // namespace
-
+// positive and distinct are those of OpSpec.
 static AddOp spec(const char* text, const std::vector<std::string>& names,
                   std::vector<Shapes> cases, std::vector<Shapes> large,
-                  std::vector<Shapes> rejects = {}, Drawn drawn = {}) {
+                  std::vector<Shapes> rejects = {}, bool positive = false, bool distinct = false) {
   const auto chain = std::make_shared<Chain>(text, names);
   const auto run_as = [chain](Impl impl) {
     return [chain, impl](const Inputs& in) { return pointwise(*chain, in, impl); };
@@ -156,8 +151,8 @@ static AddOp spec(const char* text, const std::vector<std::string>& names,
                 .large = std::move(large),
                 .composed = run_as(Impl::composed),
                 .rounds_each_step = true,
-                .positive = drawn.positive,
-                .distinct = drawn.distinct});
+                .positive = positive,
+                .distinct = distinct});
 }
 static const AddOp specs[] = {
     spec("relu(x * scale + shift)", {"x", "scale", "shift"},
@@ -170,9 +165,8 @@ static const AddOp specs[] = {
     spec("square(-a / 3) + mul(a, 2) - sub(2, div(b, 4)) + add(a, b)", {"a", "b"},
          {{{2, 3}, {2, 3}}, {{}, {4}}}, {}),
     spec("maximum(a, b) * abs(a - b) + minimum(a, b)", {"a", "b"},
-         {{{7}, {7}}, {{2, 3, 4}, {3, 4}}}, {}, {}, {.distinct = true}),
-    spec("log(a) / sqrt(a + 1 / b)", {"a", "b"}, {{{7}, {7}}, {{3, 4}, {4}}}, {}, {},
-         {.positive = true}),
+         {{{7}, {7}}, {{2, 3, 4}, {3, 4}}}, {}, {}, false, true),
+    spec("log(a) / sqrt(a + 1 / b)", {"a", "b"}, {{{7}, {7}}, {{3, 4}, {4}}}, {}, {}, true),
 };
 
 // ---- CPU: each block of 1024 elements goes through all steps before the next one. Its

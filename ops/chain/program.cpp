@@ -92,72 +92,53 @@ StepProgram make_program(const std::vector<Step>& steps, const std::vector<int>&
 
 // ---- derivative: gradients from the last step to the first, in the order of backward()
 
-namespace {
-
-class Differentiate {
- public:
-  Differentiate(const StepProgram& forward, const std::vector<bool>& wanted)
-      : steps_(forward.steps), share_(steps_.size(), -1), wanted_(steps_.size()) {
-    result_.gradient.assign(wanted.size(), Derivative::kNone);
-    for (size_t s = 0; s < steps_.size(); ++s) {
-      Step& step = steps_[s];
-      if (step.function == kInput) {
-        step.from[0] = forward.inputs[step.from[0]];
-        wanted_[s] = wanted[step.from[0]];
-      }
-      for (int k = 0; k < arity(step); ++k) wanted_[s] = wanted_[s] || wanted_[step.from[k]];
-    }
-    dy_ = add_step(steps_, {kInput, {int(wanted.size())}});
-    share_[forward.outputs[0]] = dy_;
-    for (int s = int(share_.size()) - 1; s >= 0; --s)
-      if (share_[s] >= 0) send_from(s);
+// Appends the gradient of operand k of forward step s, where step `dy` is the gradient of s itself.
+static int add_gradient(std::vector<Step>& steps, int s, int k, int dy) {
+  const Step step = steps[s];
+  const StepFunction& f = step_functions()[step.function];
+  if (f.derivative[k] < 0) {
+    const double factor = step.function == kAffine ? step.a : f.factor[k];
+    return factor == 1 ? dy : add_step(steps, {kAffine, {dy}, factor, 0});
   }
-
-  Derivative result() && {
-    std::vector<int> outputs;
-    for (size_t s = 0; s < share_.size(); ++s) {
-      if (steps_[s].function != kInput || !wanted_[s]) continue;
-      const auto same = std::ranges::find(outputs, share_[s]);
-      result_.gradient[steps_[s].from[0]] =
-          share_[s] == dy_ ? Derivative::kDy : int(same - outputs.begin());
-      if (share_[s] != dy_ && same == outputs.end()) outputs.push_back(share_[s]);
-    }
-    result_.program = make_program(steps_, outputs);
-    return std::move(result_);
-  }
-
- private:
-  void send_from(int s) {
-    const Step step = steps_[s];
-    for (int k = 0; k < arity(step); ++k)
-      if (wanted_[step.from[k]]) send(step.from[k], share_of_operand(s, step, k));
-  }
-  int share_of_operand(int s, const Step& step, int k) {
-    const StepFunction& f = step_functions()[step.function];
-    const int dy = share_[s];
-    if (f.derivative[k] < 0) return times(dy, step.function == kAffine ? step.a : f.factor[k]);
-    if (f.arity == 2) return add_step(steps_, {f.derivative[k], {dy, step.from[0], step.from[1]}});
-    return add_step(steps_, {f.derivative[0], {dy, f.from_y ? s : step.from[0]}});
-  }
-  int times(int s, double factor) {
-    return factor == 1 ? s : add_step(steps_, {kAffine, {s}, factor, 0});
-  }
-  void send(int to, int share) {
-    if (share_[to] >= 0) share = add_step(steps_, {kStep<functors::Add>, {share_[to], share}});
-    share_[to] = share;
-  }
-
-  std::vector<Step> steps_;
-  std::vector<int> share_;    // per forward step: the step that is its gradient so far, or -1
-  std::vector<bool> wanted_;  // depends on a wanted input
-  int dy_;
-  Derivative result_;
-};
-
-}  // namespace
+  if (f.arity == 2) return add_step(steps, {f.derivative[k], {dy, step.from[0], step.from[1]}});
+  return add_step(steps, {f.derivative[0], {dy, f.from_y ? s : step.from[0]}});
+}
 
 Derivative derivative(const StepProgram& forward, const std::vector<bool>& wanted) {
-  return Differentiate(forward, wanted).result();
+  std::vector<Step> steps = forward.steps;
+  const int n = int(steps.size());
+  std::vector<bool> depends(n);  // on a wanted input
+  for (int s = 0; s < n; ++s) {
+    if (steps[s].function == kInput) {
+      steps[s].from[0] = forward.inputs[steps[s].from[0]];
+      depends[s] = wanted[steps[s].from[0]];
+    }
+    for (int k = 0; k < arity(steps[s]); ++k) depends[s] = depends[s] || depends[steps[s].from[k]];
+  }
+  const int dy = add_step(steps, {kInput, {int(wanted.size())}});
+  std::vector<int> gradient(n,
+                            -1);  // per forward step: the step that is its gradient so far, or -1
+  gradient[forward.outputs[0]] = dy;
+  for (int s = n - 1; s >= 0; --s)
+    for (int k = 0; gradient[s] >= 0 && k < arity(steps[s]); ++k) {
+      const int to = steps[s].from[k];
+      if (!depends[to]) continue;
+      const int share = add_gradient(steps, s, k, gradient[s]);
+      gradient[to] =
+          gradient[to] < 0 ? share : add_step(steps, {kStep<functors::Add>, {gradient[to], share}});
+    }
+  Derivative result;
+  result.gradient.assign(wanted.size(), Derivative::kNone);
+  std::vector<int> outputs;
+  for (int s = 0; s < n; ++s) {
+    if (steps[s].function != kInput || !depends[s]) continue;
+    const auto same = std::ranges::find(outputs, gradient[s]);
+    result.gradient[steps[s].from[0]] =
+        gradient[s] == dy ? Derivative::kDy : int(same - outputs.begin());
+    if (gradient[s] != dy && same == outputs.end()) outputs.push_back(gradient[s]);
+  }
+  result.program = make_program(steps, outputs);
+  return result;
 }
 
 }  // namespace bellows

@@ -1,5 +1,4 @@
 #include "ops/conv/conv2d.h"
-#include <Eigen/Core>
 #include "autograd/amp.h"
 #include "autograd/backward.h"
 #include "core/base/round.h"
@@ -7,8 +6,10 @@
 #include "core/tensor/foreach.h"
 #include "core/tensor/in_f32.h"
 #include "ops/base/op.h"
+#include "ops/base/per_thread.h"
 #include "ops/base/work.h"
 #include "ops/conv/conv2d_cpu.h"
+#include "ops/matmul/matmul.h"
 #include "ops/matmul/padded.h"
 #include "ops/reduce.h"
 
@@ -101,14 +102,10 @@ static const AddOp specs[] = {
          {{{7, 5, 9, 8}, {6, 5, 1, 1}}, {{1, 8, 56, 56}, {16, 8, 1, 1}}}),
 };
 
-// ---- CPU: im2col and Eigen's matrix product, in blocks that do not depend on the thread count.
-// Always computed in NCHW; other memory formats are converted before and after.
+// ---- CPU: im2col and a matrix product, in blocks that do not depend on the thread count. Always
+// computed in NCHW; other memory formats are converted before and after.
 
 namespace {
-
-template <class T> using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-template <class T>
-using Block = Eigen::Map<Matrix<T>, 0, Eigen::OuterStride<>>;  // rows of a wider matrix
 
 using conv2d_cpu::Sizes;
 
@@ -130,16 +127,20 @@ void for_each_run(const Sizes& g, int64_t tap, int64_t pixel, int64_t pixels, co
   }
 }
 
-// Values of x under each tap and output pixel: (taps, pixels). x: one image (C, H, W).
+// Writes the values of x under each tap and output pixel: (taps, pixels). x: one image (C, H, W).
 template <class T>
-Matrix<T> im2col(const T* x, const Sizes& g, int64_t tap, int64_t taps, int64_t pixel,
-                 int64_t pixels) {
-  Matrix<T> columns = Matrix<T>::Zero(taps, pixels);
+void im2col(const T* x, const Sizes& g, int64_t tap, int64_t taps, int64_t pixel, int64_t pixels,
+            T* columns) {
+  std::fill_n(columns, taps * pixels, T(0));
   for (int64_t i = 0; i < taps; ++i)
     for_each_run(g, tap + i, pixel, pixels, [&](int64_t j, int64_t at, int64_t count) {
-      for (int64_t k = 0; k < count; ++k) columns(i, j + k) = x[at + k * g.stride];
+      T* const to = columns + i * pixels + j;
+      if (g.stride == 1) {
+        std::copy_n(x + at, count, to);
+      } else {
+        for (int64_t k = 0; k < count; ++k) to[k] = x[at + k * g.stride];
+      }
     });
-  return columns;
 }
 
 }  // namespace
@@ -154,17 +155,21 @@ static Tensor forward(const Tensor& x_, const Tensor& w_, const Tensor& b_,
   const int64_t N = g.N, K = g.K, blocks = ceil_div(g.pixels(), kPixels);
   const Tensor y = empty({N, K, g.OH, g.OW}, x);
   visit_float(x.dtype(), [&]<class T>(T) {
-    const Block<T> weights(w.ptr<T>(), K, g.taps(), Eigen::OuterStride<>(g.taps()));
+    const T* const bias = b.defined() ? b.ptr<T>() : nullptr;
+    const PerThread<T> scratch(g.taps() * kPixels);
     parallel_for(N * blocks, 1, [&](int64_t begin, int64_t end) {
+      T* const columns = scratch.mine();
       for (int64_t i = begin; i < end; ++i) {
         const int64_t n = i / blocks, first = i % blocks * kPixels;
         const int64_t count = std::min(kPixels, g.pixels() - first);
-        Block<T> part(y.ptr<T>() + n * K * g.pixels() + first, K, count,
-                      Eigen::OuterStride<>(g.pixels()));
-        const T* const image = x.ptr<T>() + n * (x.numel() / N);
-        part.noalias() = weights * im2col(image, g, 0, g.taps(), first, count);
-        if (b.defined())
-          part.colwise() += Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, 1>>(b.ptr<T>(), K);
+        T* const part = y.ptr<T>() + n * K * g.pixels() + first;
+        im2col(x.ptr<T>() + n * (x.numel() / N), g, 0, g.taps(), first, count, columns);
+        kernels::multiply_here<T>({part, K, count, g.pixels()}, w.ptr<T>(), {false, g.taps()},
+                                  columns, {false, count}, g.taps(), Into::overwrite);
+        for (int64_t k = 0; bias && k < K; ++k) {
+          const T shift = bias[k];
+          for (int64_t j = 0; j < count; ++j) part[k * g.pixels() + j] += shift;
+        }
       }
     });
   });
@@ -176,20 +181,28 @@ static Tensor backward_x(const Tensor& dy_, const Tensor& w_, const Shape& x,
                          const Conv2dOptions& options, Slot&) {
   const Tensor dy = contiguous(dy_), w = contiguous(w_);
   const Sizes g(x, w.shape(), options);
-  const int64_t K = g.K, C = g.C, taps = g.KH * g.KW;
+  const int64_t C = g.C, taps = g.KH * g.KW, pixels = g.pixels();
   const Tensor dx = full(x, 0, dy);
   visit_float(dy.dtype(), [&]<class T>(T) {
+    const PerThread<T> scratch(taps * pixels);
     parallel_for(g.N * C, 1, [&](int64_t begin, int64_t end) {
+      T* const columns = scratch.mine();
       for (int64_t i = begin; i < end; ++i) {
         const int64_t n = i / C, c = i % C;
-        const Block<T> weights(w.ptr<T>() + c * taps, K, taps, Eigen::OuterStride<>(g.taps()));
-        const Block<T> grad(dy.ptr<T>() + n * K * g.pixels(), K, g.pixels(),
-                            Eigen::OuterStride<>(g.pixels()));
-        const Matrix<T> columns = weights.transpose() * grad;
+        kernels::multiply_here<T>({columns, taps, pixels, pixels}, w.ptr<T>() + c * taps,
+                                  {true, g.taps()}, dy.ptr<T>() + n * g.K * pixels, {false, pixels},
+                                  g.K, Into::overwrite);
         T* const image = dx.ptr<T>() + n * C * g.H * g.W;
         for (int64_t t = 0; t < taps; ++t)
-          for_each_run(g, c * taps + t, 0, g.pixels(), [&](int64_t j, int64_t at, int64_t count) {
-            for (int64_t k = 0; k < count; ++k) image[at + k * g.stride] += columns(t, j + k);
+          for_each_run(g, c * taps + t, 0, pixels, [&](int64_t j, int64_t at, int64_t count) {
+            const T* const from = columns + t * pixels + j;
+            T* const to = image + at;
+            if (g.stride == 1) {
+#pragma GCC ivdep
+              for (int64_t k = 0; k < count; ++k) to[k] += from[k];
+            } else {
+              for (int64_t k = 0; k < count; ++k) to[k * g.stride] += from[k];
+            }
           });
       }
     });
@@ -202,19 +215,19 @@ static void sum_products(const Tensor& dy, const Tensor& x, const Tensor& dw,
                          const Conv2dOptions& options) {
   constexpr int64_t kTaps = 32;
   const Sizes g(x.shape(), dw.shape(), options);
-  const int64_t N = g.N, K = g.K;
+  const int64_t pixels = g.pixels();
+  fill(dw, 0);
   visit_float(dy.dtype(), [&]<class T>(T) {
-    const auto grad = [&](int64_t n) {
-      return Block<T>(dy.ptr<T>() + n * K * g.pixels(), K, g.pixels(),
-                      Eigen::OuterStride<>(g.pixels()));
-    };
+    const PerThread<T> scratch(std::min(kTaps, g.taps()) * pixels);
     parallel_for(g.taps(), kTaps, [&](int64_t begin, int64_t end) {
-      Block<T> part(dw.ptr<T>() + begin, K, end - begin, Eigen::OuterStride<>(g.taps()));
-      part.setZero();
-      for (int64_t n = 0; n < N; ++n)
-        part.noalias() +=
-            grad(n) * im2col(x.ptr<T>() + n * (x.numel() / N), g, begin, end - begin, 0, g.pixels())
-                          .transpose();
+      const int64_t taps = end - begin;
+      T* const columns = scratch.mine();
+      for (int64_t n = 0; n < g.N; ++n) {
+        im2col(x.ptr<T>() + n * (x.numel() / g.N), g, begin, taps, 0, pixels, columns);
+        kernels::multiply_here<T>({dw.ptr<T>() + begin, g.K, taps, g.taps()},
+                                  dy.ptr<T>() + n * g.K * pixels, {false, pixels}, columns,
+                                  {true, pixels}, pixels, Into::add);
+      }
     });
   });
   dw.raise_version();

@@ -37,7 +37,7 @@ struct Pixels {
 
 struct Pixel {
   int64_t at;  // offset of its image; negative beyond the last pixel
-  int h, w;    // Under: top left of the window in x; Above: the pixel's place in the padded x
+  int h, w;    // InputPatch: top left of the window in x; OutputGradient: place in the padded x
 };
 struct Tap {
   int64_t at;  // offset of its channel; negative beyond the last tap; kOne: the tap of the bias
@@ -52,54 +52,47 @@ struct Window2d {
       : kernel(w[2] * w[3]), row(w[3]), stride(o.stride), padding(int(o.padding)) {}
 };
 
-// x at a tap of the window of a pixel of y; 0 in the padding.
-template <class T> struct InputPatch {
+// Pixel i of `pixels` is at i * step + shift along each axis. Taps are those of `image`'s channels.
+template <class T> struct Patches {
   using Value = Acc<T>;
-  Image<T> x;
+  Image<T> image;
   Pixels pixels;
   Window2d window;
-  int taps;
+  int taps, step, shift;
 
   __device__ Pixel pixel(int i) const {
     if (i >= pixels.count) return {-1, 0, 0};
-    return {pixels.n(i) * x.n, pixels.h(i) * window.stride.size - window.padding,
-            pixels.w(i) * window.stride.size - window.padding};
+    return {pixels.n(i) * image.n, pixels.h(i) * step + shift, pixels.w(i) * step + shift};
   }
   __device__ Tap tap(int i) const {
     if (i >= taps) return {i == taps ? kOne : -1, 0, 0};
     const int rs = i % window.kernel;
-    return {i / window.kernel * x.c, rs / window.row, rs % window.row};
+    return {i / window.kernel * image.c, rs / window.row, rs % window.row};
   }
-  __device__ Value value(const Pixel& p, const Tap& t) const {
-    if (p.at < 0 || t.at < 0) return Value(t.at == kOne);
-    return x.line(x.data + p.at + t.at, p.h + t.r)[p.w + t.s];
+};
+
+// x at a tap of the window of a pixel of y; 0 in the padding.
+template <class T> struct InputPatch : Patches<T> {
+  InputPatch(const Tensor& x, const Pixels& pixels, const Window2d& window, int64_t taps)
+      : Patches<T>{Image<T>(x), pixels, window, int(taps), window.stride.size, -window.padding} {}
+  __device__ Acc<T> value(const Pixel& p, const Tap& t) const {
+    if (p.at < 0 || t.at < 0) return Acc<T>(t.at == kOne);
+    return this->image.line(this->image.data + p.at + t.at, p.h + t.r)[p.w + t.s];
   }
 };
 
 // dy at the pixel whose window has tap (k, r, s) on a pixel of x; 0 if there is none.
-template <class T> struct OutputGradient {
-  using Value = Acc<T>;
-  Image<T> dy;
-  Pixels pixels;  // in x
-  Window2d window;
-  int taps;  // K * KH * KW
-
-  __device__ Pixel pixel(int i) const {
-    if (i >= pixels.count) return {-1, 0, 0};
-    return {pixels.n(i) * dy.n, pixels.h(i) + window.padding, pixels.w(i) + window.padding};
-  }
-  __device__ Tap tap(int i) const {
-    if (i >= taps) return {-1, 0, 0};
-    const int rs = i % window.kernel;
-    return {i / window.kernel * dy.c, rs / window.row, rs % window.row};
-  }
-  __device__ Value value(const Pixel& p, const Tap& t) const {
+template <class T> struct OutputGradient : Patches<T> {
+  OutputGradient(const Tensor& dy, const Pixels& pixels, const Window2d& window, int64_t taps)
+      : Patches<T>{Image<T>(dy), pixels, window, int(taps), 1, window.padding} {}
+  __device__ Acc<T> value(const Pixel& p, const Tap& t) const {
+    const Image<T>& dy = this->image;
+    const Divisor& stride = this->window.stride;
     const int h = p.h - t.r, w = p.w - t.s;
     if (p.at < 0 || t.at < 0 || h < 0 || w < 0) return 0;
-    const int i = h / window.stride, j = w / window.stride;
-    const bool hit =
-        i * window.stride.size == h && j * window.stride.size == w && i < dy.height && j < dy.width;
-    return hit ? Value(dy.data[p.at + t.at + i * dy.h + j * dy.w]) : Value(0);
+    const int i = h / stride, j = w / stride;
+    const bool hit = i * stride.size == h && j * stride.size == w && i < dy.height && j < dy.width;
+    return hit ? Acc<T>(dy.data[p.at + t.at + i * dy.h + j * dy.w]) : Acc<T>(0);
   }
 };
 
@@ -203,7 +196,7 @@ static Tensor forward(const Tensor& x, const Tensor& w_, const Tensor& b_,
   visit_stored(x.dtype(), [&]<class T>(T) {
     const Pixels pixels(y.shape());
     gemm::run(gemm::Matrix<T>{w.ptr<T>(), 0, taps, 1, int(K), int(taps)},
-              OverTaps<InputPatch<T>>{Image<T>(x), pixels, Window2d(w.shape(), options), int(taps)},
+              OverTaps<InputPatch<T>>{{x, pixels, Window2d(w.shape(), options), taps}},
               IntoImage<T>{Image<T>(y), pixels, b.defined() ? b.ptr<T>() : nullptr},
               {1, K, pixels.count, taps});
   });
@@ -219,7 +212,7 @@ static Tensor backward_x(const Tensor& dy, const Tensor& w_, const Shape& x,
   visit_stored(dy.dtype(), [&]<class T>(T) {
     const Pixels pixels(x);
     gemm::run(ByInputChannel<T>{w.ptr<T>(), window.kernel, int(C), int(taps)},
-              OverTaps<OutputGradient<T>>{Image<T>(dy), pixels, window, int(taps)},
+              OverTaps<OutputGradient<T>>{{dy, pixels, window, taps}},
               IntoImage<T>{Image<T>(dx), pixels}, {1, C, pixels.count, taps});
   });
   return dx;
@@ -240,10 +233,10 @@ static void sum_shares(const Tensor& dy, const Tensor& x, const Tensor& dw, cons
   visit_stored(dy.dtype(), [&]<class T>(T) {
     const Tensor parts({shares, part}, dtype_of<Acc<T>>, dy.device());
     Acc<T>* const sums = parts.ptr<Acc<T>>();
-    gemm::run(Gradient<T>{Image<T>(dy), pixels, int(K), int(each)},
-              OverPixels<InputPatch<T>>{
-                  {Image<T>(x), pixels, Window2d(dw.shape(), options), int(taps)}, int(each)},
-              IntoParts<Acc<T>>{sums, K, taps, part}, {shares, K, columns, each});
+    gemm::run(
+        Gradient<T>{Image<T>(dy), pixels, int(K), int(each)},
+        OverPixels<InputPatch<T>>{{x, pixels, Window2d(dw.shape(), options), taps}, int(each)},
+        IntoParts<Acc<T>>{sums, K, taps, part}, {shares, K, columns, each});
     const Tensor all = kernels::sum(parts, {1, part}, 1);
     copy_into(dw, all.view(dw.shape(), strides_of(dw.shape()), 0));
     if (db.defined()) copy_into(db, all.view({K}, {1}, K * taps));

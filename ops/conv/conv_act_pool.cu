@@ -12,7 +12,6 @@
 #include "ops/conv/conv2d.h"
 #include "ops/conv/conv_act_pool.h"
 #include "ops/conv/image.cuh"
-#include "ops/conv/with_kernel.h"
 
 namespace bellows {
 
@@ -316,7 +315,7 @@ static kernels::ConvActPool forward(const Tensor& x, const Tensor& w_, const Ten
   if (shape.numel() == 0) return out;
   const unsigned parts = blocks_for(int64_t(ceil_div(z.K, kChannels)) * z.windows.size);
   visit_stored(x.dtype(), [&]<class T>(T) {
-    with_kernel(z, [&]<int S>() {
+    kernels::with_kernel(z.KH, z.KW, [&]<int S>() {
       launch(forward_windows<T, S>, Grid{z.N * parts, kBlock}, z, Divisor(parts), Image<const T>(x),
              w.ptr<T>(), b.ptr<T>(), out.y.ptr<T>(), out.winner.ptr<uint8_t>());
     });
@@ -333,7 +332,7 @@ static Tensor backward(const Tensor& dy_, const Tensor& winner, const Tensor& x,
   const int64_t area = bordered(z.KH) * bordered(z.KW);
   const auto run = [&](const Tensor& dw) {
     visit_stored(x.dtype(), [&]<class T>(T) {
-      with_kernel(z, [&]<int S>() {
+      kernels::with_kernel(z.KH, z.KW, [&]<int S>() {
         constexpr int R = S ? S : 1;
         const Shares shares = shares_of(z, R);
         const Tensor parts({z.K, shares.count, z.taps() + 1}, dtype_of<Acc<T>>, x.device());

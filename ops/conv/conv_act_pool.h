@@ -36,5 +36,16 @@ inline constinit Kernel<Tensor(const Tensor& dy, const Tensor& winner, const Ten
                                const Tensor& w, const Tensor& dw, const Tensor& db, int64_t padding,
                                bool needs_dx)>
     conv_act_pool_backward{"conv_act_pool_backward"};
+
+// Calls fn.operator()<S>() with the size of a square kernel for which loops are unrolled, else 0.
+template <class Fn>
+__attribute__((always_inline)) inline void with_kernel(int64_t KH, int64_t KW, const Fn& fn) {
+  if (KH == 5 && KW == 5)
+    fn.template operator()<5>();
+  else if (KH == 3 && KW == 3)
+    fn.template operator()<3>();
+  else
+    fn.template operator()<0>();
+}
 }  // namespace kernels
 }  // namespace bellows

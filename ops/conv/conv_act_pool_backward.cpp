@@ -7,12 +7,15 @@
 #include "core/base/round.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
+#include "ops/base/lanes.h"
+#include "ops/base/per_thread.h"
+#include "ops/conv/conv2d_cpu.h"
 #include "ops/conv/conv_act_pool.h"
-#include "ops/conv/conv_act_pool_cpu.h"
 
 namespace bellows {
 
-using namespace conv_act_pool_cpu;
+using conv2d_cpu::taps_in;
+using Sizes = conv2d_cpu::PooledSizes;
 
 namespace {
 
@@ -162,43 +165,29 @@ template <class T, int L, int R, int V>
     }
 }
 
-// Cuts a patch into blocks of R rows and V vectors that fit in the registers, and calls
-// fn.operator()<R, V>(first row, first element).
-template <class T, int L, int S, class Fn>
-[[gnu::always_inline]] inline void for_each_block(const Job<T>& job, const Fn& fn) {
-  constexpr int R = S ? S : 1;
-  for (int64_t r = 0; r < job.z.KH; r += R)
-    for (int64_t j = 0; j < job.patch_row;) {
-      const int64_t left = (job.patch_row - j) / L;
-      if (left >= 4) {
-        fn.template operator()<R, 4>(r, j);
-        j += 4 * L;
-      } else if (left >= 2) {
-        fn.template operator()<R, 2>(r, j);
-        j += 2 * L;
-      } else {
-        fn.template operator()<R, 1>(r, j);
-        j += L;
-      }
-    }
-}
-
+// Cuts the patches into blocks of R rows and V vectors that fit in the registers.
 template <class T, int L, int S>
 [[gnu::always_inline]] inline void backward_sample(const Job<T>& job, const T* x, const T* dy,
                                                    const int32_t* at, const int32_t* masks,
                                                    const T* w, T* dw, T* dx) {
-  const Sizes& z = job.z;
-  const int64_t row = job.pixel_row;
-  for_each_block<T, L, S>(
-      job, [&]<int R, int V>(int64_t r, int64_t j) __attribute__((always_inline)) {
-        for (int64_t k = 0; k < z.K; ++k)
-          add_dw<T, L, R, V>(x + r * row + j, row, dy + k * job.winners, at + k * job.winners,
-                             z.windows(), dw + k * job.patch() + r * job.patch_row + j,
-                             job.patch_row);
-        for (int64_t k = 0; dx && k < z.K; k += kMaskBits)
-          add_dx<T, L, R, V>(job, masks + k / kMaskBits * 4 * job.winners, dy + k * job.winners,
-                             w + k * job.patch() + r * job.patch_row + j, dx + r * row + j);
-      });
+  constexpr int R = S ? S : 1;
+  const int64_t row = job.pixel_row, winners = job.winners, K = job.z.K;
+  for (int64_t r = 0; r < job.z.KH; r += R) {
+    int64_t j = 0;
+    const auto add = [&]<int V>(std::integral_constant<int, V>) __attribute__((always_inline)) {
+      const int64_t in_x = r * row + j, in_w = r * job.patch_row + j;
+      for (int64_t k = 0; k < K; ++k)
+        add_dw<T, L, R, V>(x + in_x, row, dy + k * winners, at + k * winners, job.z.windows(),
+                           dw + k * job.patch() + in_w, job.patch_row);
+      for (int64_t k = 0; dx && k < K; k += kMaskBits)
+        add_dx<T, L, R, V>(job, masks + k / kMaskBits * 4 * winners, dy + k * winners,
+                           w + k * job.patch() + in_w, dx + in_x);
+      j += V * L;
+    };
+    while (j + 4 * L <= job.patch_row) add(std::integral_constant<int, 4>());
+    if (j + 2 * L <= job.patch_row) add(std::integral_constant<int, 2>());
+    if (j < job.patch_row) add(std::integral_constant<int, 1>());
+  }
 }
 
 // ---- a chunk of samples
@@ -280,8 +269,8 @@ template <class T, int L>
     for (int64_t k = 0; k < winners; ++k) s.at[k] = s.winner[i * winners + k];
     if (w) mark_winners<T, L>(job, s.at, s.masks);
     place_winners<T, L>(job, dy, s.at, sums + job.z.K * job.patch());
-    with_kernel(
-        job.z, [&]<int S>() __attribute__((always_inline)) {
+    kernels::with_kernel(
+        job.z.KH, job.z.KW, [&]<int S>() __attribute__((always_inline)) {
           const T* const x = s.x + i * job.sample;
           T* const dx = w ? s.dx + i * job.sample : nullptr;
           if constexpr (L == 16) {

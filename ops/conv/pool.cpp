@@ -105,22 +105,19 @@ namespace {
 // A dense image tensor as rows of `count` contiguous elements: the batch in CHWN, the channels in
 // NHWC, single elements in NCHW. Each pixel has `rows` of them, numbered from the outermost axis.
 struct RowsOf {
-  RowsOf(const Tensor& t, const MemoryFormat& format) : strides(t.strides()) {
-    const int64_t N = t.dim(0), C = t.dim(1);
-    if (format == kNHWC) {
-      rows = N, count = C, channels = 1;
-    } else if (format == kCHWN) {
-      rows = C, count = N, channels = C;
-    } else {
-      rows = N * C, count = 1, channels = C;
-    }
-  }
+  RowsOf(const Tensor& t, const MemoryFormat& format)
+      : strides(t.strides()),
+        count(format == kNHWC   ? t.dim(1)
+              : format == kCHWN ? t.dim(0)
+                                : 1),
+        rows(t.dim(0) * t.dim(1) / std::max<int64_t>(count, 1)),
+        channels(format == kNHWC ? 1 : t.dim(1)) {}
   // Offset of pixel (h, w) of row r, in elements.
   int64_t at(int64_t r, int64_t h, int64_t w) const {
     return r / channels * strides[0] + r % channels * strides[1] + h * strides[2] + w * strides[3];
   }
   Strides strides;
-  int64_t rows, count, channels;
+  int64_t count, rows, channels;
 };
 
 // Calls fn.operator()<L>(row, i, j) for every row and pixel of y, in parallel. Rows share no

@@ -117,25 +117,27 @@ Tensor kernels::product(const Tensor& a, const Tensor& b, Slot* slot) {
 namespace {
 template <class T> using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 using AnyStride = Eigen::Stride<Eigen::Dynamic, 1>;
-template <class T> using Rows = Eigen::Map<Matrix<T>, 0, AnyStride>;
+template <class T> using EigenRows = Eigen::Map<Matrix<T>, 0, AnyStride>;
+template <class T> using ConstRows = Eigen::Map<const Matrix<T>, 0, AnyStride>;
 
 // Passes the matrix to fn as Eigen handles it best: contiguous rows, or the transpose of such.
 template <class T, class Fn>
-void with_matrix(T* data, int64_t rows, int64_t columns, const MatrixLayout& layout, const Fn& fn) {
+void with_matrix(const T* data, int64_t rows, int64_t columns, const MatrixLayout& layout,
+                 const Fn& fn) {
   if (layout.transposed) {
-    fn(Rows<T>(data, columns, rows, AnyStride(layout.stride, 1)).transpose());
+    fn(ConstRows<T>(data, columns, rows, AnyStride(layout.stride, 1)).transpose());
   } else {
-    fn(Rows<T>(data, rows, columns, AnyStride(layout.stride, 1)));
+    fn(ConstRows<T>(data, rows, columns, AnyStride(layout.stride, 1)));
   }
 }
 }  // namespace
 
 template <class T>
-static void multiply_block(const Rows<T>& y, T* a, const MatrixLayout& a_layout, T* b,
-                           const MatrixLayout& b_layout, int64_t depth, Into into) {
-  with_matrix(a, y.rows(), depth, a_layout, [&](const auto& a_) {
-    with_matrix(b, depth, y.cols(), b_layout, [&](const auto& b_) {
-      Rows<T> target = y;
+void kernels::multiply_here(const Rows<T>& y, const T* a, const MatrixLayout& a_layout, const T* b,
+                            const MatrixLayout& b_layout, int64_t depth, Into into) {
+  with_matrix(a, y.count, depth, a_layout, [&](const auto& a_) {
+    with_matrix(b, depth, y.length, b_layout, [&](const auto& b_) {
+      EigenRows<T> target(y.at, y.count, y.length, AnyStride(y.stride, 1));
       if (into == Into::add) {
         target.noalias() += a_ * b_;
       } else {
@@ -144,6 +146,10 @@ static void multiply_block(const Rows<T>& y, T* a, const MatrixLayout& a_layout,
     });
   });
 }
+template void kernels::multiply_here(const Rows<float>&, const float*, const MatrixLayout&,
+                                     const float*, const MatrixLayout&, int64_t, Into);
+template void kernels::multiply_here(const Rows<double>&, const double*, const MatrixLayout&,
+                                     const double*, const MatrixLayout&, int64_t, Into);
 
 static void matmul_cpu(const Tensor& y, const Tensor& a, const Tensor& b, Into into, Slot&) {
   constexpr int64_t kRows = 128, kColumns = 32;
@@ -155,12 +161,11 @@ static void matmul_cpu(const Tensor& y, const Tensor& a, const Tensor& b, Into i
       for (int64_t block = begin; block < end; ++block) {
         const int64_t batch = block / (tall * wide), m = block / wide % tall * kRows;
         const int64_t n = block % wide * kColumns;
-        const Rows<T> part(y.ptr<T>() + batch * y.strides()[0] + m * y.strides()[1] + n,
-                           std::min(kRows, M - m), std::min(kColumns, N - n),
-                           AnyStride(y.strides()[1], 1));
-        multiply_block(part, a.ptr<T>() + batch * a.strides()[0] + m * a.strides()[1], a_layout,
-                       b.ptr<T>() + batch * b.strides()[0] + n * b.strides()[2], b_layout, depth,
-                       into);
+        kernels::multiply_here<T>(
+            {y.ptr<T>() + batch * y.strides()[0] + m * y.strides()[1] + n, std::min(kRows, M - m),
+             std::min(kColumns, N - n), y.strides()[1]},
+            a.ptr<T>() + batch * a.strides()[0] + m * a.strides()[1], a_layout,
+            b.ptr<T>() + batch * b.strides()[0] + n * b.strides()[2], b_layout, depth, into);
       }
     });
   });

@@ -45,5 +45,16 @@ Tensor product(const Tensor& a, const Tensor& b, Slot* slot = nullptr);  // allo
 Tensor flat_rows(const Tensor& t);
 // Views t as (batch, rows, columns) with strides that the kernel takes; copies t if it must.
 Tensor batched(const Tensor& t, int64_t batch);
+
+// Part of a matrix: `count` rows of `length` contiguous elements, `stride` apart.
+template <class T> struct Rows {
+  T* at;
+  int64_t count, length, stride;
+};
+// y = a b, or y += a b, for one matrix on the calling thread of the CPU, where `depth` is the
+// number of columns of a. T: float or double.
+template <class T>
+void multiply_here(const Rows<T>& y, const T* a, const MatrixLayout& a_layout, const T* b,
+                   const MatrixLayout& b_layout, int64_t depth, Into into);
 }  // namespace kernels
 }  // namespace bellows

@@ -6,8 +6,10 @@
 #pragma once
 #include <bit>
 #include "core/base/divisor.h"
+#include "core/device/shared.cuh"
+#include "core/device/wave.cuh"
 #include "core/tensor/copy.h"
-#include "core/tensor/map.cuh"
+#include "core/tensor/line.cuh"
 #include "core/tensor/pieces.cuh"
 #include "ops/base/functors.h"
 #include "ops/norm/batch_norm.h"
@@ -50,21 +52,6 @@ struct Rows {
   int64_t count;
 };
 
-// Calls use(i, read(i)) for i, i + step, ... below end. Reads kAhead values before it uses the
-// first, so that their loads overlap.
-template <int kAhead, class I, class Read, class Use>
-__device__ void read_ahead(I i, I end, I step, const Read& read, const Use& use) {
-  for (; i + (kAhead - 1) * step < end; i += kAhead * step) {
-    decltype(read(i)) in[kAhead];
-#pragma unroll
-    for (int a = 0; a < kAhead; ++a) in[a] = read(i + a * step);
-#pragma unroll
-    for (int a = 0; a < kAhead; ++a) use(i + a * step, in[a]);
-  }
-#pragma unroll 1
-  for (; i < end; i += step) use(i, read(i));
-}
-
 // Relu bits: each byte belongs to one piece, and bit k is set if y > 0 or NaN.
 struct Bits {
   Bits(const Tensor& bits, const Tensor& x)
@@ -97,14 +84,6 @@ template <class A> struct Sums {
   __device__ Sums operator+(const Sums& o) const { return {first + o.first, second + o.second}; }
 };
 
-// Converts the sums of n elements to a pivot that is smaller by `delta`: sum (d + delta)^2 = sum
-// d^2 + delta (2 sum d + n delta).
-template <class A>
-__device__ Sums<double> by_pivot_below(const Sums<A>& sums, double n, double delta) {
-  const double s = sums.first;
-  return {s + n * delta, sums.second + delta * (2 * s + n * delta)};
-}
-
 // Running statistics on the device; `mean` is null if there is nothing to update.
 struct Running {
   explicit Running(const RunningUpdate& r)
@@ -132,44 +111,7 @@ struct Running {
   double momentum, unbiased;
 };
 
-// Writes mean and biased variance of channel c, from the sums over n elements.
-template <class A>
-__device__ void store_statistics(A* out, int channels, int c, const Sums<double>& sums, double n,
-                                 double pivot, const Running& running) {
-  const double mean = sums.first / n;
-  const A stored = A(pivot + mean), var = A(std::max(0.0, sums.second / n - mean * mean));
-  out[c] = stored, out[channels + c] = var;
-  running.update(c, stored, var);
-}
-template <class A>
-__device__ void store_gradients(A* dw, A* db, int c, const Sums<double>& sums,
-                                const Batch<A>& batch) {
-  db[c] = A(sums.first);
-  dw[c] = A(sums.second * batch.inverse_deviation(c));
-}
-
 // ---- elementwise formulas for a piece, with the parameters of its channels
-
-// Pieces that forward reads. Without a residual there is no such member, and nothing to add.
-template <bool adds, int K, class T> struct Read {
-  AlignedVector<T, K> x, residual;
-  __device__ Acc<T> added_to(Acc<T> v, int k) const { return v + Acc<T>(residual.at[k]); }
-};
-template <int K, class T> struct Read<false, K, T> {
-  AlignedVector<T, K> x;
-  __device__ Acc<T> added_to(Acc<T> v, int) const { return v; }
-};
-template <bool adds, int K, class T>
-__device__ Read<adds, K, T> read_forward(const T* x, const T* residual, int64_t i) {
-  if constexpr (adds)
-    return {load<K>(x + i), load<K>(residual + i)};
-  else
-    return {load<K>(x + i)};
-}
-// Calls fn.operator()<adds>(): true if there is a tensor to add.
-template <class Fn> void with_added(const Tensor& added, const Fn& fn) {
-  added.defined() ? fn.template operator()<true>() : fn.template operator()<false>();
-}
 
 // y = (x - mean) * scale + shift + residual, then gelu, or relu if there are bits.
 template <int K, class A> struct Forward {
@@ -181,12 +123,16 @@ template <int K, class A> struct Forward {
   template <class T> __device__ A normalized(T x, int k) const {
     return (A(x) - mean[k]) * scale[k] + shift[k];
   }
-  template <bool gelu = false, bool adds, class T>
-  __device__ void put(T* y, uint8_t* bits, int64_t i, const Read<adds, K, T>& in) const {
+  template <bool adds, bool gelu, class T>
+  __device__ void put(const T* x, const T* residual, T* y, uint8_t* bits, int64_t i) const {
+    const AlignedVector<T, K> in = load<K>(x + i);
+    AlignedVector<T, K> added;
+    if constexpr (adds) added = load<K>(residual + i);
     A out[K];
     unsigned on = 0;
     for (int k = 0; k < K; ++k) {
-      const A v = in.added_to(normalized(in.x.at[k], k), k);
+      A v = normalized(in.at[k], k);
+      if constexpr (adds) v += A(added.at[k]);
       const bool off = bits && v <= A(0);  // false for NaN
       on |= unsigned(!off) << k;
       out[k] = off ? A(0) : gelu ? functors::Gelu::value(v) : v;
@@ -196,32 +142,19 @@ template <int K, class A> struct Forward {
   }
 };
 
-// Pieces that backward reads, and their gradient g: dy where the bit is set, else 0. If `adds`, dy
-// is the rounded sum of two gradients.
-template <bool adds, int K, class T> struct Met {
-  AlignedVector<T, K> x, dy, more;
-  unsigned bits;
-  __device__ AlignedVector<T, K> gradient() const {
-    Acc<T> sum[K];
-    for (int k = 0; k < K; ++k) sum[k] = bits >> k & 1 ? Acc<T>(dy.at[k]) + Acc<T>(more.at[k]) : 0;
-    return packed<T>(sum);
-  }
-};
-template <int K, class T> struct Met<false, K, T> {
-  AlignedVector<T, K> x, dy;
-  unsigned bits;
-  __device__ AlignedVector<T, K> gradient() const {
-    AlignedVector<T, K> g;
-    for (int k = 0; k < K; ++k) g.at[k] = bits >> k & 1 ? dy.at[k] : T();
-    return g;
-  }
-};
+// Tensors that backward reads. `more` is null unless `adds`.
 template <class T, bool adds = false> struct Incoming {
-  template <int K> __device__ Met<adds, K, T> read(int64_t i) const {
-    if constexpr (adds)
-      return {load<K>(x + i), load<K>(dy + i), load<K>(more + i), bits.from(i)};
-    else
-      return {load<K>(x + i), load<K>(dy + i), bits.from(i)};
+  // Gradients of elements [i, i + K): dy where the bit is set, else 0. If `adds`, dy is the rounded
+  // sum of two gradients.
+  template <int K> __device__ AlignedVector<T, K> gradients(int64_t i) const {
+    AlignedVector<T, K> g = load<K>(dy + i), other;
+    if constexpr (adds) other = load<K>(more + i);
+    const unsigned on = bits.from(i);
+    for (int k = 0; k < K; ++k) {
+      if constexpr (adds) g.at[k] = T(Acc<T>(g.at[k]) + Acc<T>(other.at[k]));
+      if (!(on >> k & 1)) g.at[k] = T();
+    }
+    return g;
   }
   const T *x, *dy, *more;
   Bits bits;
@@ -239,9 +172,8 @@ template <int K, class A> struct Backward {
     slope[k] = dw ? scale[k] * inverse * dw[c] * share : A(0);
     shift[k] = db ? scale[k] * db[c] * share : A(0);
   }
-  template <class T>
-  __device__ void put(T* dx, int64_t i, const AlignedVector<T, K>& x,
-                      const AlignedVector<T, K>& g) const {
+  template <class T> __device__ void put(T* dx, int64_t i, const Incoming<T>& incoming) const {
+    const AlignedVector<T, K> x = load<K>(incoming.x + i), g = incoming.template gradients<K>(i);
     A out[K];
     for (int k = 0; k < K; ++k)
       out[k] = scale[k] * A(g.at[k]) - slope[k] * (A(x.at[k]) - mean[k]) - shift[k];
@@ -250,5 +182,166 @@ template <int K, class A> struct Backward {
 };
 
 template <class T> T* pointer(const Tensor& t) { return t.defined() ? t.ptr<T>() : nullptr; }
+
+// ---- sums of each channel, per group of rows and then over the groups
+
+// Splits the rows into groups, one for each block beside which `tiles` others share its rows. A
+// group has every count-th run of `height` rows, so all blocks pass over x together. As many groups
+// as one wave of blocks runs at once, each of `least` rows or more.
+struct Groups {
+  Groups(const Rows& rows, int height, int64_t least, int64_t wave, int64_t tiles)
+      : rows(rows), height(height) {
+    const int64_t most = std::max<int64_t>(rows.count / least, 1);
+    count = rows.count ? int(std::clamp<int64_t>(wave / tiles, 1, most)) : 0;
+    step = int64_t(height) * count;
+    rounds = step ? rows.count / step : 0;
+  }
+  __device__ int64_t first(int group) const { return int64_t(group) * height; }
+  // Elements of a channel in a group.
+  __device__ double elements(int group) const {
+    const int64_t rest = rows.count - rounds * step - first(group);
+    return double(rounds * height + std::clamp<int64_t>(rest, 0, height)) * rows.inner.size;
+  }
+
+  Rows rows;
+  int height, count;
+  int64_t step, rounds;  // from a group's run of rows to its next; runs that all groups have
+};
+
+// Sums for inner = 1. blockIdx.y is the group; threads with equal threadIdx.x split its rows.
+// Blocks as in Tiles; shared memory: K sums per thread.
+template <int K, class Job, class A = typename Job::A>
+__global__ void sum_columns(Job job, Groups groups, Sums<A>* parts) {
+  auto* const shared = dynamic_shared<Sums<A>>();  // (blockDim.y, width)
+  const int width = blockDim.x * K, begin = blockIdx.x * width, thread = threadIdx.x * K;
+  const int c = begin + thread, channels = groups.rows.channels;
+  const int64_t first = groups.first(blockIdx.y) * channels;
+  // The first threads fold one channel each.
+  const int mine = threadIdx.y * blockDim.x + threadIdx.x;
+  const bool folds = mine < width && begin + mine < channels;
+  const A pivot = folds ? job.pivot(first + begin + mine) : A(0);
+  Sums<A> sums[K];
+  if (c < channels) {
+    const auto terms = job.template terms<K, K>(first + c, c);
+#pragma unroll terms.kUnroll
+    for (int64_t row = groups.first(blockIdx.y) + threadIdx.y; row < groups.rows.count;
+         row += groups.step)
+      terms.add(row * channels + c, sums);
+  }
+  for (int k = 0; k < K; ++k) shared[threadIdx.y * width + thread + k] = sums[k];
+  __syncthreads();
+  if (!folds) return;
+  Sums<A> sum = shared[mine];
+  for (unsigned y = 1; y < blockDim.y; ++y) sum = sum + shared[y * width + mine];
+  parts[int64_t(begin + mine) * groups.count + blockIdx.y] =
+      job.part(sum, groups.elements(blockIdx.y), pivot);
+}
+
+// Sums for inner > 1: one block of kThreads threads per channel and group of images.
+template <int K, class Job, class A = typename Job::A>
+__global__ void sum_planes(Job job, Groups groups, Divisor pieces, Sums<A>* parts) {
+  const int c = blockIdx.x, g = blockIdx.y;
+  const int64_t first = groups.rows.first(groups.first(g), c);
+  const double elements = groups.elements(g);
+  const auto terms = job.template terms<K, 1>(first, c);
+  Sums<A> sums[K];
+#pragma unroll terms.kUnroll
+  for (int i = threadIdx.x; i < int(elements) / K; i += kThreads) {
+    const int image = i / pieces, piece = i - image * pieces.size;
+    terms.add(first + image * groups.step * groups.rows.length + piece * K, sums);
+  }
+  for (int k = 1; k < K; ++k) sums[0] = sums[0] + sums[k];
+  const Sums<A> sum = block_fold(sums[0], Sums<A>(), Plus(), dynamic_shared<Sums<A>>());
+  if (threadIdx.x == 0)
+    parts[int64_t(c) * groups.count + g] = job.part(sum, elements, job.pivot(first));
+}
+
+// Adds up the groups: one warp per channel.
+template <class Job, class A = typename Job::A>
+__global__ void fold_groups(Job job, Groups groups, const Sums<A>* parts) {
+  const Team team{kWarp};
+  const int c = int(team.line());
+  if (c >= groups.rows.channels) return;
+  const Sums<A>* const own = parts + int64_t(c) * groups.count;
+  const Sums<A> first = groups.count ? own[0] : Sums<A>();
+  Sums<double> sums;
+#pragma unroll 4
+  for (int g = team.rank(); g < groups.count; g += kWarp)
+    sums = sums + job.of_group(own[g], groups.elements(g), first);
+  sums = warp_fold(sums, Plus());
+  if (team.rank() == 0) job.store(sums, groups.rows, c, first);
+}
+
+// ---- elementwise pass
+
+// Calls use(i) for this thread's pieces [i, i + K), one in each of its rows.
+template <int unroll, class Use>
+__device__ void for_own_rows(const Groups& groups, int column, const Use& use) {
+#pragma unroll unroll
+  for (int64_t row = groups.first(blockIdx.y) + threadIdx.y; row < groups.rows.count;
+       row += groups.step)
+    use(row * groups.rows.length + column);
+}
+template <int K> __device__ int own_column() {
+  return int(blockIdx.x * blockDim.x + threadIdx.x) * K;
+}
+
+// Blocks of kThreads threads for a row of pieces: up to a warp wide, the rest in height.
+struct Tiles {
+  explicit Tiles(int64_t pieces) {
+    const unsigned wide = std::bit_ceil(unsigned(std::min<int64_t>(pieces, kWarp)));
+    threads = dim3(wide, kThreads / wide);
+    count = unsigned(ceil_div(pieces, wide));
+  }
+  dim3 threads;
+  unsigned count;
+};
+
+template <class Job, class Sum> void sum_groups(const Job& job, const Groups& groups, Sum sum) {
+  using Part = Sums<typename Job::A>;
+  const int channels = groups.rows.channels;
+  const Tensor parts({int64_t(groups.count) * channels * int64_t(sizeof(Part))}, DType::u8,
+                     Device::cuda);
+  Part* const parts_ = reinterpret_cast<Part*>(parts.bytes());
+  if (groups.count > 0) sum(parts_);
+  launch(fold_groups<Job>, grid_of_lines(channels, {kWarp}), job, groups, parts_);
+}
+template <int K, class Job> void sum_by_columns(const Job& job, const Rows& rows) {
+  const Tiles tiles(rows.channels / K);
+  const int height = int(tiles.threads.y);
+  const size_t shared = kThreads * K * sizeof(Sums<typename Job::A>);
+  const int64_t wave = blocks_of_a_wave<sum_columns<K, Job>>(kThreads, shared);
+  const Groups groups(rows, height, 8 * height, wave, tiles.count);
+  sum_groups(job, groups, [&](auto* parts) {
+    const Grid grid{dim3(tiles.count, groups.count), tiles.threads, shared};
+    launch(sum_columns<K, Job>, grid, job, groups, parts);
+  });
+}
+template <int K, class Job> void sum_by_planes(const Job& job, const Rows& rows) {
+  const int64_t least = ceil_div(4096, rows.inner.size);
+  const size_t shared = kWarp * sizeof(Sums<typename Job::A>);
+  const int64_t wave = blocks_of_a_wave<sum_planes<K, Job>>(kThreads, shared);
+  const Groups groups(rows, 1, least, wave, rows.channels);
+  sum_groups(job, groups, [&](auto* parts) {
+    const Grid grid{dim3(rows.channels, groups.count), kThreads, shared};
+    launch(sum_planes<K, Job>, grid, job, groups, Divisor(rows.inner.size / K), parts);
+  });
+}
+template <class T, class Job> void sum_channels(const Job& job, const Rows& rows) {
+  if (rows.channels == 0) return;
+  in_pieces<T>(rows.by_pixel ? rows.channels : rows.inner.size, [&]<int K>() {
+    rows.by_pixel ? sum_by_columns<K>(job, rows) : sum_by_planes<K>(job, rows);
+  });
+}
+
+// Launches an elementwise pass, with its groups as the last argument. Each thread has some four
+// rows or more, to amortize loading the parameters of its channels.
+template <auto kernel, int K, class... Args>
+void launch_on_rows(const Rows& rows, const Args&... args) {
+  const Tiles tiles(rows.length / K);
+  const int height = int(tiles.threads.y);
+  const Groups groups(rows, height, 4 * height, blocks_of_a_wave<kernel>(kThreads), tiles.count);
+  launch(kernel, {dim3(tiles.count, groups.count), tiles.threads}, args..., groups);
+}
 
 }  // namespace bellows::batch_norm_cuda

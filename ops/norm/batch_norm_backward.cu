@@ -1,5 +1,5 @@
 // batch_norm backward on the GPU: both sums of a channel in two launches, dx in a third.
-#include "ops/norm/batch_norm_streaming.cuh"
+#include "ops/norm/batch_norm.cuh"
 
 namespace bellows {
 
@@ -10,45 +10,51 @@ namespace {
 // Writes the gradients that it adds up to `kept`, unless that is null. With gelu these are dz = dy
 // * gelu'(z), and always kept: GELU's slope takes some 40 instructions, so computing it again in
 // the pass for dx would cost more than writing and reading dz in 16 bits.
-template <class T, bool adds, bool gelu> struct Gradients : GradientSums<Acc<T>> {
+template <class T, bool adds, bool gelu> struct Gradients {
   using A = Acc<T>;
+  Batch<A> batch;
+  A *dw, *db;
   Incoming<T, adds> incoming;
   T* kept;
   const A *weight, *bias;
 
   template <int K, int M> struct Terms {
-    static constexpr int kAhead = 2;
+    static constexpr int kUnroll = gelu ? 1 : 2;
     Incoming<T, adds> incoming;
     T* kept;
     Forward<M, A> norm;  // without gelu its mean only
-    __device__ auto read(int64_t i) const { return incoming.template read<K>(i); }
-    __device__ AlignedVector<T, K> gradient(const Met<adds, K, T>& met) const {
-      if constexpr (!gelu) {
-        return met.gradient();
-      } else {
+    __device__ void add(int64_t i, Sums<A> (&sums)[K]) const {
+      const AlignedVector<T, K> x = load<K>(incoming.x + i);
+      AlignedVector<T, K> g = incoming.template gradients<K>(i);
+      if constexpr (gelu) {
         A dz[K];
         for (int k = 0; k < K; ++k)
-          dz[k] = A(met.dy.at[k]) * functors::Gelu::slope(norm.normalized(met.x.at[k], k % M));
-        return packed<T>(dz);
+          dz[k] = A(g.at[k]) * functors::Gelu::slope(norm.normalized(x.at[k], k % M));
+        g = packed<T>(dz);
       }
-    }
-    __device__ void add(int64_t i, const Met<adds, K, T>& met, Sums<A> (&sums)[K]) const {
-      const AlignedVector<T, K> rounded = gradient(met);
-      if (kept) bellows::store(kept + i, rounded);
-      for (int k = 0; k < K; ++k) {
-        const A g = A(rounded.at[k]);
-        sums[k] = sums[k] + Sums<A>{g, g * (A(met.x.at[k]) - norm.mean[k % M])};
-      }
+      if (kept) bellows::store(kept + i, g);
+      for (int k = 0; k < K; ++k)
+        sums[k] = sums[k] + Sums<A>{A(g.at[k]), A(g.at[k]) * (A(x.at[k]) - norm.mean[k % M])};
     }
   };
   template <int K, int M> __device__ Terms<K, M> terms(int64_t, int c) const {
     Terms<K, M> terms{incoming, kept, {}};
     for (int m = 0; m < M; ++m)
       if constexpr (gelu)
-        terms.norm.of(m, this->batch, weight, bias, c + m);
+        terms.norm.of(m, batch, weight, bias, c + m);
       else
-        terms.norm.mean[m] = this->batch.mean[c + m];
+        terms.norm.mean[m] = batch.mean[c + m];
     return terms;
+  }
+  // These sums need no pivot.
+  __device__ A pivot(int64_t) const { return 0; }
+  __device__ Sums<A> part(const Sums<A>& sums, double, A) const { return sums; }
+  __device__ Sums<double> of_group(const Sums<A>& part, double, const Sums<A>&) const {
+    return {part.first, part.second};
+  }
+  __device__ void store(const Sums<double>& sums, const Rows&, int c, const Sums<A>&) const {
+    db[c] = A(sums.first);
+    dw[c] = A(sums.second * batch.inverse_deviation(c));
   }
 };
 
@@ -62,9 +68,7 @@ __global__ void __launch_bounds__(kThreads, 3)
   Backward<K, A> backward;
   for (int k = 0; k < K; ++k)
     backward.of(k, batch, weight, dw, db, share, (column + k) / groups.rows.inner);
-  const auto read = [&](int64_t i) { return incoming.template read<K>(i); };
-  back_up_the_rows(groups, column, read,
-                   [&](int64_t i, const auto& met) { backward.put(dx, i, met.x, met.gradient()); });
+  for_own_rows<2>(groups, column, [&](int64_t i) { backward.put(dx, i, incoming); });
 }
 
 }  // namespace
@@ -81,13 +85,10 @@ static kernels::Incoming backward_w_cuda(const Tensor& dy_, const Tensor& more_,
     using A = Acc<T>;
     const auto sum = [&]<bool adds, bool gelu>() {
       const Incoming<T, adds> incoming{x.ptr<T>(), dy.ptr<T>(), pointer<T>(more), Bits(bits, x)};
-      sum_channels<T>(
-          Gradients<T, adds, gelu>{{Batch<A>(norm.statistics, norm.eps), dw.ptr<A>(), db.ptr<A>()},
-                                   incoming,
-                                   pointer<T>(kept),
-                                   norm.weight.ptr<A>(),
-                                   norm.bias.ptr<A>()},
-          rows);
+      sum_channels<T>(Gradients<T, adds, gelu>{Batch<A>(norm.statistics, norm.eps), dw.ptr<A>(),
+                                               db.ptr<A>(), incoming, pointer<T>(kept),
+                                               norm.weight.ptr<A>(), norm.bias.ptr<A>()},
+                      rows);
     };
     if (with_gelu)
       sum.template operator()<false, true>();

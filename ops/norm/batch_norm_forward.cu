@@ -1,6 +1,6 @@
 // batch_norm forward on the GPU: two launches for the batch's statistics and the update of the
 // running ones, a third one for y.
-#include "ops/norm/batch_norm_streaming.cuh"
+#include "ops/norm/batch_norm.cuh"
 
 namespace bellows {
 
@@ -16,11 +16,11 @@ template <class T> struct Statistics {
   Running running;
 
   template <int K, int M> struct Terms {  // for pieces with M different channels
-    static constexpr int kAhead = 4;
+    static constexpr int kUnroll = 4;
     const T* x;
     AlignedVector<T, M> pivot;
-    __device__ AlignedVector<T, K> read(int64_t i) const { return load<K>(x + i); }
-    __device__ void add(int64_t, const AlignedVector<T, K>& in, Sums<A> (&sums)[K]) const {
+    __device__ void add(int64_t i, Sums<A> (&sums)[K]) const {
+      const AlignedVector<T, K> in = load<K>(x + i);
       for (int k = 0; k < K; ++k) {
         const A d = A(in.at[k]) - A(pivot.at[k % M]);
         sums[k] = sums[k] + Sums<A>{d, d * d};
@@ -36,13 +36,18 @@ template <class T> struct Statistics {
     const double mean = sums.first / n;
     return {A(pivot + mean), A(std::max(0.0, sums.second - sums.first * mean))};
   }
+  // Sums of distances from the mean of the first group.
   __device__ Sums<double> of_group(const Sums<A>& part, double n, const Sums<A>& first) const {
-    return by_pivot_below(Sums<A>{0, part.second}, n, double(part.first) - first.first);
+    const double delta = double(part.first) - first.first;
+    return {n * delta, part.second + delta * (n * delta)};
   }
+  // Writes mean and biased variance of channel c.
   __device__ void store(const Sums<double>& sums, const Rows& rows, int c,
                         const Sums<A>& first) const {
-    const double n = double(rows.count) * rows.inner.size;
-    store_statistics(out, rows.channels, c, sums, n, first.first, running);
+    const double n = double(rows.count) * rows.inner.size, mean = sums.first / n;
+    out[c] = A(first.first + mean);
+    out[rows.channels + c] = A(std::max(0.0, sums.second / n - mean * mean));
+    running.update(c, out[c], out[rows.channels + c]);
   }
 };
 
@@ -55,9 +60,8 @@ __global__ void forward_rows(const T* __restrict__ x, const T* __restrict__ resi
   if (column >= groups.rows.length) return;
   Forward<K, A> forward;
   for (int k = 0; k < K; ++k) forward.of(k, batch, weight, bias, (column + k) / groups.rows.inner);
-  const auto read = [&](int64_t i) { return read_forward<adds, K>(x, residual, i); };
-  back_up_the_rows(groups, column, read, [&](int64_t i, const auto& in) {
-    forward.template put<gelu>(y, gelu ? nullptr : bits, i, in);
+  for_own_rows<gelu ? 1 : 2>(groups, column, [&](int64_t i) {
+    forward.template put<adds, gelu>(x, residual, y, gelu ? nullptr : bits, i);
   });
 }
 

@@ -77,16 +77,8 @@ using Preference =
 // ---- translation of a Problem
 
 cudaDataType_t type_of(DType dtype) {
-  switch (dtype) {
-    case DType::f64:
-      return CUDA_R_64F;
-    case DType::bf16:
-      return CUDA_R_16BF;
-    case DType::f16:
-      return CUDA_R_16F;
-    default:
-      return CUDA_R_32F;
-  }
+  if (dtype == DType::f64) return CUDA_R_64F;
+  return dtype == DType::bf16 ? CUDA_R_16BF : dtype == DType::f16 ? CUDA_R_16F : CUDA_R_32F;
 }
 
 cublasComputeType_t compute_of(const Problem& problem) {
@@ -94,21 +86,11 @@ cublasComputeType_t compute_of(const Problem& problem) {
   return problem.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
 }
 
-// cuBLAS is column-major: our rows of y are its columns, our b its A and our a its B.
-cublasLtEpilogue_t epilogue_of(Epilogue epilogue) {
-  switch (epilogue) {
-    case Epilogue::relu:
-      return CUBLASLT_EPILOGUE_RELU;
-    case Epilogue::add_row:
-      return CUBLASLT_EPILOGUE_BIAS;
-    case Epilogue::add_row_relu:
-      return CUBLASLT_EPILOGUE_RELU_BIAS;
-    case Epilogue::sum_a:
-      return CUBLASLT_EPILOGUE_BGRADB;
-    default:
-      return CUBLASLT_EPILOGUE_DEFAULT;
-  }
-}
+// In the order of Epilogue. cuBLAS is column-major: our rows of y are its columns, our b its A and
+// our a its B.
+constexpr cublasLtEpilogue_t kEpilogues[] = {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_RELU,
+                                             CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_RELU_BIAS,
+                                             CUBLASLT_EPILOGUE_BGRADB};
 
 cublasOperation_t turned(const Operand& operand) {
   return operand.layout.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -160,7 +142,7 @@ Product::Product(const Problem& problem)
       tf32(problem.tf32) {
   operation.set(CUBLASLT_MATMUL_DESC_TRANSA, turned(problem.b));
   operation.set(CUBLASLT_MATMUL_DESC_TRANSB, turned(problem.a));
-  operation.set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(problem.epilogue));
+  operation.set(CUBLASLT_MATMUL_DESC_EPILOGUE, kEpilogues[int(problem.epilogue)]);
   // The heuristic needs the pointer's alignment; run() sets the address.
   if (problem.epilogue > Epilogue::relu)
     operation.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER,
@@ -215,33 +197,27 @@ struct Algorithm : VendorPlan {
   Heuristic chosen;
 };
 
-// Returns all settings: "algo66_tile18_stages12_splitk1_reduction0_..."
+// Returns all settings: "algo66_tile18_splitk1_reduction0_..."
 std::string name_of(const cublasLtMatmulAlgo_t& algorithm) {
-  constexpr std::pair<const char*, cublasLtMatmulAlgoConfigAttributes_t> kSettings[] = {
-      {"algo", CUBLASLT_ALGO_CONFIG_ID},
-      {"_tile", CUBLASLT_ALGO_CONFIG_TILE_ID},
-      {"_stages", CUBLASLT_ALGO_CONFIG_STAGES_ID},
-      {"_splitk", CUBLASLT_ALGO_CONFIG_SPLITK_NUM},
-      {"_reduction", CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME},
-      {"_swizzle", CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING},
-      {"_custom", CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION},
-      {"_inner", CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID},
-      {"_cluster", CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID}};
+  // In the order of cublasLtMatmulAlgoConfigAttributes_t.
+  constexpr const char* kSettings[] = {"algo",    "_tile",   "_splitk", "_reduction", "_swizzle",
+                                       "_custom", "_stages", "_inner",  "_cluster"};
+  static_assert(CUBLASLT_ALGO_CONFIG_ID == 0 && CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID == 8);
   std::string name;
-  for (const auto& [label, setting] : kSettings) {
-    const bool is_short = setting >= CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID;
-    uint32_t value = 0;
+  for (int i = 0; i < int(std::size(kSettings)); ++i) {
+    uint32_t value = 0;  // 16 bits from the shapes on
     size_t written = 0;
-    api().cublasLtMatmulAlgoConfigGetAttribute(&algorithm, setting, &value, is_short ? 2 : 4,
-                                               &written);
-    name += cat(label, value);
+    api().cublasLtMatmulAlgoConfigGetAttribute(
+        &algorithm, static_cast<cublasLtMatmulAlgoConfigAttributes_t>(i), &value,
+        i < CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID ? 4 : 2, &written);
+    name += cat(kSettings[i], value);
   }
   return name;
 }
 
 }  // namespace
 
-Proposals propose(const Problem& problem) {
+Proposals propose(const Problem& problem, Search) {
   const auto product = std::make_shared<const Product>(problem);
   Proposals all;
   for (const Heuristic& found : product->algorithms(problem))

@@ -52,19 +52,8 @@ inline constexpr Vendor kVendor{.thread_invariant = true, .version = loaded};
 // Tensors of a plan. It must run with tensors that match the Problem in shape, strides, dtype and
 // alignment; kExtra is bound if the epilogue needs it.
 enum : int64_t { kY, kA, kB, kExtra };
-// Returns the algorithms that cuBLASLt's heuristic ranks first, the best first; empty if it has
-// none.
-Proposals propose(const Problem& problem);
-
-// ---- products: ops/vendor/cublas_matmul.cu
-
-// Computes the y of a Problem, f32, f64, bf16 or f16. `extra` may be undefined if the epilogue
-// needs none. Returns false, having done nothing, if a tensor is empty, or, which is logged, if
-// cuBLASLt is missing or none of its algorithms runs. plain() returns y, and for sum_a extra, as
-// the plain kernel computes them. Counted in kernel.vendor_calls, and with TF32 in
-// matmul.tf32_calls.
-using Plain = std::function<PlannedCall::Tensors()>;
-bool multiply(const Tensor& y, const Tensor& a, const Tensor& b, Into into, Epilogue epilogue,
-              const Tensor& extra, Slot& slot, const Plain& plain);
+// Returns the algorithms that cuBLASLt's heuristic ranks first, the best first, for every search;
+// empty if it has none.
+Proposals propose(const Problem& problem, Search search);
 
 }  // namespace bellows::cublas

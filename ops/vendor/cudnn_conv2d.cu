@@ -3,111 +3,98 @@
 // them.
 #include "core/tensor/copy.h"
 #include "ops/reduce.h"
-#include "ops/vendor/cudnn_conv2d.h"
+#include "ops/vendor/cudnn.h"
 
 namespace bellows {
 
-namespace cudnn {
+// ---- the part of cuDNN's wrapper that does not call the library
 
-ConvolutionGraph describe(const Convolution& c) {
-  const auto layout = [&](const Shape& shape) { return Layout(shape, c.format, c.dtype); };
-  const Layout x = layout(c.x), w = layout(c.w);
-  const Layout y = layout(conv2d_shape("conv2d", c.x, c.w, c.options));
-  ConvolutionGraph d{Graph(c.dtype)};
-  const bool forward = c.half == Half::forward, for_w = c.half == Half::backward_w;
-  ConvolutionTensors& t = d.tensors;
-  t.first = d.graph.input(forward ? x : y);
-  t.second = d.graph.input(for_w ? x : w);
-  t.result = forward ? d.graph.conv2d(t.first, t.second, c.options)
-             : for_w ? d.graph.conv2d_backward_w(t.first, t.second, c.options)
-                     : d.graph.conv2d_backward_x(t.first, t.second, c.options);
-  if (c.bias) {
-    t.bias = d.graph.input(layout({1, c.w[0], 1, 1}));
-    t.result = d.graph.add(t.result, t.bias);
-  }
-  d.graph.output(t.result, forward ? y : for_w ? w : x);
-  return d;
+std::string cudnn::loaded() { return available() ? "cuDNN " + version() : "no cuDNN"; }
+
+cudnn::Filter cudnn::filter() {
+  const KernelOptions& options = kernel_options();
+  return {options.tf32, options.deterministic, options.workspace_mb << 20};
 }
 
-std::ostream& operator<<(std::ostream& out, const Convolution& c) {
-  constexpr const char* halves[] = {"conv2d", "conv2d_backward_x", "conv2d_backward_w"};
-  return out << halves[int(c.half)] << ' ' << c.dtype << ' ' << c.format.name << c.x << c.w
-             << (c.bias ? " bias " : " ") << c.options << ' ' << c.filter;
+std::ostream& cudnn::operator<<(std::ostream& out, const Convolution& c) {
+  constexpr const char* kHalves[] = {"conv2d", "conv2d_backward_x", "conv2d_backward_w"};
+  return out << kHalves[int(c.half)] << ' ' << c.dtype << ' ' << c.format.name << c.x << c.w
+             << (c.bias ? " bias " : " ") << c.options << (c.filter.tf32 ? " tf32 " : " ")
+             << (c.filter.deterministic ? "deterministic " : "") << "workspace "
+             << c.filter.workspace_bytes;
 }
 
-}  // namespace cudnn
+// ---- the passes
 
-namespace {
-
-using cudnn::aligned;
 using cudnn::Half;
-using Planned = cudnn::Planned<cudnn::ConvolutionTensors>;
 
-// Tensors of a graph, in its format; the bias may be undefined.
-struct Operands {
-  Tensor first, second, bias, result;
-};
+static bool is_aligned(const Tensor& t) { return reinterpret_cast<uintptr_t>(t.bytes()) % 16 == 0; }
 
-// Returns false if the plain kernel must run. plain() returns its result.
+// Returns t in this memory format, at an address that plans accept. Views may be unaligned.
+static Tensor aligned(const Tensor& t, const MemoryFormat& format) {
+  const Tensor dense = contiguous(t, format);
+  if (is_aligned(dense)) return dense;
+  const Tensor copy = empty_like(dense);
+  copy_into(copy, dense);
+  return copy;
+}
+
+// Returns false if the plain kernel must run. plain() returns its result. The bias may be
+// undefined.
 template <class Plain>
-bool run(const cudnn::Convolution& key, const Operands& o, Slot& slot, const Plain& plain) {
+static bool run(const cudnn::Convolution& key, const Tensor& first_, const Tensor& second_,
+                const Tensor& bias_, const Tensor& result, Slot& slot, const Plain& plain) {
   if (!cudnn::available()) return note_fallback("no cuDNN"), false;
-  // A copy, because the plain kernel in a trial may evict the slot's.
-  const Planned planned = slot.get<Planned>(key, [&] { return Planned(key, cudnn::describe); });
-  const cudnn::ConvolutionTensors& t = planned.tensors;
-  const Bindings bindings = {
-      {t.first, o.first}, {t.second, o.second}, {t.bias, o.bias}, {t.result, o.result}};
+  const Tensor first = aligned(first_, key.format), second = aligned(second_, key.format);
+  const Tensor bias = bias_.defined() ? aligned(bias_, kNCHW) : bias_;
+  const Bindings bindings = {{cudnn::kFirst, first},
+                             {cudnn::kSecond, second},
+                             {cudnn::kBias, bias},
+                             {cudnn::kResult, result}};
   const auto once = [&](const VendorPlan& plan) {
     plan.run(bindings);
-    return PlannedCall::Tensors{o.result};
+    return PlannedCall::Tensors{result};
   };
-  return planned.call->run(bindings, [&] {
+  // A copy, because the plain kernel in a trial may evict the slot's.
+  const auto call = planned_call(slot, cudnn::loaded(), key);
+  return call->run(bindings, [&] {
     return PlannedCall::Trial{once, [&] { return PlannedCall::Tensors{plain()}; }};
   });
 }
 
-}  // namespace
-
 static Tensor forward(const Tensor& x, const Tensor& w, const Tensor& b,
                       const Conv2dOptions& options, Slot& slot) {
-  const MemoryFormat& format = conv2d_format(x, w);
-  const Tensor y(conv2d_shape("conv2d", x.shape(), w.shape(), options), x.dtype(), Device::cuda,
-                 format);
+  const cudnn::Convolution key{Half::forward, x.shape(),   w.shape(), conv2d_format(x, w),
+                               x.dtype(),     b.defined(), options,   cudnn::filter()};
+  const Tensor y(key.y(), x.dtype(), Device::cuda, key.format);
   const auto plain = [&] { return kernels::conv2d.plain(x, w, b, options, slot); };
-  const bool done = run({Half::forward, x.shape(), w.shape(), format, x.dtype(), b.defined(),
-                         options, cudnn::filter()},
-                        {aligned(contiguous(x, format)), aligned(contiguous(w, format)),
-                         b.defined() ? aligned(contiguous(b)) : b, y},
-                        slot, plain);
-  return done ? y : plain();
+  return run(key, x, w, b, y, slot, plain) ? y : plain();
 }
 
 static Tensor backward_x(const Tensor& dy, const Tensor& w, const Shape& x,
                          const Conv2dOptions& options, Slot& slot) {
-  const MemoryFormat& format = conv2d_format(dy, w);
-  const Tensor dx(x, dy.dtype(), Device::cuda, format);
+  const cudnn::Convolution key{Half::backward_x, x,     w.shape(), conv2d_format(dy, w),
+                               dy.dtype(),       false, options,   cudnn::filter()};
+  const Tensor dx(x, dy.dtype(), Device::cuda, key.format);
   const auto plain = [&] { return kernels::conv2d_backward_x.plain(dy, w, x, options, slot); };
-  const bool done =
-      run({Half::backward_x, x, w.shape(), format, dy.dtype(), false, options, cudnn::filter()},
-          {aligned(contiguous(dy, format)), aligned(contiguous(w, format)), {}, dx}, slot, plain);
-  return done ? dx : plain();
+  return run(key, dy, w, {}, dx, slot, plain) ? dx : plain();
 }
 
 static void backward_w(const Tensor& dy_, const Tensor& x, const Tensor& dw, const Tensor& db,
                        const Conv2dOptions& options, Slot& slot) {
-  const MemoryFormat& format = conv2d_format(dy_, x);
-  const Tensor dy = aligned(contiguous(dy_, format));
-  const cudnn::Output result(dw, format);
+  const cudnn::Convolution key{Half::backward_w, x.shape(), dw.shape(), conv2d_format(dy_, x),
+                               x.dtype(),        false,     options,    cudnn::filter()};
+  const Tensor dy = contiguous(dy_, key.format);
+  const bool direct = dw.is_contiguous(key.format) && is_aligned(dw);
+  const Tensor result = direct ? dw : Tensor(dw.shape(), dw.dtype(), Device::cuda, key.format);
   const auto plain = [&] {
     const Tensor dw_ = empty_like(dw);
-    kernels::conv2d_backward_w.plain(dy_, x, dw_, Tensor(), options, slot);
+    kernels::conv2d_backward_w.plain(dy, x, dw_, Tensor(), options, slot);
     return dw_;
   };
-  const bool done = run(
-      {Half::backward_w, x.shape(), dw.shape(), format, x.dtype(), false, options, cudnn::filter()},
-      {dy, aligned(contiguous(x, format)), {}, result.tensor()}, slot, plain);
-  if (!done) return kernels::conv2d_backward_w.plain(dy_, x, dw, db, options, slot);
-  result.done();
+  if (!run(key, dy, x, {}, result, slot, plain))
+    return kernels::conv2d_backward_w.plain(dy, x, dw, db, options, slot);
+  direct ? dw.raise_version() : copy_into(dw, result);
   if (db.defined()) copy_into(db, kernels::sum(dy, {1, dw.dim(0), 1, 1}, 1).view_as(db.shape()));
 }
 

@@ -74,43 +74,6 @@ constexpr Text kHeaders[] = {
 // the same bits as one kernel per op.
 constexpr const char* kOptions[] = {"--std=c++20", "--fmad=false"};
 
-// RAII owner of an nvrtcProgram.
-class Program {
- public:
-  explicit Program(const std::string& source) {
-    std::vector<const char*> names, texts;
-    for (const Text& header : kHeaders) names.push_back(header.name), texts.push_back(header.text);
-    NVRTC_CHECK(nvrtcCreateProgram(&program_, source.c_str(), "chain.cu", int(names.size()),
-                                   texts.data(), names.data()));
-  }
-  ~Program() { api().nvrtcDestroyProgram(&program_); }
-  Program(Program&&) = delete;
-
-  void compile(const std::string& target) {
-    const std::string architecture = "--gpu-architecture=" + target;
-    std::vector<const char*> options(std::begin(kOptions), std::end(kOptions));
-    options.push_back(architecture.c_str());
-    const nvrtcResult status =
-        api().nvrtcCompileProgram(program_, int(options.size()), options.data());
-    INVARIANT(status == NVRTC_SUCCESS, "nvrtc: ", api().nvrtcGetErrorString(status), "\n",
-              read(api().nvrtcGetProgramLogSize, api().nvrtcGetProgramLog));
-  }
-  std::string machine_code() const { return read(api().nvrtcGetCUBINSize, api().nvrtcGetCUBIN); }
-  std::string ptx() const { return read(api().nvrtcGetPTXSize, api().nvrtcGetPTX); }
-
- private:
-  std::string read(decltype(Api::nvrtcGetProgramLogSize) size_of,
-                   decltype(Api::nvrtcGetProgramLog) text_of) const {
-    size_t size = 0;
-    check(size_of(program_, &size), "reading what it wrote");
-    std::string text(size, 0);
-    check(text_of(program_, text.data()), "reading what it wrote");
-    return text;
-  }
-
-  nvrtcProgram program_ = nullptr;
-};
-
 }  // namespace
 
 bool available() { return bool(api().loaded); }
@@ -127,9 +90,30 @@ std::string target_for(int capability) {
 }
 
 std::string compile(const std::string& source, const std::string& target) {
-  Program program(source);
-  program.compile(target);
-  return target.starts_with("sm_") ? program.machine_code() : program.ptx();
+  std::vector<const char*> names, texts;
+  for (const Text& header : kHeaders) names.push_back(header.name), texts.push_back(header.text);
+  nvrtcProgram program = nullptr;
+  NVRTC_CHECK(nvrtcCreateProgram(&program, source.c_str(), "chain.cu", int(names.size()),
+                                 texts.data(), names.data()));
+  const auto read = [&](auto size_of, auto text_of) {
+    size_t size = 0;
+    check(size_of(program, &size), "reading what it wrote");
+    std::string text(size, 0);
+    check(text_of(program, text.data()), "reading what it wrote");
+    return text;
+  };
+  const std::string architecture = "--gpu-architecture=" + target;
+  std::vector<const char*> options(std::begin(kOptions), std::end(kOptions));
+  options.push_back(architecture.c_str());
+  const nvrtcResult status =
+      api().nvrtcCompileProgram(program, int(options.size()), options.data());
+  const bool compiled = status == NVRTC_SUCCESS, machine_code = target.starts_with("sm_");
+  const std::string text = !compiled ? read(api().nvrtcGetProgramLogSize, api().nvrtcGetProgramLog)
+                           : machine_code ? read(api().nvrtcGetCUBINSize, api().nvrtcGetCUBIN)
+                                          : read(api().nvrtcGetPTXSize, api().nvrtcGetPTX);
+  api().nvrtcDestroyProgram(&program);
+  INVARIANT(compiled, "nvrtc: ", api().nvrtcGetErrorString(status), "\n", text);
+  return text;
 }
 
 std::string fingerprint() {
@@ -164,7 +148,8 @@ template <int n, class... X> __device__ A step(X... x) {
 struct Chain {
   __device__ void operator()(const A* x, A* y) const {
 )";
-constexpr const char* kAfter = R"(  }
+constexpr const char* kAfter = R"(
+  }
 };
 
 extern "C" __global__ void pointwise(const __grid_constant__ PointwiseGrid grid) {
@@ -174,14 +159,7 @@ extern "C" __global__ void pointwise(const __grid_constant__ PointwiseGrid grid)
 }  // namespace bellows
 )";
 
-const char* stored_type(DType dtype) {
-  return visit_stored(dtype, []<class T>(T) {
-    if constexpr (std::is_same_v<T, double>) return "double";
-    if constexpr (std::is_same_v<T, float>) return "float";
-    if constexpr (std::is_same_v<T, Bf16>) return "Bf16";
-    if constexpr (std::is_same_v<T, F16>) return "F16";
-  });
-}
+constexpr const char* kTypes[] = {"double", "float", "Bf16", "F16"};  // by DType
 
 // A literal with the exact value (hexadecimal floating-point).
 std::string number(double value) { return cat("A(", std::hexfloat, value, ")"); }
@@ -201,7 +179,7 @@ std::string line_for(const Step& step) {
 std::string nvrtc::pointwise_source(const StepProgram& program, DType dtype) {
   std::string text =
       cat("#include \"ops/chain/pointwise_device.cuh\"\n\nnamespace bellows {\n\nusing T = ",
-          stored_type(dtype), ";\nconstexpr int kInputs = ", program.inputs.size(),
+          kTypes[int(dtype)], ";\nconstexpr int kInputs = ", program.inputs.size(),
           ", kOutputs = ", program.outputs.size(), ";\n", kHelpers);
   for (size_t s = 0; s < program.steps.size(); ++s)
     text += cat("    const A v", s, " = ", line_for(program.steps[s]), "\n");

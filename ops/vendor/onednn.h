@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include "core/base/trace.h"
 #include "core/tensor/slot.h"
-#include "ops/vendor/plan.h"
+#include "ops/vendor/planned_call.h"
 
 namespace bellows::onednn {
 

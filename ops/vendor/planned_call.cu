@@ -31,8 +31,6 @@ void PlannedCall::drop(const std::string& name, const std::string& why) {
   synchronize(current_stream(Device::cuda));  // throws if the device itself has failed
 }
 
-bool PlannedCall::can_run() { return capturing() ? now_.has_run : has_plan(); }
-
 bool PlannedCall::run(Bindings bindings) {
   if (capturing()) {
     if (!now_.has_run) return note_fallback("no plan has run before the capture"), false;

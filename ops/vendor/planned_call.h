@@ -1,18 +1,53 @@
 // PlannedCall: a call of a CUDA library that survives a plan that fails. Plans are tried in the
 // order in which the library proposes them; a plan that fails when it runs, or that a search finds
 // wrong, is dropped with one notice. When none is left, the caller runs its plain kernel.
-// Compute thread only.
+// Compute thread only. Bindings serve the wrappers of all libraries.
 //
-//   Slot entry: std::shared_ptr<PlannedCall> call = planned_call(cat(key), propose);
-//   if (!call->run({{t.x, x}, {t.y, y}}, make_trial)) return kernels::op.plain(...);
+//   const auto call = planned_call(slot, library, problem);
+//   if (!call->run({{kX, x}, {kY, y}}, make_trial)) return kernels::op.plain(...);
 #pragma once
 #include <set>
 #include "core/device/graph.h"
 #include "core/device/kernel_options.h"
 #include "core/tensor/autotune.h"
-#include "ops/vendor/plan.h"
+#include "core/tensor/slot.h"
+#include "core/tensor/tensor.h"
 
 namespace bellows {
+
+// A tensor of a plan with its address in one run. A null address, or an undefined tensor, leaves
+// the tensor unbound.
+struct Binding {
+  Binding(int64_t tensor, const void* address) : tensor(tensor), address(address) {}
+  Binding(int64_t tensor, const Tensor& t) : Binding(tensor, t.defined() ? t.bytes() : nullptr) {}
+  int64_t tensor;  // of cuDNN (kFirst, ...), of cuBLASLt (kY, ...), or DNNL_ARG_*
+  const void* address;
+};
+using Bindings = std::initializer_list<Binding>;
+
+// A built way of a library to solve a problem: cuDNN's engine with its knobs, cuBLASLt's algorithm.
+class VendorPlan {
+ public:
+  virtual ~VendorPlan() = default;
+  virtual int64_t workspace_bytes() const = 0;
+  // Runs on the current stream with a workspace from the allocator. Throws PlanFailure if the
+  // library refuses. Counted in kernel.vendor_calls.
+  virtual void run(Bindings bindings) const = 0;
+};
+struct PlanFailure : Error {
+  explicit PlanFailure(const std::string& why) : Error(why, Exit::internal) {}
+};
+
+// A plan that a library proposes. build() returns null if the library cannot build it after all.
+struct Proposal {
+  std::string name;  // the same for the same problem and version of the library
+  std::function<std::shared_ptr<const VendorPlan>()> build;
+};
+using Proposals = std::vector<Proposal>;
+
+// quick: in the order of the library's cheap heuristic. thorough: all that a search may try.
+enum class Search { quick, thorough };
+using Propose = std::function<Proposals(Search)>;
 
 class PlannedCall {
  public:
@@ -42,8 +77,6 @@ class PlannedCall {
   }
   // The same without a search.
   bool run(Bindings bindings);
-  // Returns whether there is a plan to run; builds one if there is none.
-  bool can_run();
 
  private:
   struct Candidate {
@@ -73,6 +106,16 @@ class PlannedCall {
 // Returns the call for a problem, from the process's map. `problem` states all that plans depend
 // on, the version of the library included.
 std::shared_ptr<PlannedCall> planned_call(const std::string& problem, const Propose& propose);
+// Returns the call that a layer keeps in its slot, with `problem` as the key. Its type has << and
+// propose(problem, search).
+template <class Problem>
+std::shared_ptr<PlannedCall> planned_call(Slot& slot, const std::string& library,
+                                          const Problem& problem) {
+  return slot.get<std::shared_ptr<PlannedCall>>(problem, [&] {
+    return planned_call(cat(library, " ", problem),
+                        [problem](Search search) { return propose(problem, search); });
+  });
+}
 
 // Logs, once per layer and kernel, that the running kernel falls back to the plain one. Counts
 // each fallback in kernel.fallbacks, on which benchmarks fail.

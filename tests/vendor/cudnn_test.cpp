@@ -1,13 +1,13 @@
 // cuDNN's support for an H200 without having one: graphs of the product's convolutions for a device
 // given by its properties (h200.json), against a table of earlier results (h200_conv2d.txt). Some
 // engines also query the driver, so a real H200 may offer more.
+#include "ops/vendor/cudnn.h"
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <fstream>
 #include <iomanip>
 #include <sstream>
-#include "ops/vendor/cudnn_conv2d.h"
 #include "tests/place.h"
 
 namespace bellows::cudnn {
@@ -22,9 +22,9 @@ std::string text_of(const std::string& file) {
   return text.str();
 }
 
-Support ask(Graph&& graph, const Filter& filter) {
+Support ask(const Convolution& convolution) {
   static const std::string h200 = text_of("h200.json");
-  return std::move(graph).support(filter, Search::quick, h200);
+  return support(convolution, h200);
 }
 
 class CudnnOnH200 : public testing::Test {
@@ -118,10 +118,6 @@ const Precision precisions[] = {{"f32", DType::f32, false, kNCHW},
                                 {"bf16", DType::bf16, false, kNHWC},
                                 {"f16", DType::f16, false, kNHWC}};
 
-Support ask(const Convolution& convolution) {
-  return ask(std::move(describe(convolution).graph), convolution.filter);
-}
-
 }  // namespace
 
 // One line per layer and precision: engines for y, dx and dw, and the workspace of the first of
@@ -188,20 +184,6 @@ TEST_F(CudnnOnH200, AddsABiasInTheSameGraph) {
                                      {.tf32 = tf32}});
         EXPECT_GT(support.engines, 0) << dtype << " " << format.name << ": " << support.why_not;
       }
-}
-
-// The reason why dw of 16-bit images has 16 bits. Fails when cuDNN supports f32; then use it.
-TEST_F(CudnnOnH200, HasNoF32GradientOf16BitWeights) {
-  const Shape x{256, 64, 56, 56}, w{64, 64, 3, 3};
-  for (const DType dtype : {DType::bf16, DType::f16}) {
-    Graph graph(dtype);
-    const Id dw = graph.conv2d_backward_w(graph.input({x, kNHWC, dtype}),
-                                          graph.input({x, kNHWC, dtype}), {.padding = 1});
-    graph.output(dw, {w, kNHWC, DType::f32});
-    const Support support = ask(std::move(graph), {});
-    EXPECT_EQ(support.engines, 0) << dtype;
-    EXPECT_NE(support.why_not, "");
-  }
 }
 
 // Each field of Filter excludes some engines, and never all. Engines of f32 that add with atomics

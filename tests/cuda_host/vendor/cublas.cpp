@@ -22,7 +22,7 @@ static View view_of(const Problem& problem, const Operand& t, const void* addres
   return View(address, shape_of(problem, t), {t.batch_stride, row, column}, problem.dtype);
 }
 
-Proposals propose(const Problem& p) {
+Proposals propose(const Problem& p, Search) {
   return cuda_host::propose_plans("cublasLtMatmul", p.tf32, [p](Bindings bindings) {
     const void* at[4] = {};
     for (const auto& [tensor, address] : bindings) at[tensor] = address;

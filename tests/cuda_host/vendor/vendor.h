@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 #include "core/tensor/tensor.h"
-#include "ops/vendor/plan.h"
+#include "ops/vendor/planned_call.h"
 
 namespace cuda_host {
 
