@@ -109,15 +109,6 @@ TEST_F(CopiesOnDevice, AreWrittenAlongAsACastWould) {
     }
 }
 
-TEST(Copies, OfAPlainUpdateAreCastByTheNextForward) {
-  Net net(momentum(), false);
-  const int64_t all = std::ssize(net.parameters);
-  for (int step = 0; step < 3; ++step) {
-    EXPECT_EQ(net.read(DType::bf16), all);
-    EXPECT_EQ(written_by([&] { net.update(step); }), 0);
-  }
-}
-
 static NamedTensors filters(Device device) {
   NamedTensors weights;
   for (const auto& [name, format] :
