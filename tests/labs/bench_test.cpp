@@ -54,17 +54,6 @@ TEST(Timing, TextHasThreeDigitsAndAUnit) {
 
 // ---- the program
 
-TEST_F(Program, BenchListsItsBenchmarksAndEachHasAnExample) {
-  const std::string help = succeed({"bench", "--help"});
-  for (const auto& [name, bench] : benches()) {
-    EXPECT_THAT(help, HasSubstr("\n  " + name + " "));
-    EXPECT_THAT(succeed({"bench", name, "--help"}),
-                AllOf(HasSubstr("Usage: trainer bench " + name),
-                      HasSubstr(cat("Example:\n  ", bench.example))));
-  }
-  EXPECT_EQ(run({"bench"}).code, 2);
-}
-
 TEST_F(Program, BenchMatmulTimesAProductInEachPrecision) {
   const std::string out = succeed(
       {"bench", "matmul", "--batch", "2", "--m", "8", "--k", "16", "--n", "24", "--device", "cpu"});
