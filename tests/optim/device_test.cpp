@@ -3,6 +3,7 @@
 #include "autograd/amp.h"
 #include "core/base/trace.h"
 #include "tests/moved.h"
+#include "tests/on_device.h"
 #include "tests/optim/trained.h"
 #include "tests/worse.h"
 
@@ -20,11 +21,7 @@ double difference(const Tensor& a, const Tensor& b) {
   return worst;
 }
 
-class OptimizerOnDevice : public testing::Test {
-  void SetUp() override {
-    if (device_count(Device::cuda) == 0) GTEST_SKIP() << "no GPU";
-  }
-};
+class OptimizerOnDevice : public OnDevice<> {};
 
 }  // namespace
 

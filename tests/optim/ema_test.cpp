@@ -2,6 +2,7 @@
 #include "optim/ema.h"
 #include "core/base/trace.h"
 #include "tests/moved.h"
+#include "tests/on_device.h"
 #include "tests/optim/trained.h"
 
 using namespace bellows;
@@ -24,11 +25,7 @@ std::vector<float> after_an_update(Device device, bool skipped) {
   return values(ema.state()[0].tensor);
 }
 
-class EmaOnDevice : public testing::Test {
-  void SetUp() override {
-    if (device_count(Device::cuda) == 0) GTEST_SKIP() << why_no_device(Device::cuda);
-  }
-};
+class EmaOnDevice : public OnDevice<> {};
 
 }  // namespace
 
