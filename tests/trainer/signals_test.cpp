@@ -75,7 +75,7 @@ TEST_F(SignalsTest, APauseIsNoTimeoutOfTheWorkers) {
         start(tiny({cat("toggles={num_workers: 1, ring_queues: ", rings, "}"),
                     "data={name: digits, train_size: 64, test_size: 16, batch_size: 16, "
                     "timeout_s: 0.5, sim_latency_us: 300000}",
-                    "log={every: 1, tensorboard: false}"}));
+                    "train.epochs=1", "log={every: 1, tensorboard: false}"}));
     ASSERT_TRUE(running->says("iter: 1/4"));
     running->send(SIGSTOP);
     std::this_thread::sleep_for(std::chrono::seconds(1));
