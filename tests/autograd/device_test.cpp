@@ -5,19 +5,17 @@
 #include "autograd/backward.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
+#include "tests/on_device.h"
 #include "tests/twins.h"
 
 using namespace bellows;
 
-class AutogradOnDevice : public testing::Test {
+class AutogradOnDevice : public OnDevice<> {
  protected:
   static void SetUpTestSuite() { runs.emplace(); }
   static void TearDownTestSuite() {
     if (device_count(Device::cuda) == 0) return;
     EXPECT_EQ(without_twin(*runs, "autograd"), "");
-  }
-  void SetUp() override {
-    if (device_count(Device::cuda) == 0) GTEST_SKIP() << why_no_device(Device::cuda);
   }
   static inline std::optional<RunCount> runs;
 };

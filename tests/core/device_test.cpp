@@ -6,6 +6,7 @@
 #include "core/tensor/foreach.h"
 #include "core/tensor/rng.h"
 #include "core/tensor/step_state.h"
+#include "tests/on_device.h"
 #include "tests/twins.h"
 #include "tests/worse.h"
 
@@ -49,12 +50,7 @@ double rounding(DType dtype) {
 
 }  // namespace
 
-class CoreOnDevice : public testing::Test {
- protected:
-  void SetUp() override {
-    if (device_count(Device::cuda) == 0) GTEST_SKIP() << why_no_device(Device::cuda);
-  }
-};
+class CoreOnDevice : public OnDevice<> {};
 
 static void check_fill_and_copy() {
   for (const DType dtype : kAll)

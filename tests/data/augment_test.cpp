@@ -6,6 +6,7 @@
 #include "core/tensor/channel_room.h"
 #include "tests/data/noise.h"
 #include "tests/moved.h"
+#include "tests/on_device.h"
 #include "tests/twins.h"
 
 using namespace bellows;
@@ -152,11 +153,8 @@ TEST(Augment, WritesWhatTheModelWantsAsItWouldBeCast) {
 
 namespace {
 
-class AugmentOnDevice : public testing::TestWithParam<Way> {
+class AugmentOnDevice : public OnDevice<testing::TestWithParam<Way>> {
  protected:
-  void SetUp() override {
-    if (device_count(Device::cuda) == 0) GTEST_SKIP() << why_no_device(Device::cuda);
-  }
   static LoaderOptions options(bool augment = true) {
     return with(GetParam(), {.sampler = {.batch_size = 8}, .batch = {.augment = augment}});
   }

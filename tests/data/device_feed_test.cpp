@@ -10,6 +10,7 @@
 #include "tests/data/noise.h"
 #include "tests/data/numbers.h"
 #include "tests/moved.h"
+#include "tests/on_device.h"
 
 using namespace bellows;
 using testing::HasSubstr;
@@ -29,12 +30,7 @@ Numbered on_the_host(const LoaderOptions& options, int64_t samples, int64_t epoc
   return rest_of(loader);
 }
 
-class FeedCostsOnDevice : public testing::Test {
- protected:
-  void SetUp() override {
-    if (device_count(Device::cuda) == 0) GTEST_SKIP() << why_no_device(Device::cuda);
-  }
-};
+class FeedCostsOnDevice : public OnDevice<> {};
 class FeedOnDevice : public FeedCostsOnDevice, public testing::WithParamInterface<Way> {};
 INSTANTIATE_TEST_SUITE_P(By, FeedOnDevice, testing::ValuesIn(kWays),
                          [](const auto& info) { return std::string(info.param.name); });

@@ -220,25 +220,3 @@ TEST(Png, Of12BitsIn16IsWarnedOfOnce) {
     }
   }
 }
-
-// Reads a plain tar: headers of 512 bytes, the size in octal digits at byte 124.
-TEST(Jpeg, OfRealPhotosAllDecode) {
-  const std::string path = real_data("caltech101-subset") + "/caltech101-subset.tar";
-  if (!std::filesystem::exists(path)) GTEST_SKIP() << "no photos in " << path;
-  const std::vector<uint8_t> tar = read_bytes(path);
-  Scratch scratch;
-  int photos = 0;
-  for (size_t at = 0; at + 512 <= tar.size() && tar[at] && photos < 300;) {
-    const std::string name(reinterpret_cast<const char*>(&tar[at]));
-    const size_t size =
-        std::stoul(std::string(reinterpret_cast<const char*>(&tar[at + 124]), 12), nullptr, 8);
-    if (name.ends_with(".jpg")) {
-      const Sample s = decode_image(std::span(tar).subspan(at + 512, size), scratch);
-      EXPECT_GE(std::max(s.shape[1], s.shape[2]), 299) << name;
-      EXPECT_LE(std::max(s.shape[1], s.shape[2]), 432) << name;
-      ++photos;
-    }
-    at += 512 + (size + 511) / 512 * 512;
-  }
-  EXPECT_EQ(photos, 300);
-}

@@ -195,16 +195,6 @@ TEST(Packed, ReplacesAnEarlierPackingOfMoreShards) {
   EXPECT_EQ(open_packed(folder)->size(), 6);
 }
 
-TEST(Packed, RefusesWhatCannotBePackedLikeThat) {
-  const TempFolder folder;
-  const auto refusal = [&](const Dataset& dataset, const PackOptions& options) {
-    return complaint(Exit::usage, [&] { pack(dataset, Split::train, "", folder.path, options); });
-  };
-  EXPECT_THAT(refusal(Numbers(3), {.encoding = Encoding::jpeg}),
-              HasSubstr("3 channels, these have 1"));
-  EXPECT_THAT(refusal(Numbers(3), {.side = 2}), HasSubstr("these are all 2 x 2"));
-}
-
 TEST(Packed, RefusesWhatCannotBeReadUnlessItIsLeftOutBefore) {
   const TempFolder folder;
   const auto numbers = std::make_shared<Numbers>(20);

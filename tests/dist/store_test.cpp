@@ -14,6 +14,7 @@
 #include "dist/rendezvous/store_server.h"
 #include "dist/rendezvous/tcp_store.h"
 #include "tests/dist/fake_server.h"
+#include "tests/moved.h"
 #include "tests/refusal.h"
 
 using namespace bellows;
@@ -210,8 +211,7 @@ TEST(StoreTest, RefusesProcessesThatAreNoRankOfTheRun) {
 }
 
 TEST(StoreTest, DropsStrangersSoon) {
-  const trace::Counter& strangers = trace::counter("dist.store_strangers");
-  const int64_t before = strangers.value();
+  const Moved strangers("dist.store_strangers");
   const StoreServer server(of_world(1));
   const std::string nonce(kNonce, 'c'), proof(32, 'p');
   std::vector<std::unique_ptr<RawClient>> clients;
@@ -234,7 +234,7 @@ TEST(StoreTest, DropsStrangersSoon) {
   const std::string hello = stops.hello(0, 1);
   stops.send(hello.substr(0, hello.size() - 1));
   for (size_t i = 0; i < clients.size(); ++i) EXPECT_TRUE(clients[i]->closed_within(30s)) << i;
-  EXPECT_EQ(strangers.value() - before, std::ssize(clients));
+  EXPECT_EQ(strangers, std::ssize(clients));
   TcpStore store(rank_of(server, 0), kLong);
   EXPECT_FALSE(store.wait("key", 0ms));
 }
@@ -290,13 +290,12 @@ TEST(StoreTest, AnotherUserIsRefusedWithoutAToken) {
 // The server greets the last client after all have arrived. By then, only 64 strangers more than
 // there are ranks may be left.
 TEST(StoreTest, OfACrowdOfStrangersTheOldestAreDropped) {
-  const trace::Counter& strangers = trace::counter("dist.store_strangers");
-  const int64_t before = strangers.value();
+  const Moved strangers("dist.store_strangers");
   const StoreServer server(of_world(1));
   std::vector<std::unique_ptr<RawClient>> crowd;
   for (int i = 0; i < 200; ++i) crowd.push_back(std::make_unique<RawClient>(server));
   crowd.back()->enter(0, 1);
-  EXPECT_GE(strangers.value() - before, 200 - 1 - 64);
+  EXPECT_GE(strangers, 200 - 1 - 64);
   EXPECT_TRUE(crowd.front()->closed_within(kLong));
 }
 

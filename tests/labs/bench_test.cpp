@@ -54,65 +54,36 @@ TEST(Timing, TextHasThreeDigitsAndAUnit) {
 
 // ---- the program
 
-TEST_F(Program, BenchListsItsBenchmarksAndEachHasAnExample) {
-  const std::string help = succeed({"bench", "--help"});
-  for (const auto& [name, bench] : benches()) {
-    EXPECT_THAT(help, HasSubstr("\n  " + name + " "));
-    EXPECT_THAT(succeed({"bench", name, "--help"}),
-                AllOf(HasSubstr("Usage: trainer bench " + name),
-                      HasSubstr(cat("Example:\n  ", bench.example))));
-  }
-  EXPECT_EQ(run({"bench"}).code, 2);
-}
-
-TEST_F(Program, BenchMatmulTimesAProductInEachPrecision) {
-  const std::string out = succeed(
-      {"bench", "matmul", "--batch", "2", "--m", "8", "--k", "16", "--n", "24", "--device", "cpu"});
-  EXPECT_THAT(out,
-              AllOf(HasSubstr("[2,8,16] x [16,24] on cpu: "), HasSubstr("FP32"), HasSubstr("FP64"),
-                    HasSubstr("GFLOP/s"), HasSubstr("not on this CPU, but on a GPU: TF32")));
-  const bool has_bf16 = out.find("BF16  ") != std::string::npos;
-  EXPECT_EQ(out.find(", BF16\n") == std::string::npos, has_bf16) << out;
-}
-
-TEST_F(Program, BenchMatmulPutsTheSeedsTableBesideThisMachine) {
-  EXPECT_THAT(succeed({"bench", "matmul", "--seed-table", "--rounds", "1", "--device", "cpu"}),
-              AllOf(HasSubstr("CUDA 10.1"), HasSubstr("1.340"), HasSubstr("0.267"),
-                    HasSubstr("5.02x"), HasSubstr("5.04x"), HasSubstr("1.05x"), HasSubstr("1.01x"),
-                    HasSubstr("N is not a multiple of 8"), HasSubstr("but on a GPU: TF32")));
-}
-
-TEST_F(Program, BenchRandpermTimesBothOrders) {
-  EXPECT_THAT(succeed({"bench", "randperm", "--elements", "1000", "--device", "cpu"}),
-              AllOf(HasSubstr("1000 elements"), HasSubstr("serial shuffle on the host "),
-                    HasSubstr("keyed, in parallel "), HasSubstr("elements/s\n")));
-  expect_refusal({"bench", "randperm", "--elements", "0"}, 2, "--elements");
-}
-
-TEST_F(Program, BenchMatmulAlignPrintsTheTable) {
-  EXPECT_THAT(succeed({"bench", "matmul", "--align", "--device", "cpu"}),
-              AllOf(HasSubstr("TF32          not available                 always; best "
-                              "with multiples of 4, on A100 of 32"),
-                    HasSubstr("no Tensor Cores")));
-}
-
-TEST_F(Program, BenchOpComparesTheKernelsOfAnOp) {
-  EXPECT_THAT(succeed({"bench", "op", "cross_entropy", "--device", "cpu"}),
-              AllOf(HasSubstr("fused"), HasSubstr("composed"), Not(HasSubstr("plain"))));
-  EXPECT_THAT(succeed({"bench", "op", "matmul", "--device", "cpu"}),
-              AllOf(HasSubstr("[130,150] [150,70]   plain"), HasSubstr("vendor"), HasSubstr("us")));
-}
-
-TEST_F(Program, BenchDispatchTimesACallThatDoesNothing) {
-  EXPECT_THAT(succeed({"bench", "dispatch", "--device", "cpu"}),
-              AllOf(HasSubstr("no-op kernel"), HasSubstr("add, grad"),
-                    HasSubstr("backward of one affine")));
+TEST_F(Program, BenchPrintsATableForEachOfItsBenchmarks) {
+  const auto prints = [&](const Args& args, const std::vector<const char*>& texts) {
+    const std::string out = succeed(with({"bench"}, with(args, {"--device", "cpu"})));
+    for (const char* text : texts) EXPECT_THAT(out, HasSubstr(text));
+    return out;
+  };
+  const std::string products =
+      prints({"matmul", "--batch", "2", "--m", "8", "--k", "16", "--n", "24"},
+             {"[2,8,16] x [16,24] on cpu: ", "FP32", "FP64", "GFLOP/s",
+              "not on this CPU, but on a GPU: TF32"});
+  const bool has_bf16 = products.find("BF16  ") != std::string::npos;
+  EXPECT_EQ(products.find(", BF16\n") == std::string::npos, has_bf16) << products;
+  prints({"matmul", "--seed-table", "--rounds", "1"},
+         {"CUDA 10.1", "1.340", "0.267", "5.02x", "5.04x", "1.05x", "1.01x",
+          "N is not a multiple of 8", "but on a GPU: TF32"});
+  prints({"matmul", "--align"}, {"TF32          not available                 always; best with "
+                                 "multiples of 4, on A100 of 32",
+                                 "no Tensor Cores"});
+  prints({"randperm", "--elements", "1000"},
+         {"1000 elements", "serial shuffle on the host ", "keyed, in parallel ", "elements/s\n"});
+  EXPECT_THAT(prints({"op", "cross_entropy"}, {"fused", "composed"}), Not(HasSubstr("plain")));
+  prints({"op", "matmul"}, {"[130,150] [150,70]   plain", "vendor", "us"});
+  prints({"dispatch"}, {"no-op kernel", "add, grad", "backward of one affine"});
 }
 
 TEST_F(Program, BenchRefusesWhatItCannotDo) {
   expect_refusal({"bench", "matmull"}, 2, "the nearest one is 'matmul'");
   expect_refusal({"bench", "op", "matmull"}, 2, "the nearest is 'matmul'");
   expect_refusal({"bench", "matmul", "--m", "0"}, 2, "--m");
+  expect_refusal({"bench", "randperm", "--elements", "0"}, 2, "--elements");
   expect_refusal({"bench", "matmul", "--align", "--seed-table"}, 2, "--align");
   expect_refusal({"bench", "matmul", "--device", "tpu"}, 2, "--device");
   if (device_count(Device::cuda) > 0) GTEST_SKIP() << "here is a GPU";

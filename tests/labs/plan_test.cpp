@@ -6,7 +6,6 @@
 #include "labs/plan/compute_profile.h"
 #include "plan/toggle.h"
 #include "tests/trainer/program.h"
-#include "trainer/verbs/step_work.h"
 
 using namespace bellows;
 using testing::AllOf;
@@ -50,15 +49,6 @@ TEST_F(Program, PlanPredictsFromTheNetworkOfItsCommandLine) {
   EXPECT_EQ(rows[0]["efficiency"], 1) << "one rank";
   EXPECT_NEAR(rows[1]["exposed_s"], 0.002, 1e-6) << "one bucket, two hops";
   EXPECT_NEAR(rows[2]["exposed_s"], 0.006, 1e-6) << "six hops";
-}
-
-// The work of a batch is scaled from two and four samples, exactly for FLOP.
-TEST(StepWork, OfLeNetIsThreeTimesItsProducts) {
-  constexpr double kConv1 = 117600, kAll = kConv1 + 240000 + 48000 + 10080 + 840;  // of LeNet
-  const Plan plan = make_config({parse_overrides({"model=lenet", "data={name: digits}",
-                                                  "device=cpu", "data.batch_size=50"})})
-                        .plan;
-  EXPECT_EQ(work_of_step(plan).flop, 50 * 2 * (3 * kAll - kConv1));
 }
 
 TEST_F(Program, PlanRefusesImpossibleRanks) {

@@ -20,21 +20,6 @@ static std::vector<std::pair<std::string, std::string>> shapes(const Module& mod
   return all;
 }
 
-TEST(LeNet, HasTheParametersOfItsStateDict) {
-  const ModulePtr lenet = build({{"name", "lenet"}});
-  EXPECT_THAT(shapes(*lenet),
-              ElementsAre(Pair("conv1.weight", "[6,1,5,5]"), Pair("conv1.bias", "[6]"),
-                          Pair("conv2.weight", "[16,6,5,5]"), Pair("conv2.bias", "[16]"),
-                          Pair("fc1.weight", "[120,400]"), Pair("fc1.bias", "[120]"),
-                          Pair("fc2.weight", "[84,120]"), Pair("fc2.bias", "[84]"),
-                          Pair("fc3.weight", "[10,84]"), Pair("fc3.bias", "[10]")));
-  int64_t count = 0;
-  for (const NamedTensor& p : lenet->parameters()) count += p.tensor.numel();
-  EXPECT_EQ(count, 61'706);
-  EXPECT_TRUE(lenet->buffers().empty());
-  EXPECT_EQ((*lenet)(zeros({3, 1, 28, 28})).shape(), (Shape{3, 10}));
-}
-
 template <class... Fs> static void expect_layers(TypeList<Fs...>) {
   const Tensor x = full({2, 3}, 0.75);
   const auto expect_layer = [&](const char* name, const Tensor& y) {

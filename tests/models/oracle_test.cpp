@@ -47,6 +47,9 @@ TEST_P(Oracle, GivesTheLossAndEveryGradient) {
   EXPECT_LT(difference(find(fixture(), "loss"), loss, 0), 1e-5);
   for (const NamedTensor& p : model->parameters())
     EXPECT_LT(difference(find(fixture(), "grad." + p.name), grad(p.tensor), 0), 1e-5) << p.name;
+  EXPECT_EQ(model->parameters().size(), std::ranges::count_if(fixture(), [](const auto& t) {
+              return t.name.starts_with("grad.");  // no others exist in PyTorch's model
+            }));
 }
 
 // Negative control: a change of one weight by a thousandth is noticed.

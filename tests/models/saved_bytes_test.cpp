@@ -7,6 +7,7 @@
 #include "core/tensor/rng.h"
 #include "models/losses/loss.h"
 #include "tests/models/build.h"
+#include "tests/moved.h"
 
 using namespace bellows;
 
@@ -91,10 +92,9 @@ static int64_t saved_by_a_fused_block() {
                                 {.sample = {8, 6, 6}});
   const Tensor x({N, 8, 6, 6}, DType::f32);
   fill_normal(x, 0, 1, {.seed = 1});
-  const trace::Counter& counter = trace::counter("mem.saved_bytes");
-  const int64_t before = counter.value();
+  const Moved counter("mem.saved_bytes");
   const Tensor y = (*model)(x);
-  return counter.value() - before;
+  return counter;
 }
 
 // The block's input, the outputs of both convolutions and of the first norm, and the mask bits and

@@ -92,22 +92,6 @@ TEST(AttentionLayer, RefusesSamplesThatItsHeadsDoNotDivide) {
   EXPECT_EQ(refused([] { made(attending("attention", 1, true), {1, 28, 28}); }).exit, Exit::usage);
 }
 
-TEST(TransformerBlock, AddsAttentionThenTwoLinearLayers) {
-  const ModulePtr block = made(attending("transformer_block", 2, true), {5, 8});
-  EXPECT_THAT(parameters(*block),
-              ElementsAre("norm1.weight[8]", "norm1.bias[8]", "qkv.weight[24,8]", "qkv.bias[24]",
-                          "out.weight[8,8]", "out.bias[8]", "norm2.weight[8]", "norm2.bias[8]",
-                          "up.weight[32,8]", "up.bias[32]", "down.weight[8,32]", "down.bias[8]"));
-  const auto p = [&](const char* name) { return find(block->parameters(), name); };
-  const Tensor x = random({3, 5, 8}, 2);
-  const Tensor a = layer_norm(x, p("norm1.weight"), p("norm1.bias"));
-  const Tensor qkv = linear(a, p("qkv.weight"), p("qkv.bias"));
-  const Tensor y = add(x, linear(attention(qkv, {}, {.heads = 2}), p("out.weight"), p("out.bias")));
-  const Tensor b = layer_norm(y, p("norm2.weight"), p("norm2.bias"));
-  const Tensor up = gelu_tanh(linear(b, p("up.weight"), p("up.bias")));
-  EXPECT_LE(difference(add(y, linear(up, p("down.weight"), p("down.bias"))), (*block)(x)), 1e-6);
-}
-
 // Each parameter has a gradient; those of products are computed in 16 bits.
 TEST(TransformerBlock, TrainsUnderAmpWithSumsInF32) {
   const ModulePtr block = made(attending("transformer_block", 2, true), {5, 8});
@@ -147,19 +131,6 @@ TEST(Positions, MayHaveALongerTableThanTheSamples) {
               build(text("5"), {.sample = {6, 4}});
             }),
             "layer '0': positions: samples of [6,4] are longer than the table of 5");
-}
-
-TEST(LinearLayer, ActsOnEachPositionOfASample) {
-  const ModulePtr model = build({{"name", "layers"},
-                                 {"layers.0.name", "linear"},
-                                 {"layers.0.out", "3"},
-                                 {"layers.1.name", "flatten"},
-                                 {"layers.2.name", "linear"},
-                                 {"layers.2.out", "10"}},
-                                {.sample = {6, 4}});
-  EXPECT_THAT(parameters(*model),
-              ElementsAre("0.weight[3,4]", "0.bias[3]", "2.weight[10,18]", "2.bias[10]"));
-  EXPECT_EQ((*model)(random({2, 6, 4}, 1)).shape(), (Shape{2, 10}));
 }
 
 // Sample 0 has three positions, sample 1 one. Padding does not count, whatever its values.

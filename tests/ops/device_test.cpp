@@ -4,6 +4,7 @@
 #include "core/base/trace.h"
 #include "ops/norm/batch_norm.h"
 #include "tests/guards.h"
+#include "tests/on_device.h"
 #include "tests/ops/op_results.h"
 #include "tests/twins.h"
 
@@ -96,12 +97,7 @@ Shapes odd(const Shapes& shapes) {
 
 }  // namespace
 
-class OpOnDevice : public Op {
- protected:
-  void SetUp() override {
-    if (device_count(Device::cuda) == 0) GTEST_SKIP() << why_no_device(Device::cuda);
-  }
-};
+class OpOnDevice : public OnDevice<Op> {};
 class FusedOpOnDevice : public OpOnDevice {};
 
 TEST_P(OpOnDevice, EqualsTheCpuInEveryPrecision) {

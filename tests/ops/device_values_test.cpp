@@ -13,14 +13,12 @@
 #include "ops/embedding.h"
 #include "ops/gather.h"
 #include "ops/reduce.h"
+#include "tests/on_device.h"
 
 using namespace bellows;
 
-class ValuesOnDevice : public testing::Test {
+class ValuesOnDevice : public OnDevice<> {
  protected:
-  void SetUp() override {
-    if (device_count(Device::cuda) == 0) GTEST_SKIP() << why_no_device(Device::cuda);
-  }
   void TearDown() override {  // memory pools of graphs
     if (device_count(Device::cuda)) empty_cache(Device::cuda);
   }

@@ -6,6 +6,7 @@
 #include "core/base/trace.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
+#include "tests/moved.h"
 
 using namespace bellows;
 
@@ -44,10 +45,9 @@ TEST(Dropout, SeedStepAndPlaceEachDrawAnotherMask) {
 
 TEST(Dropout, BackwardUsesTheMaskOfItsForwardAlsoAfterTheStepHasMovedOn) {
   const DeviceStepState state(Device::cpu);
-  trace::Counter& saved = trace::counter("mem.saved_bytes");
-  const int64_t before = saved.value();
+  const Moved saved("mem.saved_bytes");
   const Tensor x = require_grad(full({kN}, 1)), y = dropout(x, 0.3, 1, state);
-  EXPECT_EQ(saved.value() - before, 8 + kN / 8) << "the step, and a bit per element";
+  EXPECT_EQ(saved, 8 + kN / 8) << "the step, and a bit per element";
   state.get()->forwards = 7;
   backward(record("sum", full({}, 0), {y}, [](const Tensor&) { return Grads{full({kN}, 1)}; }));
   EXPECT_EQ(share_equal(grad(x), y), 1);

@@ -8,16 +8,13 @@
 #include "core/tensor/copy.h"
 #include "ops/base/op.h"
 #include "ops/chain/pointwise.h"
+#include "tests/on_device.h"
 
 using namespace bellows;
 
 namespace {
 
-class PointwiseOnDevice : public testing::Test {
-  void SetUp() override {
-    if (device_count(Device::cuda) == 0) GTEST_SKIP() << why_no_device(Device::cuda);
-  }
-};
+class PointwiseOnDevice : public OnDevice<> {};
 
 const Chain& chain() {
   static const Chain all("maximum(x, 0.1 * x) * (1 + scale) + gelu(shift / 3)",

@@ -2,6 +2,7 @@
 // values is never read.
 #include "autograd/amp.h"
 #include "core/base/trace.h"
+#include "tests/on_device.h"
 #include "tests/optim/trained.h"
 
 using namespace bellows;
@@ -82,11 +83,7 @@ OptimizerOptions skipping(OptimizerOptions options) {
   return options;
 }
 
-class CopiesOnDevice : public testing::Test {
-  void SetUp() override {
-    if (device_count(Device::cuda) == 0) GTEST_SKIP() << why_no_device(Device::cuda);
-  }
-};
+class CopiesOnDevice : public OnDevice<> {};
 
 OptimizerOptions momentum() { return sgd_options({{"momentum", "0.9"}, {"weight_decay", "0.01"}}); }
 
@@ -107,15 +104,6 @@ TEST_F(CopiesOnDevice, AreWrittenAlongAsACastWould) {
       SCOPED_TRACE(cat(options.rule.name(), " ", low));
       expect_written_along(options, low, Device::cuda);
     }
-}
-
-TEST(Copies, OfAPlainUpdateAreCastByTheNextForward) {
-  Net net(momentum(), false);
-  const int64_t all = std::ssize(net.parameters);
-  for (int step = 0; step < 3; ++step) {
-    EXPECT_EQ(net.read(DType::bf16), all);
-    EXPECT_EQ(written_by([&] { net.update(step); }), 0);
-  }
 }
 
 static NamedTensors filters(Device device) {

@@ -2,6 +2,8 @@
 #include <cmath>
 #include "autograd/amp.h"
 #include "core/base/trace.h"
+#include "tests/moved.h"
+#include "tests/on_device.h"
 #include "tests/optim/trained.h"
 #include "tests/worse.h"
 
@@ -19,11 +21,7 @@ double difference(const Tensor& a, const Tensor& b) {
   return worst;
 }
 
-class OptimizerOnDevice : public testing::Test {
-  void SetUp() override {
-    if (device_count(Device::cuda) == 0) GTEST_SKIP() << "no GPU";
-  }
-};
+class OptimizerOnDevice : public OnDevice<> {};
 
 }  // namespace
 
@@ -66,16 +64,12 @@ TEST_F(OptimizerOnDevice, IsTwoLaunchesAndNoWait) {
     amp::to_low(w);
     set_grad(w, to(Device::cuda, gradient(i, 0, w.shape(), DType::f32)));
   }
-  const trace::Counter &launches = trace::counter("cuda.launches"),
-                       &syncs = trace::counter("sync.count"),
-                       &copies = trace::counter("optim.copies_written");
-  const int64_t launches_before = launches.value(), syncs_before = syncs.value(),
-                copies_before = copies.value();
+  const Moved launches("cuda.launches"), syncs("sync.count"), copies("optim.copies_written");
   optimizer.step(state);
   for (const NamedTensor& p : parameters) amp::to_low(p.tensor);
-  EXPECT_EQ(launches.value() - launches_before, 2);
-  EXPECT_EQ(copies.value() - copies_before, std::ssize(parameters));
-  EXPECT_EQ(syncs.value(), syncs_before);
+  EXPECT_EQ(launches, 2);
+  EXPECT_EQ(copies, std::ssize(parameters));
+  EXPECT_EQ(syncs, 0);
   EXPECT_EQ(state.read().applied, 1);
 }
 

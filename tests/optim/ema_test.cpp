@@ -1,6 +1,8 @@
 // The average of a model (Ema): its formula and its launches.
 #include "optim/ema.h"
 #include "core/base/trace.h"
+#include "tests/moved.h"
+#include "tests/on_device.h"
 #include "tests/optim/trained.h"
 
 using namespace bellows;
@@ -23,11 +25,7 @@ std::vector<float> after_an_update(Device device, bool skipped) {
   return values(ema.state()[0].tensor);
 }
 
-class EmaOnDevice : public testing::Test {
-  void SetUp() override {
-    if (device_count(Device::cuda) == 0) GTEST_SKIP() << why_no_device(Device::cuda);
-  }
-};
+class EmaOnDevice : public OnDevice<> {};
 
 }  // namespace
 
@@ -101,11 +99,10 @@ TEST_F(EmaOnDevice, IsOneLaunchAndTheCpusBits) {
     for (size_t i = 0; i < weights.size(); ++i)
       copy_into(weights[i].tensor.detach(),
                 to(device, normal(weights[i].tensor.shape(), DType::f32, 20 + i)));
-    const trace::Counter& launches = trace::counter("cuda.launches");
-    const int64_t before = launches.value();
+    const Moved launches("cuda.launches");
     ema.update();
     ema.swap();
-    EXPECT_EQ(launches.value() - before, device == Device::cuda ? 2 : 0);
+    EXPECT_EQ(launches, device == Device::cuda ? 2 : 0);
     std::vector<Tensor> all;
     for (const NamedTensors& list : {weights, ema.state()})
       for (const NamedTensor& t : list) all.push_back(to(Device::cpu, t.tensor.detach()));

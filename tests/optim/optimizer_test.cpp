@@ -171,28 +171,6 @@ TEST(Optimizer, RaisesTheVersionOfWhatItWrites) {
   EXPECT_GT(w.storage()->version, before);
 }
 
-TEST(Optimizer, StateIsNamedAfterItsParameters) {
-  const Tensor w = require_grad(tensor_of<double>({1}, {1}));
-  const Optimizer optimizer(sgd_options({{"momentum", "0.9"}}), {{"fc.weight", w}}, rates({0.1}));
-  ASSERT_EQ(optimizer.state().size(), 1u);
-  EXPECT_EQ(optimizer.state()[0].name, "momentum.fc.weight");
-}
-
-TEST(Optimizer, ZeroGradDropsOrWritesZeros) {
-  for (const bool to_none : {false, true}) {
-    OptimizerOptions options = sgd_options();
-    options.set_to_none = to_none;
-    const Tensor w = require_grad(normal({4}, DType::f32, 1));
-    Optimizer optimizer(options, {{"w", w}}, rates({0.1}));
-    set_grad(w, normal({4}, DType::f32, 2));
-    optimizer.zero_grad();
-    EXPECT_EQ(grad(w).defined(), !to_none);
-    if (!to_none) {
-      EXPECT_EQ(grad(w).data<float>()[3], 0);
-    }
-  }
-}
-
 TEST(Optimizer, RefusesWhatCannotWork) {
   const Tensor w = require_grad(normal({4}, DType::f32, 1));
   EXPECT_THROW(Optimizer(sgd_options(), {}, rates({1})), Error);

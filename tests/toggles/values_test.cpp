@@ -183,18 +183,6 @@ TEST(Values, UnderAnUnknownKeyNameTheOneToType) {
               StartsWith("a.yaml:2:1: unknown key 'phases.0.beta', and no known key is like it"));
 }
 
-// Each known key with one letter changed, and values of any type.
-TEST(Values, UnderAnyMisspeltKeyAreRefused) {
-  for (const auto& [key, value] : dump(Options{})) {
-    for (size_t i = 0; i < key.size(); ++i) {
-      std::string wrong = key;
-      wrong[i] = key[i] == 'q' ? 'z' : 'q';
-      for (const char* text : {"1", "0.5", "true", "text", "[]", ""})
-        EXPECT_NE(answer({{wrong, text}}), "no error") << wrong << " = " << text;
-    }
-  }
-}
-
 static Values load_all(Options& options, const std::vector<Values>& sources) {
   Values origins = dump(options);
   for (const Values& source : sources) load_onto(options, origins, source);

@@ -74,27 +74,41 @@ TEST(ArmProcess, MayReportMoreThanAPipeOrALineOfARankHolds) {
   EXPECT_EQ(arm.run_slice(), std::string(3'000'000, 'x'));
 }
 
-TEST(ArmProcess, PassesOnTheExitCodeOfAnArmThatFails) {
-  ArmProcess at_start("num_workers=4", shell("exit 3"), kPatience);
-  const Refusal error = refused([&] { at_start.run_slice(); });
-  EXPECT_EQ(error.exit, Exit::data);
-  EXPECT_THAT(error.message, HasSubstr("num_workers=4 ended with exit code 3 after 0 time slices"));
-
-  ArmProcess later("arm", shell("echo 1 >&3; kill -STOP $$; exit 6"), kPatience);
-  later.run_slice();
-  EXPECT_EQ(refused([&] { later.run_slice(); }).exit, Exit::memory);
-
-  ArmProcess at_end("arm", shell("echo 1 >&3; kill -STOP $$; echo end >&3; exit 8"), kPatience);
-  at_end.run_slice();
-  EXPECT_EQ(refused([&] { at_end.finish(); }).exit, Exit::storage);
-}
-
-TEST(ArmProcess, SaysHowAnArmWasKilled) {
-  ArmProcess arm("arm", shell("echo 1 >&3; kill -STOP $$; kill -SEGV $$"), kPatience);
-  arm.run_slice();
-  const Refusal error = refused([&] { arm.run_slice(); });
-  EXPECT_EQ(error.exit, Exit::internal);
-  EXPECT_THAT(error.message, HasSubstr("killed by signal 11 after 1 time slice"));
+// `slices` are run without an error. Then the next one fails or, with `ends`, the end of the arm.
+TEST(ArmProcess, NamesEveryFailureOfAnArm) {
+  const std::string slice = "echo 1 >&3; kill -STOP $$; ", hangs = "did not finish a time slice";
+  const struct {
+    std::string script;
+    int slices;
+    bool ends;
+    Exit exit;
+    std::string message;
+    double patience = kPatience;
+  } cases[] = {
+      {"exit 3", 0, false, Exit::data, "arm ended with exit code 3 after 0 time slices"},
+      {slice + "exit 6", 1, false, Exit::memory, "exit code 6"},
+      {slice + "echo end >&3; exit 8", 1, true, Exit::storage, "exit code 8"},
+      {slice + "kill -SEGV $$", 1, false, Exit::internal, "killed by signal 11 after 1 time slice"},
+      {"exit 0", 0, false, Exit::internal, "ended too early"},
+      {"echo 1 >&3; exit 0", 0, false, Exit::internal, "ended too early"},
+      {slice + "exit 0", 1, true, Exit::internal, "ended too early"},
+      {"exec sleep 1000", 0, false, Exit::internal, hangs, 0.1},
+      {"echo 1 >&3; exec sleep 1000", 0, false, Exit::internal, hangs, 0.1},
+      // more than a pipe holds
+      {"echo 1 >&3; exec head -c 300000 /dev/zero >&3", 0, false, Exit::internal, hangs, 0.1},
+      {slice + "exec sleep 1000 3>&-", 1, false, Exit::internal,
+       "closed its report pipe after 1 time slice", 3},
+  };
+  for (const auto& [script, slices, ends, exit, message, patience] : cases) {
+    SCOPED_TRACE(script);
+    ArmProcess arm("arm", shell(script), patience);
+    for (int i = 0; i < slices; ++i) EXPECT_EQ(arm.run_slice(), "1");
+    const Refusal error = refused([&, &ends = ends] { ends ? arm.finish() : arm.run_slice(); });
+    EXPECT_EQ(error.exit, exit);
+    EXPECT_THAT(error.message, HasSubstr(message));
+  }
+  ArmProcess unknown("arm", {"/no/such/program"}, kPatience);
+  EXPECT_THAT(refused([&] { unknown.run_slice(); }).message, HasSubstr("exit code 127"));
 }
 
 // A terminal signals all at once. An arm that ends of it is no failure of the arm.
@@ -111,18 +125,6 @@ TEST(ArmProcess, ThatASignalEndsBesideItsParentIsInterrupted) {
   EXPECT_THROW(arm.run_slice(), std::runtime_error);
 }
 
-TEST(ArmProcess, DoesNotTakeAnEarlyEndForSuccess) {
-  ArmProcess arm("arm", shell("exit 0"), kPatience);
-  EXPECT_THAT(refused([&] { arm.run_slice(); }).message, HasSubstr("ended too early"));
-  ArmProcess unstopped("arm", shell("echo 1 >&3; exit 0"), kPatience);
-  EXPECT_THAT(refused([&] { unstopped.run_slice(); }).message, HasSubstr("ended too early"));
-  ArmProcess wordless("arm", shell("echo 1 >&3; kill -STOP $$; exit 0"), kPatience);
-  wordless.run_slice();
-  EXPECT_THAT(refused([&] { wordless.finish(); }).message, HasSubstr("ended too early"));
-  ArmProcess unknown("arm", {"/no/such/program"}, kPatience);
-  EXPECT_THAT(refused([&] { unknown.run_slice(); }).message, HasSubstr("exit code 127"));
-}
-
 // The program blocks signals in all its threads. Processes that it starts must not inherit that.
 TEST(ArmProcess, StartsWithAnEmptySignalMask) {
   sigset_t blocked, before;
@@ -135,35 +137,16 @@ TEST(ArmProcess, StartsWithAnEmptySignalMask) {
   EXPECT_EQ(arm.finish(), "SigBlk:\t0000000000000000");
 }
 
-TEST(ArmProcess, GivesUpOnOneThatHangsBeforeItsLineOrAfterIt) {
-  for (const char* script :
-       {"exec sleep 1000", "echo 1 >&3; exec sleep 1000",
-        "echo 1 >&3; exec head -c 300000 /dev/zero >&3"}) {  // more than a pipe
-    ArmProcess arm("arm", shell(script), 0.1);
-    const Refusal error = refused([&] { arm.run_slice(); });
-    EXPECT_EQ(error.exit, Exit::internal);
-    EXPECT_THAT(error.message, HasSubstr("did not finish a time slice within 0.1 s"));
-  }
-}
-
 TEST(ArmProcess, LeavesNoProcessAfterATimeOut) {
   pid_t pid = 0;
   {
-    ArmProcess arm("arm", shell("echo $$ >&3; kill -STOP $$; exec sleep 1000"), 3);
+    ArmProcess arm("arm", shell("echo $$ >&3; kill -STOP $$; exec sleep 1000"), 1);
     pid = std::stoi(arm.run_slice());
     EXPECT_EQ(kill(pid, 0), 0);
     refused([&] { arm.run_slice(); });
   }
   EXPECT_EQ(kill(pid, 0), -1);
   EXPECT_EQ(errno, ESRCH);
-}
-
-TEST(ArmProcess, GivesUpOnOneThatClosesItsPipeAndGoesOn) {
-  ArmProcess arm("arm", shell("echo 1 >&3; kill -STOP $$; exec sleep 1000 3>&-"), 3);
-  arm.run_slice();
-  const Refusal error = refused([&] { arm.run_slice(); });
-  EXPECT_EQ(error.exit, Exit::internal);
-  EXPECT_THAT(error.message, HasSubstr("closed its report pipe after 1 time slice"));
 }
 
 // A child of the arm still holds the pipe, so that it does not close.

@@ -862,11 +862,3 @@ TEST_F(AbVerb, ComparesTwoConfigurationsThatDifferInOneOption) {
   expect_refusal(ab(against), 2, "describe the same run");
   expect_refusal(ab(against + "--toggle num_workers"), 2, "--toggle");
 }
-
-TEST_F(AbVerb, PassesOnWhatAnArmDiesOf) {
-  const Ended ended = run(ab("--toggle fused_optimizer data.name=mnist data.root=/no/such"));
-  EXPECT_EQ(ended.code, 3);
-  EXPECT_THAT(ended.err,
-              HasSubstr("fused_optimizer=off ended with exit code 3 after 0 time slices"));
-  EXPECT_TRUE(fs::is_empty(folder_ / "runs"));
-}

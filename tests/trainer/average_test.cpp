@@ -176,24 +176,3 @@ TEST(Groups, OfAPlanStopAfterTheirEpochs) {
       EXPECT_EQ(moves(step), !name.starts_with("3.")) << name << " in update " << step + 1;
   }
 }
-
-TEST(Groups, OfAPlanHaveTheirOwnRate) {
-  const auto steps = [](const char* lr) {  // of the only update
-    Session session(small_plan(from_yaml(cat(
-        "train.max_iters: 1\noptimizer.groups: [{parameters: 3.*, name: sgd, lr: ", lr, "}]"))));
-    const NamedTensors before = snapshot(session.parameters);
-    run(session);
-    std::map<std::string, double> moved;
-    for (size_t i = 0; i < before.size(); ++i)
-      for (int64_t k = 0; k < before[i].tensor.numel(); ++k)
-        moved[before[i].name] += std::abs(session.parameters[i].tensor.data<float>()[k] -
-                                          before[i].tensor.data<float>()[k]);
-    return moved;
-  };
-  const auto slow = steps("0.125"), fast = steps("0.25");
-  for (const auto& [name, distance] : slow) {
-    EXPECT_GT(distance, 0) << name;
-    const double times = name.starts_with("3.") ? 2 : 1;
-    EXPECT_NEAR(fast.at(name) / distance, times, 1e-3) << name;
-  }
-}

@@ -8,6 +8,7 @@
 #include "trainer/verbs/verbs.h"
 
 using namespace bellows;
+namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
@@ -148,13 +149,49 @@ TEST_F(CommandLineTest, AnInterruptedProfileSaysSo) {
   EXPECT_EQ(ended.err, "trainer: profile: interrupted by SIGINT, nothing is printed\n");
 }
 
-TEST_F(CommandLineTest, ExplainFindsTogglesByTheirKeyAndStatements) {
-  EXPECT_THAT(run({"explain", "toggles.amp"}).out, StartsWith("toggle amp ("));
-  EXPECT_THAT(run({"explain", "toggles"}).out, HasSubstr("trainer list toggles"));
-  const std::string card = run({"explain", "amp"}).out, source = "source:    ";
-  const std::string statement = card.substr(card.find(source) + source.size());
-  const std::string number = statement.substr(0, statement.find(' '));
-  EXPECT_THAT(run({"explain", number}).out,
-              AllOf(StartsWith(statement.substr(0, statement.find('\n'))), HasSubstr("amp")));
-  EXPECT_THAT(run({"explain", "S1:99999"}).err, HasSubstr("nothing is called"));
+// ---- words of the command line and of files, in real runs
+
+class CommandLineWords : public Program {
+ protected:
+  static Args on_images_in(const std::string& root, const Args& more = {}) {
+    return on_images(with({"train.epochs=1", "data.root=" + root}, more));
+  }
+};
+
+TEST_F(CommandLineWords, ThatNameAFolderNameThatFolder) {
+  write_images("photos #1", 4);
+  for (const std::string other : {"photos", "photos #2", "photos #1 "})
+    expect_refusal(on_images_in(other), 3, other + "/train");
+  succeed(on_images_in("photos #1"));
+  EXPECT_THAT(read("runs/run/plan.yaml"), HasSubstr("root: \"photos #1\""));
+  EXPECT_EQ(run({"train", "--resume", "runs/run"}).code, 0) << "plan.yaml is read again";
+  succeed({"eval", "runs/run", "data.root=photos #1"});
+  succeed({"eval", "runs/run", "--data", "photos #1"});
+  succeed(with({"launch", "--ranks", "1", "--"}, on_images_in("photos #1", {"--dry-run"})));
+  succeed({"pack", "data={name: image_folder}", "data.root=photos #1", "--out", "packed #1"});
+  succeed({"pack", "data={name: packed, folder: \"packed #1\"}", "--out", "again"});
+}
+
+TEST_F(CommandLineWords, BeginAtHomeWithATilde) {
+  write_images("home/photos", 4);
+  write("home/base.yaml", "seed: 77\n");
+  write("c.yaml", "base: ~/base.yaml\ndata: {name: image_folder, root: ~/photos}\n");
+  const auto at_home = [this] { setenv("HOME", (folder_ / "home").c_str(), 1); };
+  succeed(on_images_in("~/photos", {"--run-dir=~/runs/a"}), at_home);
+  EXPECT_TRUE(fs::exists(folder_ / "home/runs/a/plan.yaml"));
+  const std::string printed = run({"train", "--config", "c.yaml", "--print-config"}, at_home).out;
+  EXPECT_THAT(printed, HasSubstr("root: " + (folder_ / "home/photos").string()));
+  EXPECT_THAT(printed, HasSubstr("seed: 77"));
+  EXPECT_THAT(run(tiny({"train.weights=~/none", "--dry-run"}), at_home).err,
+              HasSubstr((folder_ / "home/none").string()));
+  EXPECT_THAT(run({"train", "--print-config", "data.name=mnist", "data.root=~x/y"}, at_home).out,
+              HasSubstr("root: \"~x/y\""));
+}
+
+TEST_F(CommandLineWords, NameAConfigThatIsElsewhere) {
+  expect_refusal({"--config", "lenet.yaml"}, 2, "lenet.yaml: there is no such config file");
+  write("configs/lenet.yaml", "seed: 1\n");
+  const std::string advised = run({"--config", "lenet.yaml"}).err;
+  EXPECT_THAT(advised, HasSubstr("no such config file; write  --config configs/lenet.yaml"));
+  succeed({"--config", "configs/lenet.yaml", "--print-config"});
 }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include "core/base/trace.h"
 #include "plan/toggle.h"
+#include "tests/on_device.h"
 #include "tests/plans.h"
 #include "tests/pooled_lenet.h"
 #include "tests/trainer/runs.h"
@@ -53,11 +54,7 @@ Ran expect_same_captured(const Plan& eager) {
   return want;
 }
 
-class TrainingOnDevice : public testing::Test {
-  void SetUp() override {
-    if (device_count(Device::cuda) == 0) GTEST_SKIP() << "no GPU";
-  }
-};
+class TrainingOnDevice : public OnDevice<> {};
 
 }  // namespace
 

@@ -213,13 +213,6 @@ TEST_F(LadderVerb, ClimbsInProcessesAndEachStepMovesItsOwnCounters) {
   EXPECT_EQ(report.at("without").at(0).at("name"), "- num_workers");
 }
 
-TEST_F(LadderVerb, ChoosesByItselfWhatCanRunHere) {
-  const std::string out = succeed(ladder({"--warmup", "12", "--processes", "1"}));
-  EXPECT_THAT(out, AllOf(HasSubstr("ladder: left out, no effect without a GPU: "),
-                         HasSubstr("| + fused_optimizer "), HasSubstr("| - fused_optimizer ")));
-  EXPECT_THAT(out, AllOf(Not(HasSubstr("| + fused_bn_act ")), HasSubstr("fused_bn_act")));
-}
-
 TEST_F(LadderVerb, RefusesWhatIsNoLadder) {
   expect_refusal(ladder({"toggles.amp=fp16"}), 2, "toggles.amp: each arm sets the toggles itself");
   expect_refusal(ladder({"--toggles", "pin_memory", "device=cpu"}), 2, "no effect without a GPU");

@@ -134,10 +134,6 @@ TEST_F(LaunchTest, AnEndlessLineIsCut) {
   EXPECT_GE(std::ranges::count(ended.out, '\n'), 2);
 }
 
-TEST_F(LaunchTest, ARankHasNoInput) {
-  expect_end(0, _, {"[ $(readlink /proc/$$/fd/0) = /dev/null ]"});
-}
-
 TEST_F(LaunchTest, AClosedOutputCostsNoProcessorTime) {
   const auto cost_of = [](const std::string& script) {
     const std::clock_t before = std::clock();
@@ -151,10 +147,40 @@ TEST_F(LaunchTest, AClosedOutputCostsNoProcessorTime) {
 // ---- failures
 
 TEST_F(LaunchTest, TheFirstFailureIsTheCauseAndEndsTheOthers) {
-  expect_end(
-      3,
-      AllOf(HasSubstr("[2] why\n"), HasSubstr("launch: rank 2 ended first, with exit 3 (data); ")),
-      {"exec sleep 100", "exec sleep 100", "echo why >&2; exit 3"});
+  const std::string forever = "exec sleep 100";
+  expect_end(3,
+             AllOf(HasSubstr("[2] why\n"), HasSubstr("rank 2 ended first, with exit 3 (data); ")),
+             {forever, forever, "echo why >&2; exit 3"});
+  // The exit code of a rank that a signal ended is that of a shell.
+  expect_end(128 + SIGSEGV, HasSubstr("launch: rank 0 ended first, by signal 11 (Segm"),
+             {"kill -SEGV $$", forever});
+  expect_end(128 + SIGKILL,
+             AllOf(HasSubstr("rank 1 ended first, by signal 9"), HasSubstr("memory")),
+             {forever, "kill -KILL $$"});
+  // Exit 7 gives way to the failure that caused it, not to the signals of the launcher.
+  expect_end(3, HasSubstr("rank 1 ended first, with exit 3"),
+             {"exit 7", "sleep 0.2; exit 3", forever});
+  expect_end(128 + SIGKILL, _, {"exit 7", "sleep 0.2; kill -KILL $$"});
+  expect_end(7, HasSubstr("rank 1 ended first, with exit 7 (distributed)"), {forever, "exit 7"});
+  // Rank 0 writes the files, and the others end with its code.
+  expect_end(8, "launch: rank 0 ended first, with exit 8 (storage); its last lines are above",
+             {"sleep 0.2; exit 8", "echo with rank 0; exit 8"});
+}
+
+TEST_F(LaunchTest, RanksThatRunOnAfterAnotherHasEndedAreEnded) {
+  const std::string deaf = cat("trap '' TERM; ", kWait);
+  for (const std::string& stuck : {std::string("kill -STOP $$"), deaf})
+    expect_end(7, testing::StartsWith("launch: rank 1 was stopped or stuck: it ran on for 0.3 s"),
+               {"exit 0", stuck}, {.grace_s = 0.2, .timeout_s = 0.3});
+  expect_end(0, _, {"exit 0", "sleep 0.2"}, {.timeout_s = 10});
+  expect_end(143, HasSubstr("rank 1 stopped, but another one did not, even after 0.3 s"),
+             {deaf, "exit 143"}, {.grace_s = 0.3});
+}
+
+// Ctrl-C of a terminal reaches a process group. In the launcher's, a rank would receive it twice.
+TEST_F(LaunchTest, ARankHasNoInputAndLeadsAProcessGroup) {
+  expect_end(0, _, {"[ $(readlink /proc/$$/fd/0) = /dev/null ]"});
+  expect_end(0, _, {"read pid name state parent group rest < /proc/$$/stat; [ $group = $$ ]"});
 }
 
 TEST_F(LaunchTest, TheLastTwentyLinesOfTheCauseArePrinted) {
@@ -166,51 +192,11 @@ TEST_F(LaunchTest, TheLastTwentyLinesOfTheCauseArePrinted) {
   expect_end(3, "launch: rank 1 ended first, with exit 3 (data)", {"exec sleep 100", "exit 3"});
 }
 
-TEST_F(LaunchTest, TheExitCodeOfARankThatASignalEndedIsThatOfAShell) {
-  expect_end(128 + SIGSEGV, HasSubstr("launch: rank 0 ended first, by signal 11 (Segm"),
-             {"kill -SEGV $$", "exec sleep 100"});
-  expect_end(128 + SIGKILL,
-             AllOf(HasSubstr("rank 1 ended first, by signal 9"), HasSubstr("memory")),
-             {"exec sleep 100", "kill -KILL $$"});
-}
-
-TEST_F(LaunchTest, ExitSevenGivesWayToTheFailureThatCausedIt) {
-  expect_end(3, HasSubstr("rank 1 ended first, with exit 3"),
-             {"exit 7", "sleep 0.2; exit 3", "exec sleep 100"});
-  expect_end(128 + SIGKILL, _, {"exit 7", "sleep 0.2; kill -KILL $$"});
-}
-
-TEST_F(LaunchTest, ExitSevenIsTheCauseWhenTheOthersOnlyEndByOurSignals) {
-  expect_end(7, HasSubstr("launch: rank 1 ended first, with exit 7 (distributed)"),
-             {"exec sleep 100", "exit 7"});
-}
-
-// Rank 0 writes the files, and the others end with its code.
-TEST_F(LaunchTest, AFailureOfAllRanksIsRank0s) {
-  expect_end(8, "launch: rank 0 ended first, with exit 8 (storage); its last lines are above",
-             {"sleep 0.2; exit 8", "echo with rank 0; exit 8"});
-}
-
-TEST_F(LaunchTest, RanksThatRunOnAfterAnotherHasEndedAreEnded) {
-  for (const std::string& stuck : Scripts{"kill -STOP $$", "trap '' TERM; " + std::string(kWait)}) {
-    expect_end(7,
-               testing::StartsWith("launch: rank 1 was stopped or stuck: it ran on for "
-                                   "0.3 s (dist.timeout_s)"),
-               {"exit 0", stuck}, {.grace_s = 0.2, .timeout_s = 0.3});
-  }
-  expect_end(0, _, {"exit 0", "sleep 0.2"}, {.timeout_s = 10});
-}
-
 TEST_F(LaunchTest, ARankThatIgnoresSigtermIsKilled) {
   const std::string stubborn =
       cat("trap '' TERM; echo $$ > ", file("pid"), "; touch ", file("ready"), "; ", kWait);
   expect_end(3, _, {until("ready") + "exit 3", stubborn}, {.grace_s = 0.3});
   EXPECT_TRUE(is_gone(std::stoi(read("pid"))));
-}
-
-TEST_F(LaunchTest, ARankThatDoesNotStopWithTheOthersIsKilledWithALine) {
-  expect_end(143, HasSubstr("rank 1 stopped, but another one did not, even after 0.3 s"),
-             {"trap '' TERM; " + std::string(kWait), "exit 143"}, {.grace_s = 0.3});
 }
 
 // Without SIGCONT it would end after the grace time only.
@@ -282,26 +268,15 @@ TEST_F(LaunchTest, ARankThatFailsAfterSigtermCausesNoSecondSigterm) {
   EXPECT_EQ(read("terms"), "one\n");
 }
 
-TEST_F(LaunchTest, AnAgreedStopIsNoFailure) {
+TEST_F(LaunchTest, AnAgreedStopIsNoFailureButOneAfterItIs) {
   const std::string later = cat("trap 'touch ", file("term"), "' TERM; sleep 0.3; exit ");
   expect_end(143, _, {later + "143", "exit 143"});
   expect_end(143, _, {later + "7", "exit 143"});  // it lost the one that had stopped
   expect_end(130, "", {later + "130", "exit 130"});
   EXPECT_FALSE(fs::exists(file("term")));  // nothing hurries a rank that stops
-}
-
-TEST_F(LaunchTest, AFailureAfterAnAgreedStopIsAFailure) {
   expect_end(8, HasSubstr("rank 0 ended first, with exit 8 (storage)"),
              {"sleep 0.3; exit 8", "exit 143"});
   expect_end(128 + SIGSEGV, _, {"sleep 0.3; kill -SEGV $$", "exit 143"});
-}
-
-// Ctrl-C of a terminal reaches a process group. In the launcher's, a rank would receive it twice.
-TEST_F(LaunchTest, EachRankLeadsAProcessGroup) {
-  const std::string check =
-      "read pid name state parent group rest < /proc/$$/stat; "
-      "[ $group = $$ ]";
-  expect_end(0, _, {check, check});
 }
 
 // ---- a terminal
@@ -368,13 +343,6 @@ TEST_F(LaunchTest, OneRankIsThePlainProgram) {
   EXPECT_TRUE(children_of(running->process()).empty());
   running->send(SIGTERM);
   EXPECT_EQ(running->end().code, 143);
-}
-
-TEST_F(LaunchTest, ReportsTheExitCodeOfTheProgram) {
-  const Ended ended = run({"launch", "--ranks", "3", "--", "--config", "none.yaml"});
-  EXPECT_EQ(ended.code, 2);
-  EXPECT_THAT(ended.err, AllOf(HasSubstr("none.yaml"), HasSubstr("trainer: launch: rank "),
-                               HasSubstr(" ended first, with exit 2 (usage); ")));
 }
 
 TEST_F(LaunchTest, TellsEachRankItsPlace) {

@@ -104,24 +104,6 @@ TEST_F(Leftovers, EmptyPathsAreRefused) {
   succeed(tiny({"--resume"}));  // its value may be left out
 }
 
-TEST_F(Leftovers, WeightsThatAreNotFiniteAreWarnedOfByEveryVerb) {
-  succeed(tiny({}));
-  const std::string file = "runs/run/checkpoints/step_00000008.safetensors";
-  const SafeTensors saved = read_safetensors(folder_ / file);
-  for (const auto& [name, tensor] : saved.tensors)
-    if (name == "1.bias") tensor.data<float>()[3] = NAN;
-  write_safetensors(folder_ / file, saved.tensors, saved.metadata);
-  write("digit.pgm", "P5 28 28 255\n" + std::string(784, '\x80'));
-  for (const Args& args : std::vector<Args>{{"eval", "runs/run"},
-                                            {"eval", "runs/run", "--json"},
-                                            {"predict", "runs/run", "digit.pgm"},
-                                            {"export", "runs/run", "x.safetensors"}}) {
-    const Ended ended = run(args);
-    EXPECT_EQ(ended.code, 0) << ended.err;
-    EXPECT_EQ(ended.err, "warning: " + file + ": 1.bias holds values that are not finite\n");
-  }
-}
-
 // Each write to the pipe is partial or finds no room. The output must be complete all the same.
 TEST_F(Leftovers, OutputToAPipeThatDoesNotBlockIsWhole) {
   const std::string expected = run({"list"}).out;

@@ -88,32 +88,6 @@ TEST_F(PackPhotos, ThatAreDamagedAreCountedAndLeftOutOfAnEvaluation) {
   EXPECT_THAT(other.err, HasSubstr("2 classes: weasel, zebra; the model has 2: stoat, weasel"));
 }
 
-TEST_F(Pack, RealDataTrainWithTheSameBits) {
-  const struct {
-    const char *folder, *probe, *name;
-    int classes;
-    const char* transforms;
-  } sets[] = {{"mnist", "", "mnist", 10, ""},
-              {"cifar10", "/test_batch.bin", "cifar10", 10, ""},
-              {"caltech101-subset", "/train", "image_folder", 32,
-               ", transforms: [{name: random_resized_crop, size: 48}, normalize]"}};
-  int found = 0;
-  for (const auto& [folder, probe, name, classes, transforms] : sets) {
-    const std::string root = real_data(folder), data = cat("name: ", name, ", root: ", root);
-    if (!fs::exists(root + probe)) continue;
-    ++found;
-    const auto hash_on = [&](const std::string& set) {
-      return hash_of(
-          {cat("model={name: layers, layers: [flatten, {name: linear, out: ", classes, "}]}"),
-           cat("data={", set, transforms, ", batch_size: 32}"), "train.max_iters=6",
-           "eval={every: 0}", "--overwrite"});
-    };
-    succeed({"pack", cat("data={", data, "}"), "--out", name});
-    EXPECT_EQ(hash_on(cat("name: packed, folder: ", name)), hash_on(data)) << name;
-  }
-  if (!found) GTEST_SKIP() << "no data set in " << real_data("");
-}
-
 // Each shard stays open. The soft limit of most systems is 1024 files, the hard one far larger.
 TEST_F(Pack, ReadsMoreShardsThanTheSoftLimitOnOpenFiles) {
   for (const Split split : {Split::train, Split::test})

@@ -1,24 +1,21 @@
-// The real program from a user's view: verbs, run folders, resume after kill -9, signals.
-#include "tests/trainer/program.h"
+// The real program from a user's view: run folders, what it prints, resume, the other verbs.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
-#include <chrono>
-#include <csignal>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include "core/base/json.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/safetensors.h"
 #include "tests/place.h"
+#include "tests/trainer/terminal.h"
 
 using namespace bellows;
 namespace fs = std::filesystem;
 using testing::AllOf;
+using testing::ContainsRegex;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
-
-// Slow enough for a signal to arrive during training.
-static const std::string kSlow = "data.sim_latency_us=50000";  // 50 ms per batch
 
 TEST_F(Program, TrainsAndLeavesARunFolder) {
   EXPECT_THAT(succeed(tiny({"log={every: 2}"})),
@@ -33,18 +30,6 @@ TEST_F(Program, TrainsAndLeavesARunFolder) {
   for (const auto& entry : fs::directory_iterator(folder_ / "runs/run"))
     events |= entry.path().filename().string().starts_with("events.out.tfevents.");
   EXPECT_TRUE(events);
-}
-
-TEST_F(Program, MetricsHoldTheNumbersOfTheLinesInFullPrecision) {
-  const std::string out = succeed(tiny({}));
-  std::map<std::string, int> splits;
-  for (const Json& row : rows("runs/run")) {
-    ++splits[row["split"]];
-    if (row["split"] != "train") continue;
-    EXPECT_THAT(out, HasSubstr(cat("loss: ", row["loss"].get<double>()).substr(0, 8)));
-    EXPECT_GT(row["max_mem_allocated"].get<double>(), 0);
-  }
-  EXPECT_EQ(splits, (std::map<std::string, int>{{"train", 4}, {"test", 2}, {"run", 1}}));
 }
 
 // Each batch takes 20 ms to read. An evaluation reads 60 of them, and is no part of the gap.
@@ -171,6 +156,56 @@ TEST_F(Program, AdvisesToSaveLessOftenWithTheOptionThatDoes) {
     EXPECT_THAT(run(tiny({once})).out, Not(HasSubstr("warning: saving"))) << "only at the end";
 }
 
+TEST_F(Program, PrintsItsVersionCommitAndLibraries) {
+  EXPECT_THAT(succeed({"--version"}),
+              AllOf(ContainsRegex("^bellows [0-9.]+, commit ([0-9a-f]{12}|unknown)\n"),
+                    HasSubstr("\n  compiler "), HasSubstr("\n  zlib "), HasSubstr("\n  onednn "),
+                    HasSubstr("\n  cuda ")));
+  EXPECT_THAT(run({"--help"}).out, HasSubstr("trainer --version"));
+}
+
+TEST_F(Program, SaysWhichDefaultsItTrainsWithoutAConfig) {
+  const std::string note =
+      "config: none given, so the defaults: model layers, data digits, optimizer sgd, 2 epochs; ";
+  EXPECT_THAT(run(tiny({})).out, HasSubstr(note));
+  write("config.yaml", "name: named\n");
+  EXPECT_THAT(run(tiny({"--dry-run"})).out, HasSubstr(note));
+  EXPECT_THAT(run(tiny({"--dry-run", "--config", "config.yaml"})).out,
+              Not(HasSubstr("config: none")));
+}
+
+TEST_F(Program, WithJsonLinesEveryLineOnStdoutIsJson) {
+  int windows = 0, evaluations = 0, messages = 0;
+  bool hash = false;
+  for (const Json& row :
+       json_lines(succeed(tiny({"log={format: json, every: 2}", "train.patience=9"})))) {
+    windows += row.contains("iter");
+    evaluations += row.value("split", "") == "test" && row.contains("accuracy");
+    messages += row.contains("message");
+    hash |= row.value("message", "").starts_with("params hash: ");
+  }
+  EXPECT_EQ(windows, 4);
+  EXPECT_EQ(evaluations, 2);
+  EXPECT_GT(messages, 5);
+  EXPECT_TRUE(hash);
+  for (const char* how : {"--resume", "--dry-run"})
+    EXPECT_GT(json_lines(run(tiny({"log={format: json}", how})).out).size(), 3u) << how;
+}
+
+// The progress bar is overwritten; the line of each epoch stays.
+TEST_F(Program, LeavesTheTrainingLossOfEachEpochOnATerminal) {
+  const Terminal terminal;
+  const auto running = start(tiny({"log={every: 1, tensorboard: false}"}), terminal.in_child());
+  const Ended ended = terminal.end(*running);
+  EXPECT_EQ(ended.code, 0) << ended.out;
+  std::map<int64_t, double> losses;
+  for (const Json& row : rows("runs/run", "train"))
+    losses[row["epoch"]] += row["loss"].get<double>() / 4;
+  ASSERT_EQ(losses.size(), 2u);
+  for (const auto& [epoch, loss] : losses)
+    EXPECT_THAT(ended.out, HasSubstr(fmt::format("train: epoch: {}, step: {}, loss: {:.4f}\r\n",
+                                                 epoch, 4 * epoch, loss)));
+}
 // ---- options without effect
 
 TEST_F(Program, NamesAllOptionsThatNeedEvaluationsIfThereAreNone) {
@@ -180,13 +215,6 @@ TEST_F(Program, NamesAllOptionsThatNeedEvaluationsIfThereAreNone) {
                               "effect without evaluations (eval.every is 0)\n"),
                     HasSubstr("\ntarget: loss 9 not reached, nothing was evaluated\n"),
                     HasSubstr("\nbest: nothing was evaluated\n")));
-}
-
-TEST_F(Program, ShowsSkippedUpdatesInEveryPrecision) {
-  const Ended ended = run(tiny({"optimizer.lr=3e38", "train.on_nonfinite=skip"}));
-  EXPECT_THAT(ended.out, HasSubstr("of 8 updates skipped, because gradients were not finite"));
-  EXPECT_THAT(read("runs/run/metrics.jsonl"), HasSubstr("\"skipped_updates\":"));
-  EXPECT_THAT(run(tiny({"name=fine"})).out, Not(HasSubstr("updates skipped")));
 }
 
 TEST_F(Program, NamesOptionsThatLackTheOneTheyBelongTo) {
@@ -262,14 +290,6 @@ TEST_F(Program, ResumingAFinishedRunChangesNoFile) {
   for (const auto& [path, time] : times) EXPECT_EQ(fs::last_write_time(path), time) << path;
 }
 
-TEST_F(Program, ACheckpointFileBranchesIntoANewFolder) {
-  run(tiny({"ckpt={every_iters: 1}"}));
-  const Ended branch = run(tiny({"--resume", "runs/run/checkpoints/step_00000006.safetensors"}));
-  EXPECT_THAT(branch.out, HasSubstr("run folder: runs/run-2"));
-  EXPECT_THAT(checkpoints("runs/run-2"),  // as often as in the run that it comes from
-              ElementsAre("step_00000007.safetensors", "step_00000008.safetensors"));
-}
-
 TEST_F(Program, ResumeRefusesToBecomeAnotherRun) {
   run(tiny({}));
   expect_refusal(tiny({"--resume", "seed=2"}), 2, "cannot change seed: 1 -> 2");
@@ -282,129 +302,6 @@ TEST_F(Program, ResumeRefusesToBecomeAnotherRun) {
   expect_refusal(tiny({"--resume", "copy"}), 2, "copy: no plan.yaml in the folder above its own");
   expect_refusal(tiny({"--resume", "optimizer.name=adam"}), 2,
                  "cannot change optimizer.name: sgd -> adam");
-}
-
-// ---- signals
-
-TEST_F(Program, ASignalEndsItAfterTheStepAndACheckpoint) {
-  for (const auto& [signal, code] :
-       std::map<int, int>{{SIGINT, 130}, {SIGTERM, 143}, {SIGXCPU, 143}}) {
-    fs::remove_all(folder_ / "runs");
-    const auto running = start(tiny({kSlow, "ckpt={every: 0}", "train.epochs=100"}));
-    ASSERT_TRUE(running->says("iter: 2/4"));
-    running->send(signal);
-    const Ended ended = running->end();
-    EXPECT_EQ(ended.code, code) << ended.err;
-    EXPECT_THAT(ended.out, HasSubstr("continue with --resume"));
-    EXPECT_EQ(checkpoints().size(), 1u);
-  }
-}
-
-TEST_F(Program, ASignalAfterAFailedSaveDoesNotPromiseACheckpoint) {
-  const auto stopped = [this](const Args& more) {
-    const Args args = tiny({kSlow, "toggles={async_checkpoint: off}",
-                            "ckpt={every: 0, on_error: warn, retries: 0}", "train.epochs=100"});
-    const auto running = start(with(args, more), [] {
-      const rlimit bytes = {16384, 16384};
-      setrlimit(RLIMIT_FSIZE, &bytes);
-    });
-    EXPECT_TRUE(running->says("iter: 2/4"));
-    running->send(SIGTERM);
-    const Ended ended = running->end();
-    EXPECT_EQ(ended.code, 143) << ended.err;
-    return ended.out;
-  };
-  EXPECT_THAT(stopped({}), AllOf(HasSubstr("stopped by SIGTERM after step "),
-                                 HasSubstr("; the last save failed, and there is no checkpoint to "
-                                           "continue from\n"),
-                                 Not(HasSubstr("--resume"))));
-  run(tiny({"--overwrite", "ckpt={every: 0}"}));
-  EXPECT_THAT(stopped({"--resume"}),
-              HasSubstr("; the last save failed; --resume continues from an earlier checkpoint\n"));
-}
-
-TEST_F(Program, ASignalDoesNotWaitForData) {
-  for (const char* queue : {"on", "off"}) {
-    const auto running =
-        start(tiny({"data.sim_latency_us=8000000",
-                    cat("toggles={num_workers: 1, ring_queues: ", queue, "}"), "--overwrite"}));
-    ASSERT_TRUE(running->says("run folder"));
-    running->send(SIGTERM);
-    const auto begin = std::chrono::steady_clock::now();
-    const Ended ended = running->end();
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(4));
-    EXPECT_EQ(ended.code, 143) << ended.err;
-    EXPECT_THAT(ended.out, HasSubstr("stopped by SIGTERM after step 0"));
-  }
-}
-
-// A second signal ends the program at once, unless both are one request: within 0.1 s (`timeout`
-// signals its child and then the process group), SIGXCPU (the system repeats it every second once
-// the CPU time is used up), and one of the parent beside one of another process.
-TEST_F(Program, ASecondSignalEndsItAtOnceUnlessItIsTheSameRequest) {
-  const struct {
-    int signal, pause_ms;
-    bool of_another;
-    int code;
-    bool saves;
-  } cases[] = {{SIGINT, 200, false, 130, false},
-               {SIGTERM, 0, false, 143, true},
-               {SIGXCPU, 200, false, 143, true},
-               {SIGTERM, 200, true, 143, true}};
-  for (const auto& [signal, pause_ms, of_another, code, saves] : cases) {
-    SCOPED_TRACE(cat("signal ", signal, ", ", pause_ms, " ms, of another: ", of_another));
-    const auto running =
-        start(tiny({"data.sim_latency_us=1000000", "toggles={num_workers: 0}", "ckpt={every: 0}",
-                    "log={every: 1}", "train.epochs=100", "--overwrite"}));
-    ASSERT_TRUE(running->says("iter: 1/4"));  // the next batch takes 1 s
-    running->send(signal);
-    usleep(1000 * pause_ms);
-    if (of_another)
-      EXPECT_EQ(std::system(cat("kill -TERM ", running->process()).c_str()), 0);
-    else
-      running->send(signal);
-    const Ended ended = running->end();
-    EXPECT_EQ(ended.code, code) << ended.err;
-    EXPECT_EQ(ended.out.find("continue with --resume") != ended.out.npos, saves) << ended.out;
-    EXPECT_EQ(checkpoints().size(), saves ? 1u : 0u);
-    for (const std::string& name : checkpoints())
-      EXPECT_NO_THROW(read_safetensors(folder_ / "runs/run/checkpoints" / name)) << name;
-  }
-}
-
-TEST_F(Program, ASignalLeavesAnEvaluationToTheResumedRun) {
-  const Args args =
-      tiny({"data={name: digits, train_size: 16, test_size: 160, batch_size: 16, "
-            "sim_latency_us: 100000}"});
-  const auto running = start(args);
-  ASSERT_TRUE(running->says("epoch: 2, iter: 1/1"));
-  usleep(300000);  // the evaluation takes a second
-  running->send(SIGTERM);
-  const Ended ended = running->end();
-  EXPECT_EQ(ended.code, 143) << ended.err;
-  EXPECT_THAT(ended.out,
-              AllOf(HasSubstr("continue with --resume"), Not(HasSubstr("eval: epoch: 2"))));
-  const std::string resumed = run(with(args, {"--resume"})).out;
-  EXPECT_THAT(resumed, AllOf(HasSubstr("eval: epoch: 2"), Not(HasSubstr("eval: epoch: 1"))));
-  const std::string whole = run(with(args, {"--overwrite"})).out;
-  EXPECT_EQ(hash_in(resumed), hash_in(whole));
-  const auto last_eval = [](const std::string& out) {
-    const size_t at = out.find("eval: epoch: 2");
-    return out.substr(at, out.find('\n', at) - at);
-  };
-  EXPECT_EQ(last_eval(resumed), last_eval(whole));
-}
-
-TEST_F(Program, SavesNowAndBearsAClosedTerminal) {
-  for (const int signal : {SIGUSR1, SIGUSR2}) {
-    const auto running = start(tiny({kSlow, "ckpt={every: 0}", "train.epochs=100", "--overwrite"}));
-    ASSERT_TRUE(running->says("iter: 2/4"));
-    running->send(SIGHUP);
-    running->send(signal);
-    EXPECT_TRUE(running->says("saved runs/run/checkpoints/step_"));
-    running->send(SIGTERM);
-    EXPECT_EQ(running->end().code, 143);
-  }
 }
 
 // One process per machine, without the variables of a launcher. OMP_NUM_THREADS as torchrun sets
@@ -463,52 +360,6 @@ TEST_F(Program, StartsFromExportedWeights) {
   write_safetensors(folder_ / "other.safetensors", {{"conv1.weight", zeros({3})}});
   expect_refusal(tiny({"train.weights=other.safetensors", "train.weights_strict=false"}), 4,
                  "no tensor fits the model");
-}
-
-TEST_F(Program, ListsEveryCollection) {
-  const std::string all = run({"list"}).out;
-  for (const char* entry : {"num_workers", "lenet", "digits", "mnist", "conv2d", "sgd", "cosine",
-                            "normalize", "predict", "conv_act_pool"})
-    EXPECT_THAT(all, HasSubstr(entry));
-  EXPECT_THAT(run({"list", "toggles", "--markdown"}).out,
-              HasSubstr("| num_workers | data reading |"));
-  expect_refusal({"list", "togles"}, 2, "the nearest one is 'toggles'");
-}
-
-TEST_F(Program, ExplainsTogglesByAnyNameOpsOptionsAndEinsum) {
-  EXPECT_THAT(run({"explain", "torch.no_grad"}).out,
-              AllOf(HasSubstr("toggle eval_no_grad"), HasSubstr("claim:"), HasSubstr("cost:")));
-  EXPECT_THAT(run({"explain", "matmul"}).out, HasSubstr("op matmul"));
-  EXPECT_THAT(run({"explain", "conv2d"}).out,
-              AllOf(HasSubstr("op conv2d: y[k,i,j] = "), HasSubstr("\n  proved for: padding 1, "),
-                    HasSubstr("layers: conv2d: "),
-                    HasSubstr("\n  kernel = 3 (a whole number from 1 to 65536): ")));
-  EXPECT_THAT(run({"explain", "resnet18"}).out,
-              HasSubstr("\n  stem = auto (auto or imagenet or cifar): 7x7 stride 2"));
-  EXPECT_THAT(
-      run({"explain", "model.width"}).out,
-      AllOf(HasSubstr("option of models: resnet18: width = 64 (a whole number from 1 to 65536): "),
-            HasSubstr("option of models: resnet50: width")));
-  EXPECT_THAT(run({"explain", "ckpt"}).out,
-              AllOf(HasSubstr("option ckpt.every = "), HasSubstr("option ckpt.retries = ")));
-  EXPECT_THAT(run({"explain", "data.num_workers"}).out, HasSubstr("toggles: {num_workers"));
-  EXPECT_THAT(run({"explain", "einsum", "ij,jk->ki"}).out, HasSubstr("for "));
-  expect_refusal({"explain", "einsum", "ij,jk->kz"}, 2, "z");
-  expect_refusal({"explain", "num_worker"}, 2, "the nearest name is 'num_workers'");
-  expect_refusal({"explain", "foobar"}, 2, "nothing is called 'foobar'; trainer list");
-}
-
-TEST_F(Program, ExplainsTopicsIn80Columns) {
-  for (const auto& [topic, begins, ends] :
-       {std::tuple("blas", "The symptom (S0:17)", "or OPENBLAS_NUM_THREADS.\n"),
-        {"vram", "A device whose memory is full", "(ips) fall.\n"},
-        {"Alignment", "Tensor Cores multiply tiles", "trainer explain pad_channels\n"}}) {
-    const std::string out = succeed({"explain", topic});
-    EXPECT_THAT(out, testing::StartsWith(begins));
-    EXPECT_THAT(out, testing::EndsWith(ends));
-    expect_80_columns(out);
-  }
-  expect_refusal({"explain", "alignmen"}, 2, "the nearest name is 'alignment'");
 }
 
 TEST_F(Program, WarnsOfTogglesThatNeverRan) {

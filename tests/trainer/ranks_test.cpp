@@ -406,17 +406,3 @@ TEST_F(RanksTest, EndTogetherOnANonFiniteLoss) {
   const auto all = run_ranks(2, tiny({"model=lenet", "optimizer={name: sgd, lr: 1e30}"}));
   EXPECT_THAT(all, Each(fails(5, "the loss is ")));
 }
-
-TEST_F(RanksTest, KeepTheLastCollectivesWhenOneIsKilled) {
-  const Running ranks = start_ranks(2, [&](int) {
-    return lenet("run", "train_size: 160, batch_size: 8, sim_latency_us: 30000",
-                 {"train.epochs=50", "dist.timeout_s=5"});
-  });
-  ASSERT_TRUE(ranks[0]->says("epoch: 1, iter: 4/10"));
-  ranks[1]->send(SIGKILL);
-  const Ended ended = ranks[0]->end();
-  EXPECT_EQ(ended.code, 7);
-  EXPECT_THAT(ended.err, AllOf(testing::StartsWith("trainer: rank 0: "), HasSubstr("rank 1")));
-  EXPECT_THAT(read("run/flight_recorder.0.txt"), HasSubstr("step "));
-  EXPECT_EQ(ranks[1]->end().code, 128 + SIGKILL);
-}

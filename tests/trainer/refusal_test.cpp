@@ -1,12 +1,13 @@
-// Bad input, full disks and folders in use, through the real program: one clear line, the
-// documented exit code, and nothing lost.
+// Bad input, unreachable paths, full disks and folders in use, through the real program: one clear
+// line, the documented exit code, and nothing lost. options_test.cpp has the values of options.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <pty.h>
-#include <sys/mount.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <cmath>
 #include <csignal>
+#include <nlohmann/json.hpp>
 #include "core/tensor/safetensors.h"
 #include "tests/data/files.h"
 #include "tests/place.h"
@@ -17,163 +18,189 @@ namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
 
+namespace {
+
+constexpr const char* kMnist = "data={name: mnist, root: mnist, batch_size: 2}";
+
+// Becomes nobody if the tests run as root, who can follow every path.
+void as_nobody() {
+  alarm(60);  // a program that waits for a pipe would wait forever
+  if (getuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0)) _exit(77);
+}
+
 class BadInput : public Program {
  protected:
-  // Expects that good files of MNIST, with that one in place of one of them, cannot be trained on.
-  void expect_bad_data(const std::string& name, const std::string& bad, const std::string& text) {
-    write_mnist();
-    write("mnist/" + name, bad);
-    for (const Args& more : {Args{}, {"--dry-run"}})
-      expect_refusal(tiny(with({kMnist}, more)), 3, text);
-    EXPECT_FALSE(fs::exists(folder_ / "runs"));
+  void make_pipe(const fs::path& path) const {
+    fs::remove(folder_ / path);
+    fs::create_directories((folder_ / path).parent_path());
+    ASSERT_EQ(mkfifo((folder_ / path).c_str(), 0666), 0) << path;
   }
-  static constexpr const char* kMnist = "data={name: mnist, root: mnist, batch_size: 2}";
 };
 
-TEST_F(BadInput, DataFilesAreRefusedBeforeTrainingWithFileAndReason) {
-  const std::string images = "train-images-idx3-ubyte", labels = "train-labels-idx1-ubyte",
-                    pixels(3136, 'x'), wrong_magic("\0\0\4\3\0\0\0\4\0\0\0\x1c\0\0\0\x1c", 16);
-  expect_bad_data(images, idx_header({4, 28, 28}) + pixels.substr(136), images);  // truncated
-  expect_bad_data(images, idx_header({1u << 31, 28, 28}) + pixels, images);
-  expect_bad_data(images, wrong_magic + pixels, images);
-  expect_bad_data(images, "\x1f\x8b\x08" + pixels, images);  // corrupt gz
-  expect_bad_data(labels, idx_header({4}) + std::string{0, 1, 2, 77},
-                  "mnist/train-labels-idx1-ubyte: record 3 has label 77");
-  expect_bad_data(labels, idx({3}), "4 images");
-  fs::remove_all(folder_ / "mnist");
-  expect_refusal(tiny({kMnist}), 3, "tools/fetch_data.sh mnist");
-}
+}  // namespace
 
-TEST_F(BadInput, TestImagesOfAnotherSizeAreRefusedBeforeTraining) {
-  expect_bad_data("t10k-images-idx3-ubyte", idx({4, 32, 32}),
-                  "its test images are [1,32,32], its training images [1,28,28]");
-  succeed(tiny({kMnist, "data.transforms=[{name: resize, size: 28}, normalize]"}));
-}
+// ---- configs and command lines
 
-TEST_F(BadInput, ConfigsAreRefusedWithTheirPlace) {
+TEST_F(BadInput, ConfigsAndCommandLinesAreRefusedInTheseWords) {
   const struct {
-    const char *text, *complaint;
-  } cases[] = {
-      {"train: {epoch: 3}\n", "bad.yaml:1:9: "},
-      {"train: {epoch: 3}\n", "train.epochs"},
-      {"learning_rate: 0.1\n", "optimizer.lr"},
-      {"DataLoader: 3\n", "bad.yaml:1:1: "},
-      {"train: {epochs: many}\n", "'many' is not a whole number"},
-      {"data: {num_workers: 2}\n", "toggles: {num_workers: 2}"},
-      {"toggles: {num_worker: 2}\n", "num_workers"},
-      {"base: nowhere.yaml\n", "does not exist"},
-      {"optimizer: {ema_decay: 1}\n", "bad.yaml:1:13: optimizer.ema_decay must be less than 1"},
-      {"amp: {scaler: {backoff_factor: 0}}\n", "amp.scaler.backoff_factor must be between 0 and 1"},
-      {"amp: {scaler: {backoff_factor: 1}}\n", "amp.scaler.backoff_factor must be between 0 and 1"},
-      {"amp: {scaler: {growth_factor: 1}}\n", "amp.scaler.growth_factor must be more than 1"},
-      {"data: {name: shapes, transforms: [{name: random_crop, size: 99}, normalize]}\n",
-       "transform random_crop: a side of 32 with padding of 0 is shorter than the crop of 99"},
-      {"data: {transforms: [random_flip, {name: resize, size: 20}, normalize]}\n",
-       "bad.yaml:1:21: data.transforms has resize after random_flip; the order is: "},
-      {"amp: {scaler: {init_scale: 1e39}}\n", "amp.scaler.init_scale: '1e39' is not"},
-      {"amp: {scaler: {init_scale: 8, min_scale: 9}}\n",
-       "amp.scaler.min_scale must be no more than init_scale"},
+    const char *config, *message;
+  } configs[] = {
+      {"train: {epoch: 3}", "1:9: unknown key 'train.epoch', it is called 'train.epochs' here"},
+      {"learning_rate: 0.1", "1:1: unknown key 'learning_rate', it is called 'optimizer.lr' here"},
+      {"train: {epochs: many}",
+       "1:9: train.epochs: 'many' is not a whole number from 0 to 1000000000"},
+      {"data: {num_workers: 2}",
+       "1:8: data.num_workers is set by a toggle; write  toggles: {num_workers: 2}"},
+      {"toggles: {num_worker: 2}",
+       "1:11: unknown toggle 'num_worker', the nearest one is 'num_workers'"},
+      {"optimizer: {ema_decay: 1}",
+       "1:13: optimizer.ema_decay must be less than 1, or the average would never move"},
+      {"amp: {scaler: {backoff_factor: 0}}",
+       "1:16: amp.scaler.backoff_factor must be between 0 and 1, or the scale would be lost or "
+       "never fall"},
+      {"amp: {scaler: {growth_factor: 1}}",
+       "1:16: amp.scaler.growth_factor must be more than 1, or the scale would never grow"},
+      {"amp: {scaler: {init_scale: 8, min_scale: 9}}",
+       "1:31: amp.scaler.min_scale must be no more than init_scale"},
   };
-  for (const auto& [text, complaint] : cases) {
-    write("bad.yaml", text);
-    expect_refusal({"--config", "bad.yaml"}, 2, complaint);
+  for (const auto& [config, message] : configs) {
+    write("bad.yaml", config);
+    expect_refusal({"--config", "bad.yaml"}, 2, cat("trainer: bad.yaml:", message, "\n"));
   }
-  expect_refusal({"--config", "missing.yaml"}, 2, "missing.yaml");
-  expect_refusal({"seed=1", "seed=2"}, 2, "seed");
-  expect_refusal({"train", "--nonsense"}, 2, "--nonsense");
-  expect_refusal({"trian"}, 2, "the nearest one is 'train'");
-  expect_refusal({"configs/lenet.yaml"}, 2, "trainer --config configs/lenet.yaml");
+  const struct {
+    Args args;
+    const char* message;
+  } lines[] = {
+      {{"seed=1", "seed=2"}, "command line: 'seed' is given twice"},
+      {{"train", "--nonsense"}, "unexpected: --nonsense; see  trainer train --help"},
+      {{"trian"},
+       "unknown verb 'trian', the nearest one is 'train'; trainer --help  lists all verbs"},
+      {{"configs/lenet.yaml"}, "write  trainer --config configs/lenet.yaml"},
+      {{"device=cuda"}, "write  device: auto"},
+      {{"data.transforms=[random_flip, {name: resize, size: 20}, normalize]"},
+       "data.transforms has resize after random_flip; the order is: "},
+      {{"data={name: shapes, transforms: [{name: random_crop, size: 99}, normalize]}"},
+       "transform random_crop: a side of 32 with padding of 0 is shorter than the crop of 99"},
+  };
+  for (const auto& [args, message] : lines) expect_refusal(args, 2, message);
   EXPECT_FALSE(fs::exists(folder_ / "runs"));
 }
 
-TEST_F(BadInput, ADeviceThatIsNotThere) {
-  expect_refusal(tiny({"device=cuda"}), 2, "device: auto");
+// ---- paths
+
+// Every option and argument that takes a path, with paths that cannot be followed.
+TEST_F(BadInput, PathsEndWithTheirReasonAndTheDocumentedExit) {
+  succeed(tiny({}));
+  fs::permissions(folder_, fs::perms::all);
+  write("file", "x");
+  write("based.yaml", "base: locked/x.yaml\n");
+  fs::create_symlink("ring", folder_ / "ring");
+  fs::create_directory(folder_ / "locked");
+  fs::permissions(folder_ / "locked", fs::perms::none);
+  const std::string digits = "data={name: digits, train_size: 16}";
+  for (const auto& [path, reason] :
+       std::map<std::string, const char*>{{"locked/x", "Permission denied"},
+                                          {"ring", "Too many levels of symbolic links"},
+                                          {std::string(300, 'x'), "File name too long"},
+                                          {"file/x", ""}}) {
+    const struct {
+      Args args;
+      int code;
+    } uses[] = {
+        {{"--config", path}, 2},
+        {tiny({"--resume", path}), 4},
+        {tiny({"--run-dir", path + "/run"}), 8},
+        {tiny({"data={name: mnist, root: " + path + "}"}), 3},
+        {tiny({"data={name: cifar10, root: " + path + "}"}), 3},
+        {tiny({"data={name: image_folder, root: " + path + "}"}), 3},
+        {tiny({"data={name: packed, folder: " + path + "}"}), 3},
+        {tiny({"train.weights=" + path}), 4},
+        {{"eval", path}, 4},
+        {{"predict", "runs/run", path}, 3},
+        {{"export", path, "out.safetensors"}, 4},
+        {{"export", "runs/run", path}, 8},
+        {{"pack", digits, "--out", path}, 8},
+    };
+    for (const auto& [args, code] : uses) expect_refusal(args, code, reason, as_nobody);
+  }
+  expect_refusal({"--config", "based.yaml"}, 2, "locked/x.yaml: stat: Permission denied",
+                 as_nobody);
+  // mkdir fails in a read-only folder. The file in it, which cannot be opened, is not the reason.
+  fs::permissions(folder_ / "locked", fs::perms::owner_read | fs::perms::owner_exec |
+                                          fs::perms::others_read | fs::perms::others_exec);
+  for (const Args& args :
+       {Args{"pack", digits, "--out", "locked/p"}, tiny({"--run-dir", "locked/r"})})
+    expect_refusal(args, 8, ": mkdir: Permission denied; choose ", as_nobody);
+  fs::permissions(folder_ / "locked", fs::perms::owner_all);
 }
 
-TEST_F(BadInput, PicturesThatAreNone) {
-  run(tiny({}));
-  write("empty.png", "");
-  write("cut.png", "\x89PNG\r\n\x1a\n");
-  write("cut.jpg", "\xff\xd8\xff\xe0");
-  write("huge.pgm", "P5 1000000 1000000 255\n");
-  write("short.pgm", "P5 28 28 255\nxx");
-  for (const char* name : {"empty.png", "cut.png", "cut.jpg", "huge.pgm", "short.pgm", "none.png"})
-    expect_refusal({"predict", "runs/run", name}, 3, name);
-}
-
-// ---- values that a run would start from
-
-TEST_F(BadInput, NumbersThatAreNotFiniteAreNamedWithTheirFile) {
-  run(tiny({}));
-  run({"export", "runs/run", "model.safetensors"});
-  const std::string checkpoint = "runs/run/checkpoints/step_00000008.safetensors";
-  const std::vector<std::pair<std::string, Args>> uses = {
-      {checkpoint, {"--resume", checkpoint, "train.epochs=3"}},
-      {"model.safetensors", {"train.weights=model.safetensors"}}};
-  for (const auto& [file, use] : uses) {
-    const SafeTensors saved = read_safetensors(folder_ / file);
-    for (const auto& [name, tensor] : saved.tensors)
-      if (name == "1.bias") tensor.data<float>()[3] = NAN;
-    write_safetensors(folder_ / file, saved.tensors, saved.metadata);
-    const std::string text = file + ": 1.bias holds values that are not finite";
-    EXPECT_THAT(run(tiny(use)).out, HasSubstr("warning: " + text + "\n"));
-    fs::remove_all(folder_ / "runs/run-2");
-    expect_refusal(tiny(with(use, {"ckpt.require_finite=true"})), 5,
-                   text + " (ckpt.require_finite is on)");
-    EXPECT_FALSE(fs::exists(folder_ / "runs/run-2"));
+// Files.ReadRefusesWhatIsNoRegularFileWithoutBlocking has the reader. These open files otherwise.
+TEST_F(BadInput, PipesInPlaceOfFilesAreRefused) {
+  write_mnist();
+  succeed(tiny({"ckpt.every=0"}));  // one checkpoint, the last
+  succeed({"pack", "data={name: digits, train_size: 20, test_size: 20}", "--out", "packed"});
+  const Args longer = tiny({"--resume", "train.epochs=3"});
+  const struct {
+    const char* pipe;
+    Args args;
+    int code;
+  } uses[] = {
+      {"pipe", {"--config", "pipe"}, 2},
+      {"mnist/train-labels-idx1-ubyte", tiny({kMnist}), 3},
+      {"packed/test-00000.shard", tiny({"data={name: packed, folder: packed, batch_size: 4}"}), 3},
+      {"runs/run/metrics.jsonl", longer, 8},
+      {"runs/run/.lock", longer, 8},
+      {"set/train/a/0.png", on_images(), 3},
+  };
+  for (const auto& [pipe, args, code] : uses) {
+    const std::string whole = read(pipe);
+    make_pipe(pipe);
+    if (args == on_images()) make_pipe("set/val/a/0.png");
+    expect_refusal(args, code,
+                   args == on_images()
+                       ? "no image for a"
+                       : fs::path(pipe).filename().string() + ": not a regular file",
+                   [] { alarm(20); });
+    fs::remove(folder_ / pipe);
+    if (!whole.empty()) write(pipe, whole);
   }
 }
 
-// ---- storage
-
-TEST_F(BadInput, ARunFolderInUseNamesItsOwner) {
-  const auto running =
-      start(tiny({"train.epochs=100000", "log={every: 1000, tensorboard: false}"}));
-  ASSERT_TRUE(running->says("run folder"));
-  expect_refusal(tiny({"--overwrite"}), 2, "in use by process ");
-  running->send(SIGKILL);
-  running->end();
-  succeed(tiny({"--overwrite"}));  // the lock died with its process
+TEST_F(BadInput, AnOverrideBehindResumeMayBeLongerThanAName) {
+  std::string layers = "flatten, {name: linear, out: 10}";
+  for (int i = 0; i < 40; ++i) layers += ", relu";
+  succeed(tiny({"--resume", "model={name: layers, layers: [" + layers + "]}"}));
 }
 
-TEST_F(BadInput, AFileInPlaceOfTheFolder) {
-  write("runs", "x");
-  expect_refusal(tiny({}), 8, "--run-dir");
-}
+// ---- data
 
-TEST_F(BadInput, AFileLimitWhileSavingKeepsWhatWasSaved) {
-  run(tiny({}));
-  const std::string before = read("runs/run/checkpoints/step_00000008.safetensors");
-  const auto limit = [] {
-    const rlimit bytes = {16384, 16384};
-    setrlimit(RLIMIT_FSIZE, &bytes);
+// tests/data has the damages of each format. Here they end the program before it has begun a run.
+TEST_F(BadInput, DataFilesAreRefusedBeforeTrainingWithFileAndReason) {
+  const std::string labels = "train-labels-idx1-ubyte";
+  const struct {
+    std::string name, bytes, complaint;
+  } cases[] = {
+      {"train-images-idx3-ubyte", idx_header({4, 28, 28}) + std::string(3000, 'x'),
+       "train-images-idx3-ubyte"},
+      {labels, idx_header({4}) + std::string{0, 1, 2, 77},
+       "mnist/train-labels-idx1-ubyte: record 3 has label 77"},
+      {labels, idx({3}), "4 images"},
+      {"t10k-images-idx3-ubyte", idx({4, 32, 32}),
+       "its test images are [1,32,32], its training images [1,28,28]"},
   };
-  expect_refusal(tiny({"--resume", "train.epochs=3"}), 8, "File too large", limit);
-  EXPECT_EQ(checkpoints(),
-            (std::vector<std::string>{"step_00000004.safetensors", "step_00000008.safetensors"}));
-  EXPECT_EQ(read("runs/run/checkpoints/step_00000008.safetensors"), before);
-}
-
-// Mounts in a name space of its own. Needs root; otherwise exits with 77.
-static void in_own_mounts(const fs::path& where, const char* type, unsigned long flags,
-                          const char* data) {
-  if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
-      mount(where.c_str(), where.c_str(), type, flags, data) != 0)
-    _exit(77);
-}
-
-TEST_F(BadInput, AFullDiskWhileSavingAndAReadOnlyOne) {
-  fs::create_directories(folder_ / "runs");
-  const auto on = [this](unsigned long flags, const char* data) {
-    return [=, this] {
-      in_own_mounts(folder_ / "runs", "tmpfs", flags, data);
-      if (chdir(folder_.c_str()) != 0) _exit(99);
-    };
-  };
-  const auto small = on(0, "size=64k"), read_only = on(MS_RDONLY, nullptr);
-  if (run({"list", "verbs"}, small).code == 77) GTEST_SKIP() << "needs the right to mount";
-  expect_refusal(tiny({"model={name: mlp, hidden: [64]}"}), 8, "No space left", small);
-  expect_refusal(tiny({}), 8, "Read-only file system", read_only);
+  for (const auto& [name, bytes, complaint] : cases) {
+    write_mnist();
+    write("mnist/" + name, bytes);
+    for (const Args& more : {Args{}, {"--dry-run"}})
+      expect_refusal(tiny(with({kMnist}, more)), 3, complaint);
+    EXPECT_FALSE(fs::exists(folder_ / "runs"));
+  }
+  succeed(tiny({kMnist, "data.transforms=[{name: resize, size: 28}, normalize]"}));
+  fs::remove_all(folder_ / "mnist");
+  expect_refusal(tiny({kMnist}), 3, "tools/fetch_data.sh mnist");
+  write("short.pgm", "P5 28 28 255\nxx");
+  for (const char* name : {"short.pgm", "none.png"})
+    expect_refusal({"predict", "runs/run", name}, 3, name);
 }
 
 TEST_F(BadInput, ATestImageThatCannotBeReadCostsNoTraining) {
@@ -221,6 +248,52 @@ TEST_F(BadInput, ATrainingImageThatIsLeftOutIsFoundAgainByAResumedRun) {
   EXPECT_EQ(hash_in(rest), hash_in(whole));
 }
 
+// ---- values that a run would start from
+
+TEST_F(BadInput, NumbersThatAreNotFiniteAreNamedWithTheirFileByEveryVerb) {
+  succeed(tiny({}));
+  succeed({"export", "runs/run", "model.safetensors"});
+  write("digit.pgm", "P5 28 28 255\n" + std::string(784, '\x80'));
+  const std::string checkpoint = "runs/run/checkpoints/step_00000008.safetensors";
+  const std::vector<std::pair<std::string, Args>> uses = {
+      {checkpoint, {"--resume", checkpoint, "train.epochs=3"}},
+      {"model.safetensors", {"train.weights=model.safetensors"}}};
+  for (const auto& [file, use] : uses) {
+    const SafeTensors saved = read_safetensors(folder_ / file);
+    for (const auto& [name, tensor] : saved.tensors)
+      if (name == "1.bias") tensor.data<float>()[3] = NAN;
+    write_safetensors(folder_ / file, saved.tensors, saved.metadata);
+    const std::string text = file + ": 1.bias holds values that are not finite";
+    EXPECT_THAT(run(tiny(use)).out, HasSubstr("warning: " + text + "\n"));
+    fs::remove_all(folder_ / "runs/run-2");
+    expect_refusal(tiny(with(use, {"ckpt.require_finite=true"})), 5,
+                   text + " (ckpt.require_finite is on)");
+    EXPECT_FALSE(fs::exists(folder_ / "runs/run-2"));
+  }
+  for (const Args& args : std::vector<Args>{{"eval", "runs/run", "--json"},
+                                            {"predict", "runs/run", "digit.pgm"},
+                                            {"export", "runs/run", "x.safetensors"}}) {
+    const Ended ended = run(args);
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    EXPECT_EQ(ended.err, "warning: " + checkpoint + ": 1.bias holds values that are not finite\n");
+  }
+}
+
+// ---- storage and output
+
+TEST_F(BadInput, ARunFolderInUseNamesItsOwner) {
+  const auto running =
+      start(tiny({"train.epochs=100000", "log={every: 1000, tensorboard: false}"}));
+  ASSERT_TRUE(running->says("run folder"));
+  expect_refusal(tiny({"--overwrite"}), 2, "in use by process ");
+  running->send(SIGKILL);
+  running->end();
+  succeed(tiny({"--overwrite"}));  // the lock died with its process
+  fs::remove_all(folder_ / "runs");
+  write("runs", "x");
+  expect_refusal(tiny({}), 8, "--run-dir");
+}
+
 TEST_F(BadInput, OutputThatCannotBeWrittenIsToldAtTheEnd) {
   const auto full = [] { dup2(open("/dev/full", O_WRONLY), 1); };
   expect_refusal(tiny({}), 8, "stdout: No space left", full);
@@ -236,5 +309,21 @@ TEST_F(BadInput, AReaderThatHasSeenEnoughOrAClosedTerminalIsNoError) {
   for (const int output : {pipe_ends[1], terminal}) {
     succeed(tiny({"--overwrite"}), [=] { dup2(output, 1); });
     close(output);
+  }
+}
+
+// Otherwise the first files that a program opens would get these descriptors and receive its
+// output.
+TEST_F(BadInput, ClosedStandardDescriptorsWriteIntoNoFile) {
+  for (const std::vector<int>& closed : {std::vector{0}, {1, 2}, {0, 1, 2}}) {
+    fs::remove_all(folder_ / "runs");
+    const Ended ended = run(tiny({}), [&] {
+      for (const int descriptor : closed) close(descriptor);
+    });
+    SCOPED_TRACE(testing::PrintToString(closed));
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    EXPECT_THAT(read("runs/run/.lock"), testing::MatchesRegex("process [0-9]+ on [^ \n]+"));
+    EXPECT_EQ(rows("runs/run").size(), 7u);  // 4 of training, 2 of evaluation, the totals
+    EXPECT_EQ(read("runs/run/plan.yaml").find("epoch: "), std::string::npos);
   }
 }

@@ -174,16 +174,6 @@ TEST_F(Resuming, CountsTheTimeOfAllItsProcesses) {
 
 // ---- rows
 
-TEST_F(Resuming, CutsARowThatAKilledRunLeftIncomplete) {
-  run(tiny({}));
-  const std::string whole = read("runs/run/metrics.jsonl");
-  write("runs/run/metrics.jsonl", whole + "{\"ts\": 1764, \"st");
-  const Ended ended = run(tiny({"--resume", "train.epochs=3"}));
-  EXPECT_THAT(ended.out, HasSubstr("metrics.jsonl: dropped 1 row after step 8"));
-  EXPECT_THAT(read("runs/run/metrics.jsonl"), Not(HasSubstr("1764, \"st")));
-  EXPECT_EQ(results("runs/run").size(), 10u);  // 3 epochs of 2 log lines and an evaluation; totals
-}
-
 TEST_F(Resuming, AfterKillingEndsWithTheSameBitsAndWritesEachRowOnceWithTheSameLosses) {
   const struct {
     std::string checkpoint;  // iterations between two
@@ -211,21 +201,6 @@ TEST_F(Resuming, AfterKillingEndsWithTheSameBitsAndWritesEachRowOnceWithTheSameL
     EXPECT_EQ(results("runs/run-2"), results("runs/run"));
     EXPECT_FALSE(fs::exists(folder_ / "runs/run-3"));
   }
-}
-
-TEST_F(Resuming, MakesTheEvaluationThatAKilledRunMissed) {
-  run(tiny({"ckpt={every: 0, every_iters: 4}", "train.epochs=1"}));
-  const fs::path file = folder_ / "runs/run/checkpoints/step_00000004.safetensors";
-  SafeTensors saved = read_safetensors(file);  // as it was after the update, before the evaluation
-  Json position = Json::parse(saved.metadata["position"]);
-  position["epoch"] = 0;
-  position["batch"] = 4;
-  position["evaluated"] = -1;
-  saved.metadata["position"] = position.dump();
-  write_safetensors(file, saved.tensors, saved.metadata);
-  EXPECT_THAT(run(tiny({"--resume", "train.epochs=1"})).out,
-              AllOf(HasSubstr("eval: epoch: 1, step: 4"), HasSubstr("done: 4 steps, 1 epoch, ")));
-  EXPECT_THAT(run(tiny({"--resume", "train.epochs=1"})).out, HasSubstr("nothing to do"));
 }
 
 TEST_F(Resuming, ANameThatNeedsQuotesIsTold) {

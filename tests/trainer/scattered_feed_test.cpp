@@ -5,6 +5,7 @@
 #include "core/base/trace.h"
 #include "tests/data/numbers.h"
 #include "tests/dist/thread_ranks.h"
+#include "tests/moved.h"
 
 using namespace bellows;
 
@@ -27,8 +28,7 @@ TEST(ScatteredFeed, DeliversWhatTheLoaderOfEachRankWould) {
   constexpr int kWorld = 3;
   for (const Uneven uneven : {Uneven::drop, Uneven::pad, Uneven::join})
     for (const int64_t samples : {29, 25}) {  // 5 or 1 beside two rounds
-      const trace::Counter& bytes = trace::counter("dist.root_bytes");
-      const int64_t before = bytes.value();
+      const Moved bytes("dist.root_bytes");
       int64_t batches = 0;
       on_ranks(kWorld, [&](ThreadGroup& group) {
         const auto read_by_root = std::make_shared<Numbers>(samples);
@@ -59,6 +59,6 @@ TEST(ScatteredFeed, DeliversWhatTheLoaderOfEachRankWould) {
           EXPECT_FALSE(feed->next(b));
         }
       });
-      EXPECT_EQ(bytes.value() - before, batches * (kWorld - 1) * kBatch * (4 * 4 + 8));
+      EXPECT_EQ(bytes, batches * (kWorld - 1) * kBatch * (4 * 4 + 8));
     }
 }

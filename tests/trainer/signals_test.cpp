@@ -1,25 +1,25 @@
-// Signals at random moments of a real run. BELLOWS_SIGNALS=2000 sends that many of each kind.
+// Signals at random and at given moments of a real run. BELLOWS_SIGNALS=2000 sends that many of
+// each kind.
 #include "trainer/run/signals.h"
 #include <gmock/gmock.h>
+#include <chrono>
 #include <csignal>
 #include <fstream>
 #include <random>
 #include "core/base/check.h"
+#include "core/tensor/safetensors.h"
 #include "tests/place.h"
 #include "tests/trainer/program.h"
 
 using namespace bellows;
 namespace fs = std::filesystem;
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 static int signals_to_send() {
   const char* const count = std::getenv("BELLOWS_SIGNALS");
-#ifdef __SANITIZE_ADDRESS__
-  constexpr int kUsual = 12;  // a start takes seconds
-#else
-  constexpr int kUsual = 60;
-#endif
-  return count ? std::atoi(count) : kUsual;
+  return count ? std::atoi(count) : 10;
 }
 
 // Returns that mask out of /proc/<pid>/task/<tid>/status.
@@ -75,7 +75,7 @@ TEST_F(SignalsTest, APauseIsNoTimeoutOfTheWorkers) {
         start(tiny({cat("toggles={num_workers: 1, ring_queues: ", rings, "}"),
                     "data={name: digits, train_size: 64, test_size: 16, batch_size: 16, "
                     "timeout_s: 0.5, sim_latency_us: 300000}",
-                    "log={every: 1, tensorboard: false}"}));
+                    "train.epochs=1", "log={every: 1, tensorboard: false}"}));
     ASSERT_TRUE(running->says("iter: 1/4"));
     running->send(SIGSTOP);
     std::this_thread::sleep_for(std::chrono::seconds(1));
@@ -143,4 +143,130 @@ TEST_F(SignalsTest, OutsideOfTrainingTheDefaultActionFollows) {
   usleep(50000);
   ignoring->send(SIGHUP);
   EXPECT_EQ(ignoring->end().code, 0);
+}
+
+// ---- at a given moment
+
+// Slow enough for a signal to arrive during training.
+static const std::string kSlow = "data.sim_latency_us=50000";  // 50 ms per batch
+
+TEST_F(SignalsTest, ASignalEndsItAfterTheStepAndACheckpoint) {
+  for (const auto& [signal, code] :
+       std::map<int, int>{{SIGINT, 130}, {SIGTERM, 143}, {SIGXCPU, 143}}) {
+    fs::remove_all(folder_ / "runs");
+    const auto running = start(tiny({kSlow, "ckpt={every: 0}", "train.epochs=100"}));
+    ASSERT_TRUE(running->says("iter: 2/4"));
+    running->send(signal);
+    const Ended ended = running->end();
+    EXPECT_EQ(ended.code, code) << ended.err;
+    EXPECT_THAT(ended.out, HasSubstr("continue with --resume"));
+    EXPECT_EQ(checkpoints().size(), 1u);
+  }
+}
+
+TEST_F(SignalsTest, ASignalAfterAFailedSaveDoesNotPromiseACheckpoint) {
+  const auto stopped = [this](const Args& more) {
+    const Args args = tiny({kSlow, "toggles={async_checkpoint: off}",
+                            "ckpt={every: 0, on_error: warn, retries: 0}", "train.epochs=100"});
+    const auto running = start(with(args, more), [] {
+      const rlimit bytes = {16384, 16384};
+      setrlimit(RLIMIT_FSIZE, &bytes);
+    });
+    EXPECT_TRUE(running->says("iter: 2/4"));
+    running->send(SIGTERM);
+    const Ended ended = running->end();
+    EXPECT_EQ(ended.code, 143) << ended.err;
+    return ended.out;
+  };
+  EXPECT_THAT(stopped({}), AllOf(HasSubstr("stopped by SIGTERM after step "),
+                                 HasSubstr("; the last save failed, and there is no checkpoint to "
+                                           "continue from\n"),
+                                 Not(HasSubstr("--resume"))));
+  run(tiny({"--overwrite", "ckpt={every: 0}"}));
+  EXPECT_THAT(stopped({"--resume"}),
+              HasSubstr("; the last save failed; --resume continues from an earlier checkpoint\n"));
+}
+
+TEST_F(SignalsTest, ASignalDoesNotWaitForData) {
+  for (const char* queue : {"on", "off"}) {
+    const auto running =
+        start(tiny({"data.sim_latency_us=8000000",
+                    cat("toggles={num_workers: 1, ring_queues: ", queue, "}"), "--overwrite"}));
+    ASSERT_TRUE(running->says("run folder"));
+    running->send(SIGTERM);
+    const auto begin = std::chrono::steady_clock::now();
+    const Ended ended = running->end();
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(4));
+    EXPECT_EQ(ended.code, 143) << ended.err;
+    EXPECT_THAT(ended.out, HasSubstr("stopped by SIGTERM after step 0"));
+  }
+}
+
+// A second signal ends the program at once, unless both are one request: within 0.1 s (`timeout`
+// signals its child and then the process group), SIGXCPU (the system repeats it every second once
+// the CPU time is used up), and one of the parent beside one of another process.
+TEST_F(SignalsTest, ASecondSignalEndsItAtOnceUnlessItIsTheSameRequest) {
+  const struct {
+    int signal, pause_ms;
+    bool of_another;
+    int code;
+    bool saves;
+  } cases[] = {{SIGINT, 200, false, 130, false},
+               {SIGTERM, 0, false, 143, true},
+               {SIGXCPU, 200, false, 143, true},
+               {SIGTERM, 200, true, 143, true}};
+  for (const auto& [signal, pause_ms, of_another, code, saves] : cases) {
+    SCOPED_TRACE(cat("signal ", signal, ", ", pause_ms, " ms, of another: ", of_another));
+    const auto running =
+        start(tiny({"data.sim_latency_us=1000000", "toggles={num_workers: 0}", "ckpt={every: 0}",
+                    "log={every: 1}", "train.epochs=100", "--overwrite"}));
+    ASSERT_TRUE(running->says("iter: 1/4"));  // the next batch takes 1 s
+    running->send(signal);
+    usleep(1000 * pause_ms);
+    if (of_another)
+      EXPECT_EQ(std::system(cat("kill -TERM ", running->process()).c_str()), 0);
+    else
+      running->send(signal);
+    const Ended ended = running->end();
+    EXPECT_EQ(ended.code, code) << ended.err;
+    EXPECT_EQ(ended.out.find("continue with --resume") != ended.out.npos, saves) << ended.out;
+    EXPECT_EQ(checkpoints().size(), saves ? 1u : 0u);
+    for (const std::string& name : checkpoints())
+      EXPECT_NO_THROW(read_safetensors(folder_ / "runs/run/checkpoints" / name)) << name;
+  }
+}
+
+TEST_F(SignalsTest, ASignalLeavesAnEvaluationToTheResumedRun) {
+  const Args args =
+      tiny({"data={name: digits, train_size: 16, test_size: 160, batch_size: 16, "
+            "sim_latency_us: 100000}"});
+  const auto running = start(args);
+  ASSERT_TRUE(running->says("epoch: 2, iter: 1/1"));
+  usleep(300000);  // the evaluation takes a second
+  running->send(SIGTERM);
+  const Ended ended = running->end();
+  EXPECT_EQ(ended.code, 143) << ended.err;
+  EXPECT_THAT(ended.out,
+              AllOf(HasSubstr("continue with --resume"), Not(HasSubstr("eval: epoch: 2"))));
+  const std::string resumed = run(with(args, {"--resume"})).out;
+  EXPECT_THAT(resumed, AllOf(HasSubstr("eval: epoch: 2"), Not(HasSubstr("eval: epoch: 1"))));
+  const std::string whole = run(with(args, {"--overwrite"})).out;
+  EXPECT_EQ(hash_in(resumed), hash_in(whole));
+  const auto last_eval = [](const std::string& out) {
+    const size_t at = out.find("eval: epoch: 2");
+    return out.substr(at, out.find('\n', at) - at);
+  };
+  EXPECT_EQ(last_eval(resumed), last_eval(whole));
+}
+
+TEST_F(SignalsTest, SavesNowAndBearsAClosedTerminal) {
+  for (const int signal : {SIGUSR1, SIGUSR2}) {
+    const auto running = start(tiny({kSlow, "ckpt={every: 0}", "train.epochs=100", "--overwrite"}));
+    ASSERT_TRUE(running->says("iter: 2/4"));
+    running->send(SIGHUP);
+    running->send(signal);
+    EXPECT_TRUE(running->says("saved runs/run/checkpoints/step_"));
+    running->send(SIGTERM);
+    EXPECT_EQ(running->end().code, 143);
+  }
 }
