@@ -106,8 +106,8 @@ static std::string size_text(int64_t bytes) {
 // Bus bandwidth, as nccl-tests define it: what each rank sends, which any algorithm must, per time.
 static double bus_share(int world) { return 2.0 * (world - 1) / world; }
 
-// Latency of a hop and bandwidth of a link with which a ring (dist/forecast.h) takes the times of
-// the smallest and the largest message. Null if noise hides them.
+// Latency of a hop and bandwidth of a link with which a ring (labs/plan/forecast.h) takes the times
+// of the smallest and the largest message. Null if noise hides them.
 static Json link_of(const std::vector<Measured>& all, int world) {
   const double least = median(all.front().ours), more = median(all.back().ours) - least;
   const double bytes = double(all.back().bytes - all.front().bytes) * bus_share(world);

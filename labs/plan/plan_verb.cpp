@@ -1,5 +1,5 @@
-// trainer plan --config FILE: forecast of an update on many ranks (dist/forecast.h), as a table and
-// a chart.
+// trainer plan --config FILE: forecast of an update on many ranks (labs/plan/forecast.h), as a
+// table and a chart.
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include "core/base/file.h"
