@@ -49,7 +49,7 @@ int64_t GlooEngine::start(GlooOperation operation) {
 // False over TCP: Gloo's timeout limits each wait for a peer, not the whole operation, so wait()
 // must watch the total time itself.
 bool GlooEngine::caller_may_run(const GlooOperation& operation) const {
-  return operation.message.bytes && !operation.copies && !group_.options.check_collectives;
+  return operation.message.bytes && !group_.options.check_collectives;
 }
 
 void GlooEngine::wait(int64_t sequence) {
@@ -150,12 +150,10 @@ bool GlooEngine::run(const GlooOperation& operation) {
         return false;
       }
     }
-    if (operation.copies) operation.copies->wait(until(due));
     if (operation.message.bytes)
       shared_->finish(operation.message, until(due));
     else
       operation.run({mesh_->context(), uint32_t(c.sequence), until(due)});
-    if (operation.copies) operation.copies->copy_back();
     recorder_.finish(c.sequence);
     return true;
   } catch (const std::bad_alloc&) {  // not the network's fault: it ends this rank with exit 6

@@ -7,7 +7,6 @@
 #include "dist/groups/postmortem.h"
 #include "dist/groups/process_group.h"
 #include "dist/groups/shared_memory.h"
-#include "dist/groups/staging.h"
 #include "dist/rendezvous/sockets.h"
 
 namespace bellows {
@@ -30,7 +29,6 @@ struct GlooOperation {
   Collective collective;
   std::function<void(const GlooCall&)> run;   // over TCP, on any thread
   SharedMemory::Message message = {};         // of 0 bytes: always over TCP
-  std::shared_ptr<StagedCopies> copies = {};  // null on the CPU
 };
 
 // Operations run in the order in which they were started. If the ranks share memory, wait() runs
