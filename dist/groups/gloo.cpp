@@ -10,7 +10,6 @@
 #include "core/base/trace.h"
 #include "core/config/visitor.h"
 #include "core/device/graph.h"
-#include "core/device/start_thread.h"
 #include "core/device/sync_guard.h"
 #include "core/tensor/copy.h"
 #include "dist/groups/gloo_engine.h"
@@ -124,23 +123,13 @@ class Gloo : public ProcessGroup {
  public:
   // Returns once all ranks are connected.
   Gloo(const GlooOptions& options, const GroupContext& context)
-      : ranks_(context.ranks),
-        device_(context.device),
-        engine_(std::make_shared<GlooEngine>(context, options.shared_memory)) {
-    // If the second thread cannot start, the destructor ends the first one.
-    threads_.push_back(start_thread("gloo", [engine = engine_] { engine->run_all(); }));
-    threads_.push_back(start_thread("gloo watch", [engine = engine_] { engine->watch(); }));
-  }
-  ~Gloo() override {
-    const bool ended = engine_->stop();
-    for (std::thread& thread : threads_) ended ? thread.join() : thread.detach();
-  }
+      : ranks_(context.ranks), device_(context.device), engine_(context, options.shared_memory) {}
 
   int rank() const override { return ranks_.rank; }
   int world() const override { return ranks_.world; }
   std::string backend() const override { return "gloo"; }
   std::string path() const override {
-    return engine_->shares_memory() ? "gloo, shared memory" : "gloo";
+    return engine_.shares_memory() ? "gloo, shared memory" : "gloo";
   }
 
   Work all_reduce(const Tensor& t, Reduction reduction, const std::string& what) override {
@@ -213,17 +202,18 @@ class Gloo : public ProcessGroup {
   }
 
   void barrier(const std::string& what) override {
-    const auto run = [](const GlooCall& call) {
+    const auto tcp = [](const GlooCall& call) {
       auto options = call.options<gloo::BarrierOptions>();
       gloo::barrier(options);
     };
-    engine_->wait(engine_->start({{.op = "barrier", .what = what, .step = step}, run}));
+    const SharedMemory::Message empty{.bytes = 1, .read = [](size_t, size_t, const Chunks&) {}};
+    engine_.wait(engine_.start({{.op = "barrier", .what = what, .step = step}, tcp, empty}));
   }
 
-  std::string flight_report() const override { return engine_->report(); }
+  std::string flight_report() const override { return engine_.report(); }
 
  private:
-  void leave(const std::string& cause) override { engine_->abort(cause); }
+  void leave(const std::string& cause) override { engine_.abort(cause); }
 
   // Only the root of a gather or scatter has all values. Returns them there, else nothing.
   Tensor check_root(const Tensor& mine, const Tensor& all, int root,
@@ -258,18 +248,17 @@ class Gloo : public ProcessGroup {
     const Collective collective{
         .op = op, .elements = t.numel(), .dtype = t.dtype(), .what = what, .step = step};
     const std::byte* const mine = host.in.defined() ? host.in.bytes() : nullptr;
-    const int64_t sequence = engine_->start({collective, over_tcp, {mine, bytes, read}});
+    const int64_t sequence = engine_.start({collective, over_tcp, {mine, bytes, read}});
     if (result.defined()) result.raise_version();
-    return {[=, engine = engine_, values = host.out] {
-      engine->wait(sequence);
+    return {[=, this, values = host.out] {
+      engine_.wait(sequence);
       if (result.defined() && result.device() != Device::cpu) copy_into(result, values);
     }};
   }
 
   const Ranks ranks_;
   const Device device_;  // where tensors are
-  const std::shared_ptr<GlooEngine> engine_;
-  std::vector<std::thread> threads_;
+  GlooEngine engine_;
 };
 }  // namespace
 

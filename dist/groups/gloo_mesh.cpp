@@ -1,7 +1,7 @@
 #include "dist/groups/gloo_mesh.h"
 #include <gloo/rendezvous/context.h>
 #include <gloo/transport/tcp/device.h>
-#include <gloo/types.h>
+#include <gloo/transport/unbound_buffer.h>
 #include <netdb.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -130,9 +130,6 @@ GlooMesh::GlooMesh(const Ranks& ranks, Store& store, const std::string& prefix, 
   Rendezvous rendezvous(store, prefix, timeout);
   try {
     context->connectFullMesh(rendezvous, device);
-    alarm_ = context->createUnboundBuffer(nullptr, 0);
-    for (int r = 0; r < ranks.world; ++r)
-      if (r != ranks.rank) alarm_->recv(r, gloo::Slot::build(0xff, 0));
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
@@ -140,14 +137,6 @@ GlooMesh::GlooMesh(const Ranks& ranks, Store& store, const std::string& prefix, 
     rendezvous.fail_late(cat(" (", plain(error.what()), ")"));
   }
   context_ = context;
-}
-
-bool GlooMesh::watch() {
-  try {
-    return alarm_->waitRecv(std::chrono::hours(24 * 365));
-  } catch (const std::exception&) {
-    return true;
-  }
 }
 
 // Gloo has no call for this, but closes all connections when an operation times out.

@@ -1,7 +1,6 @@
 // GlooMesh: this rank's TCP connections to all others, made by Gloo.
 #pragma once
 #include <gloo/context.h>
-#include <gloo/transport/unbound_buffer.h>
 #include "dist/rendezvous/rendezvous.h"
 
 namespace bellows {
@@ -20,17 +19,11 @@ class GlooMesh {
 
   // For collectives, which only one thread at a time may run.
   const std::shared_ptr<gloo::Context>& context() const { return context_; }
-  // Returns true once a connection breaks, or false after stop_watching(). Call it once.
-  bool watch();
-  void stop_watching() { alarm_->abortWaitRecv(); }
   // Closes all connections. A collective in progress throws, here and on the other ranks.
   void close();
 
  private:
   std::shared_ptr<gloo::Context> context_;
-  // Expects a message from each rank, which none sends. Gloo reports a broken connection to the
-  // buffers that expect data from it.
-  std::unique_ptr<gloo::transport::UnboundBuffer> alarm_;
 };
 
 }  // namespace bellows

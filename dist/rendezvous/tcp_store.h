@@ -116,15 +116,16 @@ class TcpStore : public Store {
   static std::string within(Timeout limit) { return cat(" within ", limit.count() / 1e3, " s"); }
   static std::string rank0(const Ranks& r) { return cat("rank 0 at ", r.host, " port ", r.port); }
 
-  // Returns the answer. Throws Lost.
-  static StoreFrame exchange(int socket, std::string request, Clock::time_point deadline) {
+  // Returns the answer. Throws Lost, also when another thread calls end_within().
+  StoreFrame exchange(int socket, std::string request, Clock::time_point deadline) const {
     std::string received, why;
     StoreFrame answer;
     for (bool bad = false; !unpack(received, kMaxValue, answer, bad);) {
       if (bad) throw Lost{"it speaks another protocol"};
-      if (!wait_for_socket(socket, request.empty() ? POLLIN : POLLOUT, deadline) ||
-          !transfer(socket, request, received, why))
-        throw Lost{why};
+      const auto end = std::min(deadline, deadline_.load());
+      const bool ready = wait_for_socket(socket, request.empty() ? POLLIN : POLLOUT,
+                                         std::min(end, Clock::now() + Timeout(100)));
+      if (ready ? !transfer(socket, request, received, why) : Clock::now() >= end) throw Lost{why};
     }
     return answer;
   }
