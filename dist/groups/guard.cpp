@@ -16,6 +16,14 @@ static constexpr Timeout kLate(100);
 // publishing a cause or ending.
 static constexpr Timeout kSearch(1200), kPatience(900), kFarewell(500);
 
+std::string description_of(const Collective& c) {
+  if (!c.elements) return cat(c.op, ": ", c.what);
+  return cat(c.op, " of ", c.elements, " ", c.dtype, ": ", c.what);
+}
+std::string place_of(const Collective& c) {
+  return c.step ? cat("step ", c.step, ", ", c.what) : c.what;
+}
+
 static int64_t wall_us() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return std::chrono::duration_cast<std::chrono::microseconds>(now).count();

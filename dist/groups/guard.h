@@ -8,11 +8,24 @@
 #include <mutex>
 #include <set>
 #include <thread>
-#include "dist/groups/flight_recorder.h"
 #include "dist/groups/process_group.h"
 #include "dist/rendezvous/sockets.h"
 
 namespace bellows {
+
+// A collective as a rank started it.
+struct Collective {
+  std::string op;  // "all_reduce (mean)", "broadcast (root 0)", "barrier"
+  int64_t elements = 0;
+  DType dtype = DType::f32;
+  std::string what;      // name that the caller gave it: "bucket 2"
+  int64_t step = 0;      // update in progress; 0: none yet
+  int64_t sequence = 0;  // number in the group, from 1; equal on all ranks
+};
+// Returns "all_reduce (mean) of 1024 f32: bucket 2": equal on all ranks that do the same.
+std::string description_of(const Collective& c);
+// Returns "step 12, bucket 2", for errors.
+std::string place_of(const Collective& c);
 
 // Collectives run one after the other, in the order in which they were started. A thread of the
 // guard asks the store whether another rank has ended: the store notices the death of a process,
