@@ -6,12 +6,9 @@
 
 namespace bellows {
 
-// Interval of asking the store, and of poll(). Asking is quicker than the patience with reports.
-static constexpr Timeout kAsk(300), kPoll(2);
-// Time of a collective after another rank has ended.
-static constexpr Timeout kGrace(300);
-// The library's own limit comes first, so that its message is the symptom.
-static constexpr Timeout kLate(100);
+static constexpr Timeout kAsk(300), kPoll(2);  // intervals of asking the store, and of poll()
+static constexpr Timeout kGrace(300);          // of a collective after another rank has ended
+static constexpr Timeout kLate(100);           // so that a library's own limit comes first
 // Limits: of the whole search for a cause, of waiting for the reports of other ranks, and of
 // publishing a cause or ending.
 static constexpr Timeout kSearch(1200), kPatience(900), kFarewell(500);
@@ -86,6 +83,7 @@ Clock::time_point Guard::begin(const Collective& c) {
 void Guard::done(int64_t sequence) {
   const std::lock_guard lock(mutex_);
   running_ = nullptr;
+  overslept_ = false;  // the others have waited
   done_ = sequence;
   const int64_t first = started_ - int64_t(entries_.size()) + 1;
   if (sequence >= first) entries_[sequence - first].done_us = wall_us();
@@ -169,8 +167,11 @@ void Guard::watch() {
   bool busy = false;
   std::unique_lock lock(mutex_);
   while (failure_.empty()) {
+    asleep_since_ = Clock::now();
     wake_.wait_for(lock, busy ? kPoll : kAsk, [this] { return woken_ || stopping_; });
     if (stopping_) return;
+    overslept_ = overslept_ || Clock::now() - asleep_since_ > group_.timeout();
+    asleep_since_ = Clock::time_point::max();
     woken_ = false;
     lock.unlock();
     if (poll_) busy = poll_();
@@ -227,8 +228,7 @@ void Guard::diagnose(const Collective& c, const std::string& symptom) {
   }
   const Timeout limit = group_.timeout();
   const bool timed_out = waited >= limit - Timeout(20);
-  // This rank began to wait long after the others, or did not run while it waited.
-  const bool away = waited < limit / 2 || waited > limit + kLate + kSearch;
+  const bool away = waited < limit / 2;  // it began to wait long after the others
   if (group_.store) group_.store->end_within(kSearch);
   tell(timed_out);
   close_();
@@ -310,14 +310,18 @@ std::string Guard::search(const Collective& c, bool timed_out, bool away,
   }
   timed_out = timed_out || gave_up;
   if (const std::string left = cause(); !left.empty()) return left;
+  std::unique_lock lock(mutex_);
+  // This process did not run for longer than dist.timeout_s.
+  const bool stopped = overslept_ || Clock::now() - asleep_since_ > group_.timeout();
+  lock.unlock();
+  if (stopped ? gave_up || !silent.empty() : away && gave_up && silent.empty())
+    return cat("this rank did not come", within,
+               "the others have given up; was it stopped, or its machine too busy?");
   if (!silent.empty() && timed_out)
     return cat(named(silent), " did not answer", within, "is it stopped, or its machine down?");
   if (!silent.empty())
     return cat(named(silent), " left and gave no cause; look at its last lines, and whether the ",
                "system killed it");
-  if (away && gave_up)
-    return cat("this rank did not come", within,
-               "the others have given up; was it stopped, or its machine too busy?");
   if (!late.empty() && timed_out)
     return cat(named(late), " did not come", within,
                "find out what it is doing, or raise dist.timeout_s");

@@ -106,6 +106,8 @@ class Guard {
   Clock::time_point begun_, due_;  // of the running one
   bool others_ended_ = false;      // at least one of the other ranks
   std::string failure_;            // why the group is dead; "" while it lives
+  Clock::time_point asleep_since_ = Clock::time_point::max();  // of the guard's thread
+  bool overslept_ = false;                                     // by more than dist.timeout_s
   bool woken_ = false, stopping_ = false;
   std::thread thread_;
 };

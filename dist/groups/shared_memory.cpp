@@ -96,12 +96,13 @@ std::unique_ptr<SharedMemory> SharedMemory::join(const Ranks& ranks, Store& stor
                                                  bool willing) {
   if (ranks.world > kMostRanks) return nullptr;
   const auto end = deadline_after(timeout);
-  const auto value_of = [&](int rank) {
+  const auto value_of = [&](int rank) -> std::string {
     const std::string key = cat(prefix, rank);
-    if (!store.wait(key, until(end)))
-      fail(Exit::distributed, "gloo: rank ", rank, " did not connect within ",
-           double(timeout.count()) / 1000, " s; look at its last lines");
-    return store.get(key, Timeout(0));
+    if (store.wait(key, until(end))) return store.get(key, Timeout(0));
+    store.end_within(Timeout(1000));
+    store.wait(key, Timeout(0));  // throws if rank 0 is stuck
+    fail(Exit::distributed, "gloo: rank ", rank, " did not connect within ",
+         double(timeout.count()) / 1000, " s; look at its last lines");
   };
   const size_t bytes = Layout::size(ranks.world);
   const std::string here = machine(), place = ranks.rank ? value_of(0) : here;
