@@ -114,9 +114,10 @@ Read part_of(size_t begin, size_t end, const Read& read) {
 
 using OverTcp = std::function<void(const GlooCall&)>;
 
-// Host memory of what a rank offers and gets. Undefined: nothing.
+// What a rank offers and gets, in the host's memory, and the tensor that gets it. Undefined:
+// nothing.
 struct Host {
-  Tensor in, out;
+  Tensor in, out, result;
 };
 
 class Gloo : public ProcessGroup {
@@ -136,13 +137,12 @@ class Gloo : public ProcessGroup {
     check_collective(*this, device_, t, reduction, what);
     const Host host = on_host(what, t, t);
     const auto tcp = [=](const GlooCall& call) { ring_all_reduce(call, host.out, reduction); };
-    return start(cat("all_reduce (", name_of(reduction), ")"), t, what, host, t, tcp, t.nbytes(),
+    return start(cat("all_reduce (", name_of(reduction), ")"), t, what, host, tcp, t.nbytes(),
                  reduce_to(host.out, reduction));
   }
 
   Work broadcast(const Tensor& t, int root, const std::string& what) override {
     check_collective(*this, device_, t, Reduction::sum, what);
-    const Tensor result = rank() == root ? Tensor() : t;
     const Host host = rank() == root ? on_host(what, t, {}) : on_host(what, {}, t);
     const auto tcp = [=](const GlooCall& call) {
       auto options = call.options<gloo::BroadcastOptions>();
@@ -151,7 +151,7 @@ class Gloo : public ProcessGroup {
       options.setOutput(values.bytes(), values.nbytes());
       gloo::broadcast(options);
     };
-    return start(cat("broadcast (root ", root, ")"), t, what, host, result, tcp, t.nbytes(),
+    return start(cat("broadcast (root ", root, ")"), t, what, host, tcp, t.nbytes(),
                  copy_to(host.out, root));
   }
 
@@ -164,13 +164,12 @@ class Gloo : public ProcessGroup {
       options.setOutput(host.out.bytes(), host.out.nbytes());
       gloo::allgather(options);
     };
-    return start("all_gather", mine, what, host, all, tcp, mine.nbytes(),
+    return start("all_gather", mine, what, host, tcp, mine.nbytes(),
                  collect_to(host.out, mine.nbytes()));
   }
 
   void gather(const Tensor& mine, const Tensor& all, int root, const std::string& what) override {
-    const Tensor result = check_root(mine, all, root, what);
-    const Host host = on_host(what, mine, result);
+    const Host host = on_host(what, mine, check_root(mine, all, root, what));
     const auto tcp = [=](const GlooCall& call) {
       auto options = call.options<gloo::GatherOptions>();
       options.setRoot(root);
@@ -178,7 +177,7 @@ class Gloo : public ProcessGroup {
       if (host.out.defined()) options.setOutput(host.out.bytes(), host.out.nbytes());
       gloo::gather(options);
     };
-    start(cat("gather (root ", root, ")"), mine, what, host, result, tcp, mine.nbytes(),
+    start(cat("gather (root ", root, ")"), mine, what, host, tcp, mine.nbytes(),
           collect_to(host.out, mine.nbytes()))
         .wait();
   }
@@ -196,7 +195,7 @@ class Gloo : public ProcessGroup {
       options.setOutput(host.out.bytes(), each);
       gloo::scatter(options);
     };
-    start(cat("scatter (root ", root, ")"), mine, what, host, mine, tcp, world() * each,
+    start(cat("scatter (root ", root, ")"), mine, what, host, tcp, world() * each,
           part_of(own, own + each, copy_to(host.out, root)))
         .wait();
   }
@@ -225,12 +224,12 @@ class Gloo : public ProcessGroup {
 
   // A GPU's values are copied to the host at once, and the result back when a caller waits for it.
   Host on_host(const std::string& what, const Tensor& in, const Tensor& out) const {
-    if (device_ == Device::cpu) return {in, out};
+    if (device_ == Device::cpu) return {in, out, out};
     CHECK(!capturing(), "gloo: ", what,
           ": runs on the host, so no graph can capture it; write  "
           "toggles.cuda_graph: off");
     const SyncGuard expected(OnSync::ignore);
-    Host host;
+    Host host{{}, {}, out};
     if (in.defined()) host.in = to(Device::cpu, in);
     const bool in_place = in.defined() && out.defined() && in.bytes() == out.bytes();
     if (out.defined()) host.out = in_place ? host.in : Tensor(out.shape(), out.dtype());
@@ -241,7 +240,7 @@ class Gloo : public ProcessGroup {
 
   // Reports describe the collective by `t`. Its part in shared memory has `bytes` of each rank.
   Work start(const std::string& op, const Tensor& t, const std::string& what, const Host& host,
-             const Tensor& result, const OverTcp& tcp, size_t bytes, const Read& read) {
+             const OverTcp& tcp, size_t bytes, const Read& read) {
     const auto over_tcp = [=, any = t.numel() > 0](const GlooCall& call) {
       if (any) tcp(call);
     };
@@ -249,10 +248,10 @@ class Gloo : public ProcessGroup {
         .op = op, .elements = t.numel(), .dtype = t.dtype(), .what = what, .step = step};
     const std::byte* const mine = host.in.defined() ? host.in.bytes() : nullptr;
     const int64_t sequence = engine_.start({collective, over_tcp, {mine, bytes, read}});
-    if (result.defined()) result.raise_version();
-    return {[=, this, values = host.out] {
+    if (host.result.defined()) host.result.raise_version();
+    return {[=, this] {
       engine_.wait(sequence);
-      if (result.defined() && result.device() != Device::cpu) copy_into(result, values);
+      if (device_ != Device::cpu && host.result.defined()) copy_into(host.result, host.out);
     }};
   }
 

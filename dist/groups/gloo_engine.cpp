@@ -5,10 +5,10 @@
 namespace bellows {
 
 // On a thread of its own, whose name, cores and signal mask Gloo's thread inherits.
-static std::unique_ptr<GlooMesh> connected(const GroupContext& group, const std::string& prefix) {
+static GlooMesh connected(const GroupContext& group, const std::string& prefix) {
   const auto connect = [&] {
     begin_thread("gloo");
-    return std::make_unique<GlooMesh>(group.ranks, *group.store, prefix, group.timeout());
+    return connect_mesh(group.ranks, *group.store, prefix, group.timeout());
   };
   return std::async(std::launch::async, connect).get();
 }
@@ -60,7 +60,7 @@ void GlooEngine::wait(int64_t sequence) {
 // Ends the operation in progress, here and on the other ranks.
 void GlooEngine::close() {
   if (shared_) shared_->close();
-  if (mesh_) mesh_->close();
+  if (mesh_) close_mesh(*mesh_);
 }
 
 // The engine's thread.
@@ -103,7 +103,7 @@ bool GlooEngine::run(const GlooOperation& operation) {
     if (shared_)
       shared_->finish(operation.message, until(due));
     else
-      operation.over_tcp({mesh_->context(), uint32_t(operation.collective.sequence), until(due)});
+      operation.over_tcp({mesh_, uint32_t(operation.collective.sequence), until(due)});
     return true;
   } catch (const std::bad_alloc&) {  // not the network's fault: it ends this rank with exit 6
     throw;

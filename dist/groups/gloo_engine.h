@@ -8,7 +8,7 @@ namespace bellows {
 
 // How to perform a collective over TCP, within `timeout` for each wait.
 struct GlooCall {
-  std::shared_ptr<gloo::Context> context;
+  GlooMesh context;
   uint32_t tag;
   Timeout timeout;
   template <class Options> Options options() const {  // Gloo's, for one of its functions
@@ -53,7 +53,7 @@ class GlooEngine {
 
   const std::string prefix_;                    // of its keys in the store
   const std::unique_ptr<SharedMemory> shared_;  // null: values go over TCP
-  const std::unique_ptr<GlooMesh> mesh_;        // null: values go through memory
+  const GlooMesh mesh_;                         // null: values go through memory
   std::mutex run_;                              // held by the thread that runs operations
   std::mutex mutex_;                            // guards all below
   std::condition_variable has_work_;

@@ -121,7 +121,8 @@ static void check_descriptors(int world) {
       check_lack(errno, "gloo: no connections");
 }
 
-GlooMesh::GlooMesh(const Ranks& ranks, Store& store, const std::string& prefix, Timeout timeout) {
+GlooMesh connect_mesh(const Ranks& ranks, Store& store, const std::string& prefix,
+                      Timeout timeout) {
   check_descriptors(ranks.world);
   auto device = device_for(ranks);
   const auto context = std::make_shared<gloo::rendezvous::Context>(ranks.rank, ranks.world);
@@ -130,19 +131,19 @@ GlooMesh::GlooMesh(const Ranks& ranks, Store& store, const std::string& prefix, 
   Rendezvous rendezvous(store, prefix, timeout);
   try {
     context->connectFullMesh(rendezvous, device);
+    return context;
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
     check_exhaustion(error);
     rendezvous.fail_late(cat(" (", plain(error.what()), ")"));
   }
-  context_ = context;
 }
 
 // Gloo has no call for this, but closes all connections when an operation times out.
-void GlooMesh::close() {
+void close_mesh(gloo::Context& mesh) {
   try {
-    context_->createUnboundBuffer(nullptr, 0)->waitRecv(Timeout(1));
+    mesh.createUnboundBuffer(nullptr, 0)->waitRecv(Timeout(1));
   } catch (const std::exception&) {
   }
 }

@@ -29,7 +29,7 @@ class Bench {
       : store_(meet(ranks, options_)),
         group_(
             Choice<MakeGroup>("gloo").make({.ranks = ranks, .store = store_, .options = options_})),
-        mesh_(ranks, *store_, "bench/", timeout_of(options_.timeout_s)) {}
+        mesh_(connect_mesh(ranks, *store_, "bench/", timeout_of(options_.timeout_s))) {}
 
   // Returns the median time in seconds that a small all-reduce costs a caller who reads the result
   // after other work, as the vote of each update does (trainer/run/consensus.h).
@@ -65,7 +65,7 @@ class Bench {
  private:
   // As PyTorch calls it: the default algorithm, in place.
   void gloo_all_reduce(const Tensor& t) {
-    gloo::AllreduceOptions options(mesh_.context());
+    gloo::AllreduceOptions options(mesh_);
     options.setTag(++tag_);
     options.setOutput(t.ptr<float>(), size_t(t.numel()));
     options.setReduceFunction(

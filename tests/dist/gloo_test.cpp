@@ -266,7 +266,7 @@ TEST(GlooMeshTest, TellsTheTrueTimeOfARefusedConnection) {
     address[3] = 1;
     store.set("mesh/1", address);
   });
-  const Refusal error = refused([&] { GlooMesh(ranks, store, "mesh/", Timeout(30'000)); });
+  const Refusal error = refused([&] { connect_mesh(ranks, store, "mesh/", Timeout(30'000)); });
   rank1.join();
   EXPECT_EQ(error.exit, Exit::distributed);
   EXPECT_THAT(error.message, HasSubstr("gloo: no connection to rank 1 after 0"));
