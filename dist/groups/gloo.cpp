@@ -244,10 +244,10 @@ class Gloo : public ProcessGroup {
     const auto over_tcp = [=, any = t.numel() > 0](const GlooCall& call) {
       if (any) tcp(call);
     };
-    const Collective collective{
+    Collective collective{
         .op = op, .elements = t.numel(), .dtype = t.dtype(), .what = what, .step = step};
     const std::byte* const mine = host.in.defined() ? host.in.bytes() : nullptr;
-    const int64_t sequence = engine_.start({collective, over_tcp, {mine, bytes, read}});
+    const int64_t sequence = engine_.start({std::move(collective), over_tcp, {mine, bytes, read}});
     if (host.result.defined()) host.result.raise_version();
     return {[=, this] {
       engine_.wait(sequence);

@@ -32,7 +32,8 @@ GlooEngine::~GlooEngine() {
 }
 
 int64_t GlooEngine::start(GlooOperation operation) {
-  const int64_t sequence = operation.collective.sequence = guard_.start(operation.collective);
+  guard_.start(operation.collective);
+  const int64_t sequence = operation.collective.sequence;
   const std::lock_guard lock(mutex_);
   if (shared_) shared_->number(operation.message);
   // Small messages are all there at once. Waking the thread for them would take longer.

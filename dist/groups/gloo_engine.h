@@ -55,9 +55,9 @@ class GlooEngine {
   const std::unique_ptr<SharedMemory> shared_;  // null: values go over TCP
   const GlooMesh mesh_;                         // null: values go through memory
   std::mutex run_;                              // held by the thread that runs operations
-  std::mutex mutex_;                            // guards all below
+  std::mutex mutex_;                            // guards queue_, wanted_ and stopping_; after run_
   std::condition_variable has_work_;
-  std::deque<GlooOperation> queue_;  // the first one may be running
+  std::deque<GlooOperation> queue_;  // not yet running
   int64_t wanted_ = 0;               // the engine's thread runs up to this one
   bool stopping_ = false;
   Guard guard_;

@@ -57,18 +57,18 @@ Guard::~Guard() {
 
 // ---- the collectives
 
-int64_t Guard::start(Collective c) {
-  check();
+void Guard::start(Collective& c) {
   trace::count<"dist.collectives">();
   trace::count<"dist.bytes">(c.elements * size_of(c.dtype));
   {
+    const std::lock_guard searching(search_);  // as in check()
     const std::lock_guard lock(mutex_);
+    if (!failure_.empty()) fail(Exit::distributed, failure_);
     c.sequence = ++started_;
     entries_.push_back({c, wall_us()});
     if (int64_t(entries_.size()) > group_.options.flight_recorder) entries_.pop_front();
   }
   if (group_.store && group_.options.check_collectives) compare(c);
-  return c.sequence;
 }
 
 Clock::time_point Guard::begin(const Collective& c) {

@@ -46,9 +46,9 @@ class Guard {
   ~Guard();
   Guard(Guard&&) = delete;
 
-  // Records a collective. Returns its sequence number. With dist.check_collectives, all ranks must
-  // start equal ones. Throws as check() does.
-  int64_t start(Collective c);
+  // Numbers and records a collective. With dist.check_collectives, all ranks must start equal ones.
+  // Throws as check() does.
+  void start(Collective& c);
   // The collective, which must live until done(), runs from now on. Returns when it must be done.
   // A later call for the same one changes nothing.
   Clock::time_point begin(const Collective& c);

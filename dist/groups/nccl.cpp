@@ -63,7 +63,8 @@ class Nccl : public ProcessGroup {
   }
   void graph_launched() override {
     Collective collective{.op = "graph", .what = "captured update", .step = step};
-    last_ = collective.sequence = guard_.start(collective);
+    guard_.start(collective);
+    last_ = collective.sequence;
     const auto done = std::make_shared<Event>(Device::cuda);
     done->record(current_stream(Device::cuda));
     watch(collective, done);
@@ -86,7 +87,8 @@ class Nccl : public ProcessGroup {
   }
   // The communication stream waits for all work queued so far on the current one.
   Work start(Collective collective, const Queue& queue) {
-    last_ = collective.sequence = guard_.start(collective);
+    guard_.start(collective);
+    last_ = collective.sequence;
     const Stream stream = communicator_->stream();
     Event computed(Device::cuda);
     computed.record(current_stream(Device::cuda));

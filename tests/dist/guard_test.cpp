@@ -12,13 +12,15 @@ TEST(GuardTest, KeepsTheLastCollectives) {
   GroupContext alone;
   alone.options.flight_recorder = 3;
   Guard guard(alone, "gloo", "", [] {});
-  for (int i = 1; i <= 5; ++i)
-    EXPECT_EQ(guard.start({.op = "all_reduce (sum)",
-                           .elements = 10 * i,
-                           .dtype = DType::bf16,
-                           .what = cat("bucket ", i),
-                           .step = 2}),
-              i);
+  for (int i = 1; i <= 5; ++i) {
+    Collective c{.op = "all_reduce (sum)",
+                 .elements = 10 * i,
+                 .dtype = DType::bf16,
+                 .what = cat("bucket ", i),
+                 .step = 2};
+    guard.start(c);
+    EXPECT_EQ(c.sequence, i);
+  }
   guard.done(1);  // forgotten already
   guard.done(4);
   const std::string report = guard.report();

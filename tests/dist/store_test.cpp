@@ -378,7 +378,7 @@ TEST(StoreTest, TheSearchForACauseEndsInTimeIfTheStoreHangs) {
   Guard guard(group, "gloo", "", [&] { closed = true; });
   const auto begin = Clock::now();
   Collective collective{.op = "barrier", .what = "end"};
-  collective.sequence = guard.start(collective);
+  guard.start(collective);
   guard.begin(collective);
   guard.diagnose(collective, "");
   EXPECT_THAT(refusal([&] { guard.wait(1); }),
