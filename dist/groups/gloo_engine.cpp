@@ -35,9 +35,8 @@ int64_t GlooEngine::start(GlooOperation operation) {
   guard_.start(operation.collective);
   const int64_t sequence = operation.collective.sequence;
   const std::lock_guard lock(mutex_);
-  if (shared_) shared_->number(operation.message);
   // Small messages are all there at once. Waking the thread for them would take longer.
-  if (!shared_ || !shared_->put(operation.message)) {
+  if (!shared_ || !shared_->start(operation.message)) {
     wanted_ = sequence;
     has_work_.notify_one();
   }

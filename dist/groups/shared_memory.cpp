@@ -138,33 +138,32 @@ std::byte* SharedMemory::slot(int rank, uint32_t number) const {
   return shared_.slots[rank][number % kSlots];
 }
 
-void SharedMemory::number(Message& message) {
+bool SharedMemory::start(Message& message) {
   message.first = numbered_;
   numbered_ += chunks_of(message.bytes);
+  return put(message);
 }
 
-// Returns false if the next chunk is none of this message's, or has no free slot.
-bool SharedMemory::put_next(const Message& message) {
-  Layout::Rank& mine = shared_.ranks[rank_];
-  const uint32_t next = mine.put, i = next - message.first;
-  if (i >= chunks_of(message.bytes)) return false;
-  for (int r = 0; r < world_; ++r)
-    if (!before(next, shared_.ranks[r].read + kSlots)) return false;
-  mine.bytes[next % kSlots] = message.bytes;
-  if (message.mine) {
-    const size_t offset = i * kChunk, bytes = std::min(kChunk, message.bytes - offset);
-    std::copy_n(message.mine + offset, bytes, slot(rank_, next));
-    trace::count<"dist.shared_bytes">(int64_t(bytes));
-  }
-  mine.put = next + 1;
-  ring_bell();
-  return true;
-}
-
+// Puts chunks of the message while they are next and have free slots. Returns true if all are
+// there.
 bool SharedMemory::put(const Message& message) {
-  while (put_next(message)) {
+  Layout::Rank& mine = shared_.ranks[rank_];
+  const uint32_t chunks = chunks_of(message.bytes);
+  uint32_t next = mine.put;
+  const auto free = [&](const Layout::Rank& rank) { return before(next, rank.read + kSlots); };
+  for (; next - message.first < chunks && std::all_of(shared_.ranks, shared_.ranks + world_, free);
+       ++next) {
+    mine.bytes[next % kSlots] = message.bytes;
+    if (message.mine) {
+      const size_t offset = (next - message.first) * kChunk;
+      const size_t bytes = std::min(kChunk, message.bytes - offset);
+      std::copy_n(message.mine + offset, bytes, slot(rank_, next));
+      trace::count<"dist.shared_bytes">(int64_t(bytes));
+    }
+    mine.put = next + 1;
+    ring_bell();
   }
-  return shared_.ranks[rank_].put == message.first + chunks_of(message.bytes);
+  return next == message.first + chunks;
 }
 
 // Returns true once all ranks have put this chunk of the message.
