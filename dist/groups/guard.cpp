@@ -83,7 +83,6 @@ Clock::time_point Guard::begin(const Collective& c) {
 void Guard::done(int64_t sequence) {
   const std::lock_guard lock(mutex_);
   running_ = nullptr;
-  overslept_ = false;  // the others have waited
   done_ = sequence;
   const int64_t first = started_ - int64_t(entries_.size()) + 1;
   if (sequence >= first) entries_[sequence - first].done_us = wall_us();
@@ -170,7 +169,7 @@ void Guard::watch() {
     asleep_since_ = Clock::now();
     wake_.wait_for(lock, busy ? kPoll : kAsk, [this] { return woken_ || stopping_; });
     if (stopping_) return;
-    overslept_ = overslept_ || Clock::now() - asleep_since_ > group_.timeout();
+    if (Clock::now() - asleep_since_ > group_.timeout()) overslept_at_ = Clock::now();
     asleep_since_ = Clock::time_point::max();
     woken_ = false;
     lock.unlock();
@@ -207,8 +206,8 @@ void Guard::ask() {
 // Reports, once, how many collectives this rank has started. `timed_out`: one of them took too
 // long, and no rank had ended.
 void Guard::tell(bool timed_out) {
-  if (told_.exchange(true)) return;
   std::unique_lock lock(mutex_);
+  if (std::exchange(told_, true)) return;
   const int64_t started = started_;
   lock.unlock();
   quietly(group_, [&](Store& store) {
@@ -235,7 +234,6 @@ void Guard::diagnose(const Collective& c, const std::string& symptom) {
   std::string why;
   try {
     why = search(c, timed_out, away, symptom);
-    farewell();
   } catch (const Error& error) {
     why = cat("rank 0 left or is stuck: its store does not answer (", error.what(),
               "); look at the last lines of rank 0");
@@ -273,12 +271,6 @@ void Guard::end() {
   });
 }
 
-// Returns the published cause, or "".
-std::string Guard::cause() const {
-  const bool left = group_.store->wait(prefix_ + "cause", Timeout(0));
-  return left ? group_.store->get(prefix_ + "cause", kPatience) : "";
-}
-
 static std::string named(const Names& ranks) {
   return (ranks.size() == 1 ? "rank " : "ranks ") + joined(ranks);
 }
@@ -290,6 +282,9 @@ std::string Guard::search(const Collective& c, bool timed_out, bool away,
   const std::string within = cat(" within ", group_.options.timeout_s, " s; ");
   if (!group_.store) return timed_out ? cat("not done", within, "raise dist.timeout_s") : symptom;
   Store& store = *group_.store;
+  const auto cause = [&] {
+    return store.wait(prefix_ + "cause", Timeout(0)) ? store.get(prefix_ + "cause", kPatience) : "";
+  };
   const auto end = Clock::now() + kPatience;
   Names silent, late;
   bool gave_up = false;  // another rank
@@ -299,11 +294,8 @@ std::string Guard::search(const Collective& c, bool timed_out, bool away,
     bool reports = false;
     do reports = store.wait(key("started", r), std::min(until(end, Timeout(0)), Timeout(50)));
     while (!reports && until(end, Timeout(0)).count() && !is_gone(store, r));
-    if (!reports) {
-      silent.push_back(std::to_string(r));
-      silent_.insert(r);
-      continue;
-    }
+    if (!reports) silent.push_back(std::to_string(r));
+    if (!reports) continue;
     const std::string report = store.get(key("started", r), kPatience);
     if (std::stoll(report) < c.sequence) late.push_back(std::to_string(r));
     gave_up = gave_up || report.ends_with(" timeout");
@@ -311,8 +303,10 @@ std::string Guard::search(const Collective& c, bool timed_out, bool away,
   timed_out = timed_out || gave_up;
   if (const std::string left = cause(); !left.empty()) return left;
   std::unique_lock lock(mutex_);
-  // This process did not run for longer than dist.timeout_s.
-  const bool stopped = overslept_ || Clock::now() - asleep_since_ > group_.timeout();
+  // This process did not run for longer than dist.timeout_s, until a moment ago.
+  const auto now = Clock::now();
+  const bool stopped = now - asleep_since_ > group_.timeout() ||
+                       (overslept_at_ && now - *overslept_at_ < group_.timeout() + 2 * kSearch);
   lock.unlock();
   if (stopped ? gave_up || !silent.empty() : away && gave_up && silent.empty())
     return cat("this rank did not come", within,
@@ -331,18 +325,6 @@ std::string Guard::search(const Collective& c, bool timed_out, bool away,
     return cat("not done", within,
                "all ranks are there, so the network is too slow, or raise dist.timeout_s");
   return cat("a connection broke (", symptom, "); look at the network");
-}
-
-// This rank no longer needs the store. Rank 0, which serves it, waits up to 0.5 s for this word of
-// the other live ranks.
-void Guard::farewell() {
-  quietly(group_, [&](Store& store) {
-    store.set(key("finished", group_.ranks.rank), "");
-    if (group_.ranks.rank) return;
-    const auto end = Clock::now() + kFarewell;
-    for (int r = 1; r < group_.ranks.world; ++r)
-      if (!silent_.contains(r)) store.wait(key("finished", r), until(end, Timeout(0)));
-  });
 }
 
 }  // namespace bellows

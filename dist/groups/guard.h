@@ -1,12 +1,11 @@
 // Guard: numbers, records and watches the collectives of one group, and finds out which rank made
 // one fail, and why.
 #pragma once
-#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
 #include <mutex>
-#include <set>
+#include <optional>
 #include <thread>
 #include "dist/groups/process_group.h"
 #include "dist/rendezvous/sockets.h"
@@ -84,18 +83,14 @@ class Guard {
   void ask();
   void tell(bool timed_out);
   void compare(const Collective& c);
-  std::string cause() const;
   std::string search(const Collective& c, bool timed_out, bool away, const std::string& symptom);
-  void farewell();
   std::string key(const char* name, int rank) const { return cat(prefix_, name, "/", rank); }
 
   const GroupContext group_;
   const std::string backend_, prefix_;
   const std::function<void()> close_;
   const std::function<bool()> poll_;  // may be null
-  mutable std::mutex search_;         // held while the cause is searched; guards silent_
-  std::set<int> silent_;              // ranks that did not report
-  std::atomic<bool> told_ = false;    // the store has this rank's report
+  mutable std::mutex search_;         // held while the cause is searched; before mutex_
 
   mutable std::mutex mutex_;         // guards all below
   std::condition_variable changed_;  // done_ and failure_
@@ -105,9 +100,10 @@ class Guard {
   const Collective* running_ = nullptr;
   Clock::time_point begun_, due_;  // of the running one
   bool others_ended_ = false;      // at least one of the other ranks
+  bool told_ = false;              // the store has this rank's report
   std::string failure_;            // why the group is dead; "" while it lives
   Clock::time_point asleep_since_ = Clock::time_point::max();  // of the guard's thread
-  bool overslept_ = false;                                     // by more than dist.timeout_s
+  std::optional<Clock::time_point> overslept_at_;  // when it had slept for dist.timeout_s
   bool woken_ = false, stopping_ = false;
   std::thread thread_;
 };
