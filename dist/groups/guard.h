@@ -92,7 +92,7 @@ class Guard {
   const std::function<bool()> poll_;  // may be null
   mutable std::mutex search_;         // held while the cause is searched; before mutex_
 
-  mutable std::mutex mutex_;         // guards all below
+  mutable std::mutex mutex_;         // guards all below but thread_
   std::condition_variable changed_;  // done_ and failure_
   std::condition_variable wake_;     // for the guard's thread
   std::deque<Entry> entries_;        // the last dist.flight_recorder ones; consecutive numbers
@@ -105,7 +105,7 @@ class Guard {
   Clock::time_point asleep_since_ = Clock::time_point::max();  // of the guard's thread
   std::optional<Clock::time_point> overslept_at_;  // when it had slept for dist.timeout_s
   bool woken_ = false, stopping_ = false;
-  std::thread thread_;
+  std::thread thread_;  // uses all above
 };
 
 }  // namespace bellows
