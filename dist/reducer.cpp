@@ -107,29 +107,33 @@ static void set_zero_gradient(const Tensor& t) {
   fill(leaf.grad, 0);
 }
 
-void Reducer::send(Bucket& bucket) {
-  for (const size_t i : bucket.members) {
-    Parameter& p = parameters_[i];
-    Leaf& leaf = leaf_of(p.leaf);
-    if (bucket.in_place) {
-      if (!leaf.grad.defined()) set_zero_gradient(p.leaf);
-      bucket.values = flat(leaf.grad);
-    } else if (!leaf.grad.defined()) {
-      fill(p.place, 0);
-    } else if (leaf.grad.bytes() != p.place.bytes()) {
-      copy_into(p.place, leaf.grad);
-      trace::count<"dist.grad_copy_bytes">(p.place.nbytes());
-    } else {
-      trace::count<"dist.view_grads">();
-    }
-    if (options_.views) leaf.grad = p.place;
+// Brings the gradient of a parameter, or zeros, into its bucket: it is there already (views), is
+// copied, or its memory becomes the bucket's.
+void Reducer::collect(Parameter& p, Bucket& bucket) {
+  Tensor& grad = leaf_of(p.leaf).grad;
+  if (bucket.in_place) {
+    if (!grad.defined()) set_zero_gradient(p.leaf);
+    bucket.values = flat(grad);
+  } else if (!grad.defined()) {
+    fill(p.place, 0);
+  } else if (grad.bytes() != p.place.bytes()) {
+    copy_into(p.place, grad);
+    trace::count<"dist.grad_copy_bytes">(p.place.nbytes());
+  } else {
+    trace::count<"dist.view_grads">();
   }
-  if (bucket.wire.defined()) {
+  if (options_.views) grad = p.place;
+}
+
+void Reducer::send(Bucket& bucket) {
+  for (const size_t i : bucket.members) collect(parameters_[i], bucket);
+  const bool compressed = bucket.wire.defined();
+  if (compressed) {
     copy_into(bucket.wire, bucket.values);
     trace::count<"dist.compressed_bytes">(bucket.wire.nbytes());
   }
-  const Tensor& message = bucket.wire.defined() ? bucket.wire : bucket.values;
-  bucket.work = group_.all_reduce(message, Reduction::mean, bucket.name);
+  bucket.work =
+      group_.all_reduce(compressed ? bucket.wire : bucket.values, Reduction::mean, bucket.name);
   trace::count<"dist.buckets">();
   if (bucket.members.size() > 1) trace::count<"dist.bucketed_grads">(std::ssize(bucket.members));
 }
@@ -141,10 +145,8 @@ void Reducer::receive(Bucket& bucket) {
     Parameter& p = parameters_[i];
     p.ready = false;
     if (bucket.in_place || options_.views) continue;
-    Leaf& leaf = leaf_of(p.leaf);
-    if (!leaf.grad.defined())
-      leaf.grad = Tensor(leaf.shape, leaf.strides, p.leaf.dtype(), p.leaf.device());
-    copy_into(leaf.grad, p.place);
+    if (!leaf_of(p.leaf).grad.defined()) set_zero_gradient(p.leaf);
+    copy_into(leaf_of(p.leaf).grad, p.place);
     trace::count<"dist.grad_copy_bytes">(p.place.nbytes());
   }
   bucket.missing = bucket.members.size();

@@ -95,6 +95,7 @@ class Reducer {
 
   void make_buckets();
   void ready(size_t parameter);
+  void collect(Parameter& p, Bucket& bucket);
   void send(Bucket& bucket);
   void receive(Bucket& bucket);
   void finish_round();

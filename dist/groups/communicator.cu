@@ -31,18 +31,12 @@ class OwnStream {
 };
 
 ncclDataType_t type_of(const Tensor& t) {
-  switch (t.dtype()) {
-    case DType::f64:
-      return ncclFloat64;
-    case DType::bf16:
-      return ncclBfloat16;
-    case DType::f16:
-      return ncclFloat16;
-    case DType::i64:
-      return ncclInt64;
-    default:
-      return ncclFloat32;
-  }
+  const DType type = t.dtype();
+  return type == DType::f64    ? ncclFloat64
+         : type == DType::bf16 ? ncclBfloat16
+         : type == DType::f16  ? ncclFloat16
+         : type == DType::i64  ? ncclInt64
+                               : ncclFloat32;
 }
 // NCCL divides by the number of ranks in the kernel that adds.
 ncclRedOp_t op_of(Reduction reduction) { return reduction == Reduction::sum ? ncclSum : ncclAvg; }

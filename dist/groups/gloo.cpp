@@ -1,5 +1,5 @@
 // gloo: collectives between CPUs: through memory that the ranks of one machine share, else over TCP
-// by the Gloo library. Tensors of a GPU are copied through pinned memory.
+// by the Gloo library. Tensors of a GPU are copied to the host and back.
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
 #include <gloo/barrier.h>
@@ -7,9 +7,11 @@
 #include <gloo/gather.h>
 #include <gloo/scatter.h>
 #include <algorithm>
+#include "core/base/trace.h"
 #include "core/config/visitor.h"
 #include "core/device/graph.h"
-#include "core/device/start_thread.h"
+#include "core/device/sync_guard.h"
+#include "core/tensor/copy.h"
 #include "dist/groups/gloo_engine.h"
 
 namespace bellows {
@@ -60,25 +62,26 @@ void divide(DType dtype, void* to, size_t n, double divisor) {
 
 // ---- over TCP
 
-// values = sum or mean of `values` over the ranks, n of each.
-void ring_all_reduce(const GlooCall& call, DType dtype, size_t n, void* values,
-                     Reduction reduction) {
+// t = sum or mean of `t` over the ranks.
+void ring_all_reduce(const GlooCall& call, const Tensor& t, Reduction reduction) {
   const int world = call.context->size;
+  const DType dtype = t.dtype();
+  const auto n = size_t(t.numel());
   const bool pair_mean = is_pair_mean(reduction, world);
   auto options = call.options<gloo::AllreduceOptions>();
-  visit_dtype(dtype, [&]<class T>(T) { options.setOutput(static_cast<T*>(values), n); });
+  visit_dtype(dtype, [&]<class T>(T) { options.setOutput(t.ptr<T>(), n); });
   options.setReduceFunction([=](void* c, const void* a, const void* b, size_t count) {
     add_scaled(dtype, c, a, b, count, pair_mean ? 0.5 : 1);
   });
   gloo::allreduce(options);
-  if (reduction == Reduction::mean && !pair_mean) divide(dtype, values, n, world);
+  if (reduction == Reduction::mean && !pair_mean) divide(dtype, t.bytes(), n, world);
 }
 
 // ---- through shared memory
 
-// to = sum or mean of the chunks, added in the order of the ranks.
-Read reduce_to(std::byte* to, DType dtype, Reduction reduction) {
-  return [=](size_t offset, size_t bytes, const Chunks& chunks) {
+// t = sum or mean of the chunks, added in the order of the ranks.
+Read reduce_to(const Tensor& t, Reduction reduction) {
+  return [=, to = t.bytes(), dtype = t.dtype()](size_t offset, size_t bytes, const Chunks& chunks) {
     const size_t world = chunks.size(), n = bytes / size_of(dtype);
     const bool pair_mean = is_pair_mean(reduction, int(world));
     add_scaled(dtype, to + offset, chunks[0], chunks[1], n, pair_mean ? 0.5 : 1);
@@ -86,16 +89,17 @@ Read reduce_to(std::byte* to, DType dtype, Reduction reduction) {
     if (reduction == Reduction::mean && !pair_mean) divide(dtype, to + offset, n, double(world));
   };
 }
-Read copy_to(std::byte* to, int from_rank) {
+// The values of one rank. An undefined `t` receives nothing.
+Read copy_to(const Tensor& t, int from_rank) {
   return [=](size_t offset, size_t bytes, const Chunks& chunks) {
-    std::copy_n(chunks[from_rank], bytes, to + offset);
+    if (t.defined()) std::copy_n(chunks[from_rank], bytes, t.bytes() + offset);
   };
 }
 // The values of all ranks, `each` bytes long, in the order of the ranks.
-Read collect_to(std::byte* to, size_t each) {
+Read collect_to(const Tensor& t, size_t each) {
   return [=](size_t offset, size_t bytes, const Chunks& chunks) {
-    for (size_t r = 0; r < chunks.size(); ++r)
-      std::copy_n(chunks[r], bytes, to + r * each + offset);
+    for (size_t r = 0; t.defined() && r < chunks.size(); ++r)
+      std::copy_n(chunks[r], bytes, t.bytes() + r * each + offset);
   };
 }
 // Only the part of the message from `begin` to `end`.
@@ -107,192 +111,153 @@ Read part_of(size_t begin, size_t end, const Read& read) {
     read(from - begin, to - from, chunks);
   };
 }
-Read nothing() {
-  return [](size_t, size_t, const Chunks&) {};
-}
-SharedMemory::Message message(const Tensor& t, bool offered, const Read& read) {
-  return {.mine = offered ? t.bytes() : nullptr, .bytes = t.nbytes(), .read = read};
-}
+
+using OverTcp = std::function<void(const GlooCall&)>;
+
+// What a rank offers and gets, in the host's memory, and the tensor that gets it. Undefined:
+// nothing.
+struct Host {
+  Tensor in, out, result;
+};
 
 class Gloo : public ProcessGroup {
  public:
   // Returns once all ranks are connected.
   Gloo(const GlooOptions& options, const GroupContext& context)
-      : Gloo(context, std::make_shared<GlooEngine>(context, options.shared_memory)) {
-    // If the second thread cannot start, the destructor ends the first one.
-    threads_.push_back(start_thread("gloo", [engine = engine_] { engine->run_all(); }));
-    threads_.push_back(start_thread("gloo watch", [engine = engine_] { engine->watch(); }));
-  }
-  ~Gloo() override {
-    const bool ended = engine_->stop();
-    for (std::thread& thread : threads_) ended ? thread.join() : thread.detach();
-  }
+      : ranks_(context.ranks), device_(context.device), engine_(context, options.shared_memory) {}
 
   int rank() const override { return ranks_.rank; }
   int world() const override { return ranks_.world; }
   std::string backend() const override { return "gloo"; }
   std::string path() const override {
-    return engine_->shares_memory() ? "gloo, shared memory" : "gloo";
+    return engine_.shares_memory() ? "gloo, shared memory" : "gloo";
   }
 
   Work all_reduce(const Tensor& t, Reduction reduction, const std::string& what) override {
     check_collective(*this, device_, t, reduction, what);
-    t.raise_version();
-    return start(
-        cat("all_reduce (", name_of(reduction), ")"), {{t, true, true}}, what,
-        [=, dtype = t.dtype(), n = t.numel()](const GlooCall& call, const Tensors& host) {
-          ring_all_reduce(call, dtype, n, host[0].bytes(), reduction);
-        },
-        [&](const Tensors& host) {
-          return message(host[0], true, reduce_to(host[0].bytes(), t.dtype(), reduction));
-        });
+    const Host host = on_host(what, t, t);
+    const auto tcp = [=](const GlooCall& call) { ring_all_reduce(call, host.out, reduction); };
+    return start(cat("all_reduce (", name_of(reduction), ")"), t, what, host, tcp, t.nbytes(),
+                 reduce_to(host.out, reduction));
   }
 
   Work broadcast(const Tensor& t, int root, const std::string& what) override {
     check_collective(*this, device_, t, Reduction::sum, what);
-    t.raise_version();
-    return start(
-        cat("broadcast (root ", root, ")"), {{t, rank() == root, rank() != root}}, what,
-        [=](const GlooCall& call, const Tensors& host) {
-          auto options = call.options<gloo::BroadcastOptions>();
-          options.setRoot(root);
-          options.setOutput(host[0].bytes(), host[0].nbytes());
-          gloo::broadcast(options);
-        },
-        [=, here = rank() == root](const Tensors& host) {
-          return message(host[0], here, here ? nothing() : copy_to(host[0].bytes(), root));
-        });
+    const Host host = rank() == root ? on_host(what, t, {}) : on_host(what, {}, t);
+    const auto tcp = [=](const GlooCall& call) {
+      auto options = call.options<gloo::BroadcastOptions>();
+      options.setRoot(root);
+      const Tensor& values = host.in.defined() ? host.in : host.out;
+      options.setOutput(values.bytes(), values.nbytes());
+      gloo::broadcast(options);
+    };
+    return start(cat("broadcast (root ", root, ")"), t, what, host, tcp, t.nbytes(),
+                 copy_to(host.out, root));
   }
 
   Work all_gather(const Tensor& mine, const Tensor& all, const std::string& what) override {
     check_collective(*this, device_, mine, all, what);
-    all.raise_version();
-    return start(
-        "all_gather", {{mine, true, false}, {all, false, true}}, what,
-        [](const GlooCall& call, const Tensors& host) {
-          auto options = call.options<gloo::AllgatherOptions>();
-          options.setInput(host[0].bytes(), host[0].nbytes());
-          options.setOutput(host[1].bytes(), host[1].nbytes());
-          gloo::allgather(options);
-        },
-        [](const Tensors& host) {
-          return message(host[0], true, collect_to(host[1].bytes(), host[0].nbytes()));
-        });
+    const Host host = on_host(what, mine, all);
+    const auto tcp = [=](const GlooCall& call) {
+      auto options = call.options<gloo::AllgatherOptions>();
+      options.setInput(host.in.bytes(), host.in.nbytes());
+      options.setOutput(host.out.bytes(), host.out.nbytes());
+      gloo::allgather(options);
+    };
+    return start("all_gather", mine, what, host, tcp, mine.nbytes(),
+                 collect_to(host.out, mine.nbytes()));
   }
 
   void gather(const Tensor& mine, const Tensor& all, int root, const std::string& what) override {
-    const bool here = rank() == root;
-    check_root(mine, all, here, what);
-    std::vector<StagedPart> parts = {{mine, true, false}};
-    if (here) parts.push_back({all, false, true});
-    start(
-        cat("gather (root ", root, ")"), parts, what,
-        [=](const GlooCall& call, const Tensors& host) {
-          auto options = call.options<gloo::GatherOptions>();
-          options.setRoot(root);
-          options.setInput(host[0].bytes(), host[0].nbytes());
-          if (here) options.setOutput(host[1].bytes(), host[1].nbytes());
-          gloo::gather(options);
-        },
-        [=](const Tensors& host) {
-          return message(host[0], true,
-                         here ? collect_to(host[1].bytes(), host[0].nbytes()) : nothing());
-        })
+    const Host host = on_host(what, mine, check_root(mine, all, root, what));
+    const auto tcp = [=](const GlooCall& call) {
+      auto options = call.options<gloo::GatherOptions>();
+      options.setRoot(root);
+      options.setInput(host.in.bytes(), host.in.nbytes());
+      if (host.out.defined()) options.setOutput(host.out.bytes(), host.out.nbytes());
+      gloo::gather(options);
+    };
+    start(cat("gather (root ", root, ")"), mine, what, host, tcp, mine.nbytes(),
+          collect_to(host.out, mine.nbytes()))
         .wait();
-    if (here) all.raise_version();
   }
 
   void scatter(const Tensor& all, const Tensor& mine, int root, const std::string& what) override {
-    const bool here = rank() == root;
-    check_root(mine, all, here, what);
-    std::vector<StagedPart> parts = {{mine, false, true}};
-    if (here) parts.push_back({all, true, false});
-    start(
-        cat("scatter (root ", root, ")"), parts, what,
-        [=](const GlooCall& call, const Tensors& host) {
-          std::vector<std::byte*> shares;
-          for (int r = 0; here && r < call.context->size; ++r)
-            shares.push_back(host[1].bytes() + r * host[0].nbytes());
-          auto options = call.options<gloo::ScatterOptions>();
-          options.setRoot(root);
-          if (here) options.setInputs(shares, host[0].nbytes());
-          options.setOutput(host[0].bytes(), host[0].nbytes());
-          gloo::scatter(options);
-        },
-        [=, this](const Tensors& host) {
-          const size_t bytes = host[0].nbytes();
-          return SharedMemory::Message{.mine = here ? host[1].bytes() : nullptr,
-                                       .bytes = world() * bytes,
-                                       .read = own_part(bytes, copy_to(host[0].bytes(), root))};
-        })
+    const Host host = on_host(what, check_root(mine, all, root, what), mine);
+    const size_t each = mine.nbytes(), own = rank() * each;
+    const auto tcp = [=](const GlooCall& call) {
+      std::vector<std::byte*> shares;
+      for (int r = 0; host.in.defined() && r < call.context->size; ++r)
+        shares.push_back(host.in.bytes() + r * each);
+      auto options = call.options<gloo::ScatterOptions>();
+      options.setRoot(root);
+      if (host.in.defined()) options.setInputs(shares, each);
+      options.setOutput(host.out.bytes(), each);
+      gloo::scatter(options);
+    };
+    start(cat("scatter (root ", root, ")"), mine, what, host, tcp, world() * each,
+          part_of(own, own + each, copy_to(host.out, root)))
         .wait();
-    mine.raise_version();
   }
 
   void barrier(const std::string& what) override {
-    const auto run = [](const GlooCall& call) {
+    const auto tcp = [](const GlooCall& call) {
       auto options = call.options<gloo::BarrierOptions>();
       gloo::barrier(options);
     };
-    engine_->wait(engine_->start({{.op = "barrier", .what = what, .step = step}, run}));
+    const SharedMemory::Message empty{.bytes = 1, .read = [](size_t, size_t, const Chunks&) {}};
+    engine_.wait(engine_.start({{.op = "barrier", .what = what, .step = step}, tcp, empty}));
   }
 
-  std::string flight_report() const override { return engine_->report(); }
+  std::string flight_report() const override { return engine_.report(); }
 
  private:
-  Gloo(const GroupContext& context, std::shared_ptr<GlooEngine> engine)
-      : ranks_(context.ranks),
-        device_(context.device),
-        staging_(device_ == Device::cpu ? nullptr : std::make_shared<Staging>()),
-        engine_(std::move(engine)) {}
+  void leave(const std::string& cause) override { engine_.abort(cause); }
 
-  using Run = std::function<void(const GlooCall&, const Tensors& host)>;
-  using Share = std::function<SharedMemory::Message(const Tensors& host)>;
-
-  void leave(const std::string& cause) override { engine_->abort(cause); }
-
-  // The part of this rank, if each has `bytes` of the message.
-  Read own_part(size_t bytes, const Read& read) const {
-    return part_of(rank() * bytes, (rank() + 1) * bytes, read);
+  // Only the root of a gather or scatter has all values. Returns them there, else nothing.
+  Tensor check_root(const Tensor& mine, const Tensor& all, int root,
+                    const std::string& what) const {
+    if (rank() == root) return check_collective(*this, device_, mine, all, what), all;
+    check_collective(*this, device_, mine, Reduction::sum, what);
+    return {};
   }
 
-  // Only the root of a gather or scatter has all values.
-  void check_root(const Tensor& mine, const Tensor& all, bool here, const std::string& what) const {
-    if (here)
-      check_collective(*this, device_, mine, all, what);
-    else
-      check_collective(*this, device_, mine, Reduction::sum, what);
+  // A GPU's values are copied to the host at once, and the result back when a caller waits for it.
+  Host on_host(const std::string& what, const Tensor& in, const Tensor& out) const {
+    if (device_ == Device::cpu) return {in, out, out};
+    CHECK(!capturing(), "gloo: ", what,
+          ": runs on the host, so no graph can capture it; write  "
+          "toggles.cuda_graph: off");
+    const SyncGuard expected(OnSync::ignore);
+    Host host{{}, {}, out};
+    if (in.defined()) host.in = to(Device::cpu, in);
+    const bool in_place = in.defined() && out.defined() && in.bytes() == out.bytes();
+    if (out.defined()) host.out = in_place ? host.in : Tensor(out.shape(), out.dtype());
+    for (const Tensor& t : {in, out})
+      if (t.defined()) trace::count<"dist.staged_bytes">(int64_t(t.nbytes()));
+    return host;
   }
 
-  // The first part is the tensor that reports describe. `run` goes over TCP, `share` through shared
-  // memory.
-  Work start(const std::string& op, const std::vector<StagedPart>& parts, const std::string& what,
-             const Run& run, const Share& share) {
-    CHECK(!staging_ || !capturing(), "gloo: ", what,
-          ": runs on the host, so no graph can capture "
-          "it; write  toggles.cuda_graph: off");
-    const Tensor& t = parts[0].tensor;
-    const auto copies = staging_ ? std::make_shared<StagedCopies>(staging_, parts) : nullptr;
-    Tensors host;
-    for (const StagedPart& part : parts) host.push_back(part.tensor);
-    if (copies) host = copies->host();
-    const auto over_tcp = [=](const GlooCall& call) {
-      if (host[0].numel()) run(call, host);
+  // Reports describe the collective by `t`. Its part in shared memory has `bytes` of each rank.
+  Work start(const std::string& op, const Tensor& t, const std::string& what, const Host& host,
+             const OverTcp& tcp, size_t bytes, const Read& read) {
+    const auto over_tcp = [=, any = t.numel() > 0](const GlooCall& call) {
+      if (any) tcp(call);
     };
-    const Collective collective{
+    Collective collective{
         .op = op, .elements = t.numel(), .dtype = t.dtype(), .what = what, .step = step};
-    const int64_t sequence = engine_->start({collective, over_tcp, share(host), copies});
-    return {[=, engine = engine_] {
-      engine->wait(sequence);
-      if (copies) copies->hold();
+    const std::byte* const mine = host.in.defined() ? host.in.bytes() : nullptr;
+    const int64_t sequence = engine_.start({std::move(collective), over_tcp, {mine, bytes, read}});
+    if (host.result.defined()) host.result.raise_version();
+    return {[=, this] {
+      engine_.wait(sequence);
+      if (device_ != Device::cpu && host.result.defined()) copy_into(host.result, host.out);
     }};
   }
 
   const Ranks ranks_;
-  const Device device_;                     // where tensors are
-  const std::shared_ptr<Staging> staging_;  // null on the CPU
-  const std::shared_ptr<GlooEngine> engine_;
-  std::vector<std::thread> threads_;
+  const Device device_;  // where tensors are
+  GlooEngine engine_;
 };
 }  // namespace
 
@@ -305,7 +270,7 @@ static std::unique_ptr<ProcessGroup> gloo_group(const GlooOptions& options,
   return group;
 }
 static const AddEntry<MakeGroup> gloo_entry(
-    "gloo", "tensors on the CPU or, through pinned memory, on a GPU; over TCP between machines",
+    "gloo", "tensors on the CPU or, by copies to the host, on a GPU; over TCP between machines",
     gloo_group);
 
 }  // namespace bellows

@@ -1,7 +1,7 @@
 #include "dist/groups/gloo_mesh.h"
 #include <gloo/rendezvous/context.h>
 #include <gloo/transport/tcp/device.h>
-#include <gloo/types.h>
+#include <gloo/transport/unbound_buffer.h>
 #include <netdb.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -121,7 +121,8 @@ static void check_descriptors(int world) {
       check_lack(errno, "gloo: no connections");
 }
 
-GlooMesh::GlooMesh(const Ranks& ranks, Store& store, const std::string& prefix, Timeout timeout) {
+GlooMesh connect_mesh(const Ranks& ranks, Store& store, const std::string& prefix,
+                      Timeout timeout) {
   check_descriptors(ranks.world);
   auto device = device_for(ranks);
   const auto context = std::make_shared<gloo::rendezvous::Context>(ranks.rank, ranks.world);
@@ -130,30 +131,19 @@ GlooMesh::GlooMesh(const Ranks& ranks, Store& store, const std::string& prefix, 
   Rendezvous rendezvous(store, prefix, timeout);
   try {
     context->connectFullMesh(rendezvous, device);
-    alarm_ = context->createUnboundBuffer(nullptr, 0);
-    for (int r = 0; r < ranks.world; ++r)
-      if (r != ranks.rank) alarm_->recv(r, gloo::Slot::build(0xff, 0));
+    return context;
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
     check_exhaustion(error);
     rendezvous.fail_late(cat(" (", plain(error.what()), ")"));
   }
-  context_ = context;
-}
-
-bool GlooMesh::watch() {
-  try {
-    return alarm_->waitRecv(std::chrono::hours(24 * 365));
-  } catch (const std::exception&) {
-    return true;
-  }
 }
 
 // Gloo has no call for this, but closes all connections when an operation times out.
-void GlooMesh::close() {
+void close_mesh(gloo::Context& mesh) {
   try {
-    context_->createUnboundBuffer(nullptr, 0)->waitRecv(Timeout(1));
+    mesh.createUnboundBuffer(nullptr, 0)->waitRecv(Timeout(1));
   } catch (const std::exception&) {
   }
 }

@@ -10,10 +10,9 @@
 #include <fstream>
 #include <sstream>
 #include "core/base/trace.h"
+#include "dist/rendezvous/sockets.h"
 
 namespace bellows {
-
-using Clock = std::chrono::steady_clock;
 
 // Every rank reads the values of all, so with more ranks this is not faster than Gloo's ring.
 static constexpr int kMostRanks = 8;
@@ -60,6 +59,7 @@ static std::string machine() {
 // none.
 static int create(size_t bytes) {
   const int file = memfd_create("bellows ranks", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (file < 0) check_lack(errno, "gloo: no connections");
   if (file < 0 || (posix_fallocate(file, 0, off_t(bytes)) == 0 &&
                    fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0))
     return file;
@@ -88,31 +88,34 @@ static int open_at(const std::string& place, size_t bytes) {
   return status.st_uid == geteuid() ? file.release() : -1;
 }
 
+// Each rank publishes one value: rank 0 where its memory is, the others whether they have mapped
+// it;
+// "" if not. Rank 0 keeps its file open until it has all values.
 std::unique_ptr<SharedMemory> SharedMemory::join(const Ranks& ranks, Store& store,
                                                  const std::string& prefix, Timeout timeout,
                                                  bool willing) {
   if (ranks.world > kMostRanks) return nullptr;
+  const auto end = deadline_after(timeout);
+  const auto value_of = [&](int rank) -> std::string {
+    const std::string key = cat(prefix, rank);
+    if (store.wait(key, until(end))) return store.get(key, Timeout(0));
+    store.end_within(Timeout(1000));
+    store.wait(key, Timeout(0));  // throws if rank 0 is stuck
+    fail(Exit::distributed, "gloo: rank ", rank, " did not connect within ",
+         double(timeout.count()) / 1000, " s; look at its last lines");
+  };
   const size_t bytes = Layout::size(ranks.world);
-  const std::string here = machine();
-  willing = willing && !here.empty();
-  const Descriptor created(willing && ranks.rank == 0 ? create(bytes) : -1);
-  if (ranks.rank == 0) {
-    store.set(prefix + "machine", created.get() < 0 ? "" : here);
-    store.set(prefix + "place", cat(getpid(), " ", created.get()));
-  }
-  willing = willing && store.get(prefix + "machine", timeout) == here;
-  const Descriptor opened(willing ? open_at(store.get(prefix + "place", timeout), bytes) : -1);
+  const std::string here = machine(), place = ranks.rank ? value_of(0) : here;
+  willing = willing && !here.empty() && place.ends_with(here);
+  const Descriptor file(!willing ? -1 : ranks.rank ? open_at(place, bytes) : create(bytes));
   void* const mapped =
-      opened.get() < 0 ? MAP_FAILED
-                       : mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, opened.get(), 0);
+      file.get() < 0 ? MAP_FAILED
+                     : mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
   std::unique_ptr<SharedMemory> memory;
-  if (mapped == MAP_FAILED)
-    store.set(prefix + "refused", "");
-  else
-    memory.reset(new SharedMemory(mapped, ranks));
-  if (store.add(prefix + "ranks", 1) == ranks.world)
-    store.set(prefix + "result", store.wait(prefix + "refused", Timeout(0)) ? "refused" : "shared");
-  if (store.get(prefix + "result", timeout) == "refused") memory = nullptr;
+  if (mapped != MAP_FAILED) memory.reset(new SharedMemory(mapped, ranks));
+  store.set(cat(prefix, ranks.rank), memory ? cat(getpid(), " ", file.get(), " ", here) : "");
+  for (int r = 0; r < ranks.world; ++r)
+    if (value_of(r).empty()) memory = nullptr;
   return memory;
 }
 
@@ -135,33 +138,32 @@ std::byte* SharedMemory::slot(int rank, uint32_t number) const {
   return shared_.slots[rank][number % kSlots];
 }
 
-void SharedMemory::number(Message& message) {
+bool SharedMemory::start(Message& message) {
   message.first = numbered_;
   numbered_ += chunks_of(message.bytes);
+  return put(message);
 }
 
-// Returns false if the next chunk is none of this message's, or has no free slot.
-bool SharedMemory::put_next(const Message& message) {
-  Layout::Rank& mine = shared_.ranks[rank_];
-  const uint32_t next = mine.put, i = next - message.first;
-  if (i >= chunks_of(message.bytes)) return false;
-  for (int r = 0; r < world_; ++r)
-    if (!before(next, shared_.ranks[r].read + kSlots)) return false;
-  mine.bytes[next % kSlots] = message.bytes;
-  if (message.mine) {
-    const size_t offset = i * kChunk, bytes = std::min(kChunk, message.bytes - offset);
-    std::copy_n(message.mine + offset, bytes, slot(rank_, next));
-    trace::count<"dist.shared_bytes">(int64_t(bytes));
-  }
-  mine.put = next + 1;
-  ring_bell();
-  return true;
-}
-
+// Puts chunks of the message while they are next and have free slots. Returns true if all are
+// there.
 bool SharedMemory::put(const Message& message) {
-  while (put_next(message)) {
+  Layout::Rank& mine = shared_.ranks[rank_];
+  const uint32_t chunks = chunks_of(message.bytes);
+  uint32_t next = mine.put;
+  const auto free = [&](const Layout::Rank& rank) { return before(next, rank.read + kSlots); };
+  for (; next - message.first < chunks && std::all_of(shared_.ranks, shared_.ranks + world_, free);
+       ++next) {
+    mine.bytes[next % kSlots] = message.bytes;
+    if (message.mine) {
+      const size_t offset = (next - message.first) * kChunk;
+      const size_t bytes = std::min(kChunk, message.bytes - offset);
+      std::copy_n(message.mine + offset, bytes, slot(rank_, next));
+      trace::count<"dist.shared_bytes">(int64_t(bytes));
+    }
+    mine.put = next + 1;
+    ring_bell();
   }
-  return shared_.ranks[rank_].put == message.first + chunks_of(message.bytes);
+  return next == message.first + chunks;
 }
 
 // Returns true once all ranks have put this chunk of the message.

@@ -42,14 +42,13 @@ class SharedMemory {
     uint32_t first = 0;  // number of the first chunk
   };
 
-  // Numbers the chunks of a message. All ranks number the same messages in the same order.
-  void number(Message& message);
-  // Copies chunks into free slots, if those of all earlier messages are there. Returns true if the
-  // whole message is, so the other ranks need nothing more of this one.
-  bool put(const Message& message);
+  // Numbers the chunks of a message, which all ranks start in the same order, and copies them into
+  // free slots, if those of all earlier messages are there. Returns true if the whole message is,
+  // so the other ranks need nothing more of this one.
+  bool start(Message& message);
   // Puts what is left, and reads the chunks of all ranks in order. The messages before must be
-  // finished. One thread at a time may finish, while another one puts. Throws Error, exit 7, after
-  // the timeout, after close() of any rank, or if the messages of the ranks differ in size.
+  // finished. One thread at a time may finish, while another one starts. Throws Error, exit 7,
+  // after the timeout, after close() of any rank, or if the messages of the ranks differ in size.
   void finish(const Message& message, Timeout timeout);
   // Makes finish() throw, now and later, here and on the other ranks.
   void close();
@@ -58,7 +57,7 @@ class SharedMemory {
   struct Layout;
   SharedMemory(void* memory, const Ranks& ranks);
   std::byte* slot(int rank, uint32_t number) const;
-  bool put_next(const Message& message);
+  bool put(const Message& message);
   bool all_put(const Message& message, uint32_t number) const;
   void ring_bell();
   template <class Ready> void wait(std::chrono::steady_clock::time_point end, const Ready& ready);

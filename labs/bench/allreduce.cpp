@@ -29,7 +29,7 @@ class Bench {
       : store_(meet(ranks, options_)),
         group_(
             Choice<MakeGroup>("gloo").make({.ranks = ranks, .store = store_, .options = options_})),
-        mesh_(ranks, *store_, "bench/", timeout_of(options_.timeout_s)) {}
+        mesh_(connect_mesh(ranks, *store_, "bench/", timeout_of(options_.timeout_s))) {}
 
   // Returns the median time in seconds that a small all-reduce costs a caller who reads the result
   // after other work, as the vote of each update does (trainer/run/consensus.h).
@@ -65,7 +65,7 @@ class Bench {
  private:
   // As PyTorch calls it: the default algorithm, in place.
   void gloo_all_reduce(const Tensor& t) {
-    gloo::AllreduceOptions options(mesh_.context());
+    gloo::AllreduceOptions options(mesh_);
     options.setTag(++tag_);
     options.setOutput(t.ptr<float>(), size_t(t.numel()));
     options.setReduceFunction(
@@ -106,8 +106,8 @@ static std::string size_text(int64_t bytes) {
 // Bus bandwidth, as nccl-tests define it: what each rank sends, which any algorithm must, per time.
 static double bus_share(int world) { return 2.0 * (world - 1) / world; }
 
-// Latency of a hop and bandwidth of a link with which a ring (dist/forecast.h) takes the times of
-// the smallest and the largest message. Null if noise hides them.
+// Latency of a hop and bandwidth of a link with which a ring (labs/plan/forecast.h) takes the times
+// of the smallest and the largest message. Null if noise hides them.
 static Json link_of(const std::vector<Measured>& all, int world) {
   const double least = median(all.front().ours), more = median(all.back().ours) - least;
   const double bytes = double(all.back().bytes - all.front().bytes) * bus_share(world);

@@ -1,6 +1,6 @@
 // Measures when the gradients of an update become ready, for `trainer plan`.
 #pragma once
-#include "dist/forecast.h"
+#include "labs/plan/forecast.h"
 #include "plan/plan.h"
 
 namespace bellows {

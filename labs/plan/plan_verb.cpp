@@ -1,4 +1,4 @@
-// trainer plan --config FILE: forecast of an update on many ranks (dist/forecast.h).
+// trainer plan --config FILE: forecast of an update on many ranks (labs/plan/forecast.h).
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include "core/base/json.h"

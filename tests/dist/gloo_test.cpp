@@ -219,11 +219,12 @@ TEST_P(GlooOfTwo, RefusesTensorsThatItCannotReduce) {
   }));
 }
 
-TEST_P(GlooOfTwo, ListensOnTheInterfaceOfTheEnvironment) {
+TEST(GlooMeshTest, ListensOnTheInterfaceOfTheEnvironment) {
+  const RankThreads two = ranks_of(2, Over::tcp);
   const Variable loopback("GLOO_SOCKET_IFNAME", "lo");
-  expect_no_errors(ranks_of(2).run([&](ProcessGroup& group) { group.barrier("b"); }));
+  expect_no_errors(two.run([&](ProcessGroup& group) { group.barrier("b"); }));
   const Variable unknown("GLOO_SOCKET_IFNAME", "nosuch0");
-  for (const Refusal& error : ranks_of(2).run([](ProcessGroup&) {})) {
+  for (const Refusal& error : two.run([](ProcessGroup&) {})) {
     EXPECT_THAT(error.message, HasSubstr("check GLOO_SOCKET_IFNAME='nosuch0'"));
     EXPECT_EQ(error.exit, Exit::distributed);
   }
@@ -265,7 +266,7 @@ TEST(GlooMeshTest, TellsTheTrueTimeOfARefusedConnection) {
     address[3] = 1;
     store.set("mesh/1", address);
   });
-  const Refusal error = refused([&] { GlooMesh(ranks, store, "mesh/", Timeout(30'000)); });
+  const Refusal error = refused([&] { connect_mesh(ranks, store, "mesh/", Timeout(30'000)); });
   rank1.join();
   EXPECT_EQ(error.exit, Exit::distributed);
   EXPECT_THAT(error.message, HasSubstr("gloo: no connection to rank 1 after 0"));

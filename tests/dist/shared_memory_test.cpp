@@ -77,13 +77,11 @@ namespace {
 bool join_with(pid_t process, int number) {
   MemoryStore honest, store;
   SharedMemory::join({}, honest, "test/", kPatience, true);
-  store.set("test/machine", honest.get("test/machine", Timeout(0)));
-  store.set("test/place", cat(process, " ", number));
-  struct stat status {};  // as versions before named the file
-  stat(cat("/proc/", process, "/fd/", number).c_str(), &status);
-  store.set("test/path", cat("/proc/", process, "/fd/", number));
-  store.set("test/inode", cat(" ", status.st_dev, " ", status.st_ino));
-  store.add("test/ranks", 1);
+  std::istringstream its(honest.get("test/0", Timeout(0)));
+  std::string own_process, own_number, machine;
+  its >> own_process >> own_number;
+  std::getline(its >> std::ws, machine);
+  store.set("test/0", cat(process, " ", number, " ", machine));
   return SharedMemory::join(place_of_rank(1, 2), store, "test/", kPatience, true) != nullptr;
 }
 
@@ -185,8 +183,7 @@ TEST(SharedMemory, CarriesManyMessagesOfAllSizes) {
           for (size_t i = 0; i < bytes; i += 97)
             wrong += chunks[r][i] != value(int(r), k, offset + i);
       };
-      memory->number(message);
-      memory->put(message);
+      memory->start(message);
       memory->finish(message, kPatience);
       ASSERT_EQ(wrong, 0U) << k;
       ASSERT_EQ(seen, mine.size());
@@ -200,8 +197,7 @@ TEST(SharedMemory, NeedsNothingMoreOfARankThatHasPutItsMessage) {
   const std::vector<std::byte> values(100'000);
   const auto errors = on_ranks(2, [&](SharedMemory* memory, int rank) {
     SharedMemory::Message message = message_of(values);
-    memory->number(message);
-    EXPECT_TRUE(memory->put(message));
+    EXPECT_TRUE(memory->start(message));
     if (rank == 0) memory->finish(message, kPatience);
   });
   EXPECT_EQ(errors[0].message, "no error");
@@ -211,7 +207,7 @@ TEST(SharedMemory, RefusesMessagesOfDifferentSizes) {
   const auto errors = on_ranks(2, [&](SharedMemory* memory, int rank) {
     const std::vector<std::byte> values(rank ? 404 : 400);
     SharedMemory::Message message = message_of(values);
-    memory->number(message);
+    memory->start(message);
     memory->finish(message, kPatience);
   });
   EXPECT_THAT(errors[0].message, HasSubstr("rank 1 sends 404 bytes, this rank 400"));
@@ -222,12 +218,12 @@ TEST(SharedMemory, EndsTheWaitOfAllRanksWhenOneCloses) {
   const std::vector<std::byte> values(400);
   const auto errors = on_ranks(3, [&](SharedMemory* memory, int rank) {
     SharedMemory::Message message = message_of(values);
-    memory->number(message);
     if (rank == 2) {
       std::this_thread::sleep_for(Timeout(20));  // until the others sleep
       memory->close();
       return;
     }
+    memory->start(message);
     memory->finish(message, kPatience);
   });
   for (const int rank : {0, 1}) EXPECT_EQ(errors[rank].message, "closed by peer");
@@ -237,8 +233,9 @@ TEST(SharedMemory, WaitsNoLongerThanItsTimeout) {
   const std::vector<std::byte> values(400);
   const auto errors = on_ranks(2, [&](SharedMemory* memory, int rank) {
     SharedMemory::Message message = message_of(values);
-    memory->number(message);
-    if (rank == 0) memory->finish(message, Timeout(30));
+    if (rank > 0) return;
+    memory->start(message);
+    memory->finish(message, Timeout(30));
   });
   EXPECT_EQ(errors[0].message, "timed out");
   EXPECT_EQ(errors[0].exit, Exit::distributed);

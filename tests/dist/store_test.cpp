@@ -10,7 +10,7 @@
 #include <random>
 #include <thread>
 #include "core/base/trace.h"
-#include "dist/groups/postmortem.h"
+#include "dist/groups/guard.h"
 #include "dist/rendezvous/store_server.h"
 #include "dist/rendezvous/tcp_store.h"
 #include "tests/dist/fake_server.h"
@@ -373,12 +373,14 @@ TEST(StoreTest, TheSearchForACauseEndsInTimeIfTheStoreHangs) {
   const GroupContext group{.ranks = server.ranks(),
                            .store = std::make_shared<TcpStore>(server.ranks(), kLong),
                            .options = {}};
-  Postmortem postmortem(group, "end/");
+  std::atomic<bool> closed = false;
+  Guard guard(group, "gloo", "", [&] { closed = true; });
   const auto begin = Clock::now();
-  bool closed = false;
-  Collective collective;
-  collective.sequence = 7;
-  EXPECT_THAT(postmortem.why(collective, 7, true, "", [&] { closed = true; }),
+  Collective collective{.op = "barrier", .what = "end"};
+  guard.start(collective);
+  guard.begin(collective);
+  guard.diagnose(collective, "");
+  EXPECT_THAT(refusal([&] { guard.wait(1); }),
               HasSubstr("rank 0 left or is stuck: its store does not answer"));
   EXPECT_TRUE(closed);
   EXPECT_LT(Clock::now() - begin, 10s);

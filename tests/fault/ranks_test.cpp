@@ -41,7 +41,7 @@ struct Point {
 
 // 8 updates and 2 evaluations; a checkpoint after every second update.
 const Point kPoints[] = {{"arrival", "connect", 1, "rendezvous: "},
-                         {"rendezvous", "connect", 3, ""},
+                         {"mesh", "connect", 3, ""},  // of Gloo
                          {"forward", "forward", 6, "step "},
                          {"bucket", "bucket", 23, "step 6, bucket 0 ("},
                          {"checkpoint", "rename", 4, "step "},
@@ -66,11 +66,11 @@ class FaultyRanks : public RankPrograms {
                 more.empty() ? usual.end() : more.end());
     return tiny(args);
   }
-  // The shim sees half of a bucket only on a socket; dist/gloo_process_test.cpp kills and stops
-  // ranks that share memory.
+  // Gloo connects the ranks only if they share no memory, and the shim sees half of a bucket only
+  // on a socket; dist/gloo_process_test.cpp kills and stops ranks that share memory.
   static Args training_to(const Point& point) {
     Args args = training(point.name);
-    if (point.call == std::string("bucket"))
+    if (point.name == std::string("mesh") || point.name == std::string("bucket"))
       args.insert(args.end(), {"dist.backend=gloo", "dist.shared_memory=false"});
     return args;
   }

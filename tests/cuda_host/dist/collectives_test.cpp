@@ -1,4 +1,4 @@
-// Collectives of tensors on a GPU: by NCCL, and by Gloo through pinned memory.
+// Collectives of tensors on a GPU: by NCCL, and by Gloo on the host.
 #include <gmock/gmock.h>
 #include "autograd/backward.h"
 #include "core/base/trace.h"
@@ -114,17 +114,13 @@ TEST_F(RanksOnDevice, StagedCollectivesCannotBeCaptured) {
             "toggles.cuda_graph: off");
 }
 
-TEST_F(RanksOnDevice, StagingReusesItsBuffers) {
-  static trace::Counter& pinned = trace::counter("alloc.pinned_bytes");
+TEST_F(RanksOnDevice, GlooCopiesToTheHostAndBack) {
   static trace::Counter& copied = trace::counter("dist.staged_bytes");
   expect_no_errors(GpuRanks("gloo").run([&](ProcessGroup& group, Stream) {
     const Tensor t = on_gpu(1000, 1);
-    group.all_reduce(t, Reduction::sum, "first").wait();
-    group.barrier("both have it");
-    const int64_t before = pinned.value(), bytes = copied.value();
-    for (int i = 0; i < 3; ++i) group.all_reduce(t, Reduction::mean, "t").wait();
-    EXPECT_EQ(pinned.value(), before);
-    EXPECT_GE(copied.value(), bytes + 3 * 8000);
+    const int64_t before = copied.value();
+    group.all_reduce(t, Reduction::sum, "t").wait();
+    EXPECT_GE(copied.value(), before + 8000);
     group.barrier("both have looked");
     EXPECT_EQ(at(t, 999), 2);
   }));

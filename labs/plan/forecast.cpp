@@ -1,4 +1,4 @@
-#include "dist/forecast.h"
+#include "labs/plan/forecast.h"
 #include <algorithm>
 #include <bit>
 #include <limits>
