@@ -163,6 +163,7 @@ static void* make_event() {
 }
 static cudaEvent_t event_of(void* event) { return static_cast<cudaEvent_t>(event); }
 static bool ready(void* event) {
+  enter_gpu();
   const cudaError_t status = cudaEventQuery(event_of(event));
   if (status == cudaErrorNotReady) return cudaGetLastError(), false;
   cuda::check(status, "cudaEventQuery");

@@ -114,10 +114,8 @@ Topology read_topology(const fs::path& sys) {
   Topology found = {read_nodes(sys / "devices/system/node"), int(online.size())};
   if (found.nodes.empty()) found.nodes = {{0, online, 0}};
   std::set<int> packages;
-  for (const Core& core : cores_of(online, sys)) {
-    found.cores += core.sibling == 0;
-    packages.insert(core.package);
-  }
+  for (const Core& core : cores_of(online, sys))
+    found.cores += core.sibling == 0, packages.insert(core.package);
   found.sockets = int(packages.size());
   return found;
 }

@@ -118,7 +118,7 @@ TEST(Docs, TheTeachingPathIsShortAndItsLineCountsAreTrue) {
     text += line + "\n";
   }
   EXPECT_GT(files, 40);
-  EXPECT_LE(total, 12'000);
+  EXPECT_LE(total, 8'000);
   if (writes()) std::ofstream(in_sources("docs/reading.md")) << text;
 }
 

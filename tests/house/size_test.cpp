@@ -13,24 +13,19 @@ namespace {
 
 // Lines of source files, or of all files under docs.
 const std::map<std::string, size_t> kBudgets = {
-    {"core", 9339}, {"autograd", 1155}, {"data", 6984},   {"ops", 13392},   {"optim", 1173},
-    {"dist", 3923}, {"models", 2665},   {"plan", 825},    {"toggles", 830}, {"trainer", 12296},
-    {"labs", 6897}, {"peers", 1890},    {"tests", 42709}, {"docs", 1775}};
+    {"core", 9339}, {"autograd", 1155}, {"data", 6984},   {"ops", 12959},   {"optim", 1173},
+    {"dist", 3549}, {"models", 2665},   {"plan", 825},    {"toggles", 830}, {"trainer", 12186},
+    {"labs", 7061}, {"peers", 1922},    {"tests", 42039}, {"docs", 1775}};
 // A budget may exceed the lines by this many, so that a mend need not touch this file.
 constexpr size_t kSlack = 25;
 const std::set<std::string> kSources = {".cpp", ".h", ".cu", ".cuh", ".py", ".html", ".css", ".js"};
 
 constexpr size_t kLongestFile = 350, kLongestFunction = 50;
 // Files and functions that are longer today, by "file" and "file: first line". They may only go.
-const std::map<std::string, size_t> kLongFiles = {{"core/base/file.cpp", 361},
-                                                  {"ops/conv/conv2d_winograd.cpp", 527},
-                                                  {"ops/conv/conv_act_pool.cu", 361},
-                                                  {"ops/norm/batch_norm_cpu.cpp", 399},
-                                                  {"plan/toggle.cpp", 362},
-                                                  {"trainer/run/loop.cpp", 480},
-                                                  {"trainer/run/run.cpp", 394},
-                                                  {"trainer/session/session.cpp", 596},
-                                                  {"trainer/state/training_state.cpp", 403}};
+const std::map<std::string, size_t> kLongFiles = {
+    {"core/base/file.cpp", 361},        {"ops/conv/conv2d_winograd.cpp", 527},
+    {"ops/conv/conv_act_pool.cu", 361}, {"ops/norm/batch_norm_cpu.cpp", 399},
+    {"plan/toggle.cpp", 362},           {"trainer/run/loop.cpp", 480}};
 const std::set<std::string> kLongFunctions = {
     "data/sets/digits.cpp: const std::vector<std::vector<Glyph>>& digit_glyphs() {"};
 

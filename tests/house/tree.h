@@ -30,7 +30,7 @@ inline const std::map<std::string, std::vector<std::string>> kRooms = {
     {"ops", {"base", ".", "matmul", "attention", "norm", "conv", "chain", "vendor"}},
     {"models", {"module", "losses", "metrics", "layers", "rewrites", "."}},
     {"trainer", {"session", "state", "log", "run", "launch", "verbs", "ab", "."}},
-    {"labs", {"page", "plan", "bench", "doctor", "profile", "diagnose"}}};
+    {"labs", {"page", "bench", "plan", "doctor", "profile", "diagnose"}}};
 
 inline std::set<std::string> product_folders() {
   std::set<std::string> folders;
