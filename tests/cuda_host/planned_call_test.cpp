@@ -182,7 +182,7 @@ TEST_F(Searches, OfADryRunSeeValuesThatTellKernelsApart) {
   Session session(load(
       Plan{},
       from_yaml("device: cuda\nmodel: {name: layers, layers: [{name: conv2d, out: 3, bias: false}, "
-                "flatten, {name: linear, out: 10}]}\nallocator.caching: true\n"
+                "flatten, {name: linear, out: 10}]}\n"
                 "data: {train_size: 2, test_size: 2, batch_size: 2}\n"
                 "kernels: {vendor: true, autotune: benchmark}\n")));
   EXPECT_THAT(log_of([&] { dry_run(session); }), HasSubstr("conv2d: plan first is dropped"));
