@@ -179,6 +179,14 @@ def row(name, results, ours):
     return [name, len(results), *speed, *against, f"{peak:.0f}", gpu_state.clocks(results)]
 
 
+def fallbacks(results):
+    """What each arm of ours ran on the plain kernel instead of a library's: {name: text}."""
+    counted = {name: each[-1].get("per_step", {}).get("kernel.fallbacks", 0)
+               for name, each in results.items() if each}
+    return {name: f"{count:g} products of a step ran on the plain kernel"
+            for name, count in counted.items() if count}
+
+
 def section(title, results, missing):
     done = {name: each for name, each in results.items() if each}
     first = next((name for name in done if name.startswith("bellows")), None)
@@ -193,7 +201,7 @@ def section(title, results, missing):
         text += measure.table(header, rows) + "\n"
     for name, why in missing.items():
         reason, *tail = why.splitlines()
-        text += f"**Missing**: {name}: {reason}\n\n"
+        text += f"**{'At fault' if name in done else 'Missing'}**: {name}: {reason}\n\n"
         text += "```\n" + "\n".join(tail) + "\n```\n\n" if tail else ""
     return text
 
@@ -207,7 +215,8 @@ def main():
     no_torch = {"torch": "no interpreter has it"} if on_gpu and a.ways != [] and not pythons else {}
 
     def keep(title, results, missing):
-        runs[title] = {"title": title, "missing": missing | no_torch, "results": results}
+        runs[title] = {"title": title, "missing": missing | no_torch | fallbacks(results),
+                       "results": results}
         return measure.write(a.out, f"# {a.subject} beside PyTorch\n\n" + "".join(
             section(**run) for run in runs.values()), facts, {"runs": list(runs.values())})
 

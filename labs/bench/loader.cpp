@@ -2,6 +2,7 @@
 // of reading, decoding and each transform.
 #include "data/loader/loader.h"
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include "core/base/json.h"
 #include "core/base/output.h"
 #include "core/base/statistics.h"

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <deque>
 #include <iostream>
+#include <nlohmann/json.hpp>
 #include "core/base/json.h"
 #include "core/base/output.h"
 #include "core/base/statistics.h"
