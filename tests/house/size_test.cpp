@@ -15,7 +15,7 @@ namespace {
 const std::map<std::string, size_t> kBudgets = {
     {"core", 9339}, {"autograd", 1155}, {"data", 6984},   {"ops", 12959},   {"optim", 1173},
     {"dist", 3549}, {"models", 2665},   {"plan", 825},    {"toggles", 830}, {"trainer", 12186},
-    {"labs", 7061}, {"peers", 1922},    {"tests", 42039}, {"docs", 1775}};
+    {"labs", 7063}, {"peers", 1931},    {"tests", 42039}, {"docs", 1775}};
 // A budget may exceed the lines by this many, so that a mend need not touch this file.
 constexpr size_t kSlack = 25;
 const std::set<std::string> kSources = {".cpp", ".h", ".cu", ".cuh", ".py", ".html", ".css", ".js"};
