@@ -114,8 +114,8 @@ Read part_of(size_t begin, size_t end, const Read& read) {
 
 using OverTcp = std::function<void(const GlooCall&)>;
 
-// What a rank offers and gets, in the host's memory, and the tensor that gets it. Undefined:
-// nothing.
+// A rank's values in the host's memory: it offers `in`, gets `out`, and `result` is the tensor that
+// the caller passed. Undefined ones do not take part.
 struct Host {
   Tensor in, out, result;
 };

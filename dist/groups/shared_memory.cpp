@@ -88,9 +88,8 @@ static int open_at(const std::string& place, size_t bytes) {
   return status.st_uid == geteuid() ? file.release() : -1;
 }
 
-// Each rank publishes one value: rank 0 where its memory is, the others whether they have mapped
-// it;
-// "" if not. Rank 0 keeps its file open until it has all values.
+// Each rank publishes one value: rank 0 where its memory is, the others whether they have mapped it
+// ("" if not). Rank 0 keeps its file open until it has all values.
 std::unique_ptr<SharedMemory> SharedMemory::join(const Ranks& ranks, Store& store,
                                                  const std::string& prefix, Timeout timeout,
                                                  bool willing) {

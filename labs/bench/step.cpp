@@ -111,8 +111,9 @@ static void run_blocks(const Config& config, const Block& o, bool resident) {
   RepeatedStep step(config.plan);
   step();
   const double first_loss = step.loss();
-  for (int64_t i = 1; i < o.warmup; ++i) step();
   const bool on_host = step.device() == Device::cpu;
+  const int64_t searches = on_host ? 0 : step.session().tuning.warm_up() + 2;  // and captures
+  for (int64_t i = 1; i < std::max(o.warmup, searches); ++i) step();
   const double step_s = on_host ? 0 : time_steps(step, 3, 0).wall_ms * 1e-3 / 3;
   Json facts = {{"name", "bellows"},
                 {"model", config.plan.model.model.name()},
@@ -127,8 +128,7 @@ static void run_blocks(const Config& config, const Block& o, bool resident) {
   say(to_line(facts));
   std::string turn;
   while (resident && std::getline(std::cin, turn)) say(to_line(block()));
-  const int64_t fallbacks = trace::counter("kernel.fallbacks").value();
-  if (fallbacks)
+  if (const int64_t fallbacks = trace::counter("kernel.fallbacks").value())
     fail(Exit::internal, fallbacks, " products ran on the plain kernel; the warnings name them");
 }
 
