@@ -1,7 +1,9 @@
 #include "core/config/config.h"
+#include <fmt/format.h>
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <sstream>
 #include "core/base/file.h"
 #include "core/config/yaml.h"
 
@@ -77,6 +79,24 @@ std::vector<Values> sources_of(const std::string& path,
   if (!path.empty()) sources = read_config(path);
   sources.push_back(parse_overrides(assignments));
   return sources;
+}
+
+void write_extension(const std::string& file, const std::string& base,
+                     const std::vector<ConfigLine>& settings, const std::string& head) {
+  std::error_code error;
+  const Path folder = Path(file).has_parent_path() ? Path(file).parent_path() : Path(".");
+  const Path from = std::filesystem::proximate(base, folder, error);
+  std::string text, toggles;
+  std::istringstream lines(head);
+  for (std::string line; std::getline(lines, line);) text += cat("# ", line, "\n");
+  text += cat("base: ", yaml((error ? Path(base) : from).string()), "\n");
+  for (const auto& [key, value, note] : settings) {
+    const bool toggle = key.starts_with("toggles.");
+    const std::string line = cat(toggle ? "  " + key.substr(8) : key, ": ", value);
+    (toggle ? toggles : text) +=
+        note.empty() ? line + "\n" : fmt::format("{:<32} # {}\n", line, note);
+  }
+  write_file(file, bytes_of(toggles.empty() ? text : cat(text, "toggles:\n", toggles)));
 }
 
 }  // namespace bellows

@@ -21,4 +21,13 @@ Values parse_overrides(const std::vector<std::string>& assignments);
 std::vector<Values> sources_of(const std::string& path,
                                const std::vector<std::string>& assignments);
 
+struct ConfigLine {
+  std::string key, value;  // "toggles.num_workers", "2"
+  std::string note = {};   // comment of its line, or ""
+};
+// Writes a config that extends `base` by the settings, one line each. `head`: its first lines, each
+// of which becomes a comment. Throws Error (exit 8).
+void write_extension(const std::string& file, const std::string& base,
+                     const std::vector<ConfigLine>& settings, const std::string& head = "");
+
 }  // namespace bellows

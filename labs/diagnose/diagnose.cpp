@@ -37,22 +37,14 @@ static void declare(CommandLine& line, DiagnoseLine& given) {
   line.add_flag("--json", given.json, "print one JSON object").excludes(apply);
 }
 
-// Writes a config that extends `base` by the settings.
-static void write_config(const Path& file, const std::string& base, const Names& settings) {
-  std::error_code error;
-  const Path folder = file.has_parent_path() ? file.parent_path() : Path(".");
-  const Path from = std::filesystem::proximate(base, folder, error);
-  std::string text = cat("base: ", yaml((error ? Path(base) : from).string()), "\n"), toggles;
-  for (const std::string& setting : settings) {
-    const size_t equals = setting.find('=');
-    const std::string key = setting.substr(0, equals), value = setting.substr(equals + 1);
-    if (key.starts_with("toggles."))
-      toggles += cat(toggles.empty() ? "" : ", ", key.substr(8), ": ", value);
-    else
-      text += cat(key, ": ", value, "\n");
+// Returns the settings of "key=value" each.
+static std::vector<ConfigLine> parsed(const Names& remedies) {
+  std::vector<ConfigLine> settings;
+  for (const std::string& remedy : remedies) {
+    const size_t equals = remedy.find('=');
+    settings.push_back({remedy.substr(0, equals), remedy.substr(equals + 1)});
   }
-  if (!toggles.empty()) text += cat("toggles: {", toggles, "}\n");
-  write_file(file, bytes_of(text));
+  return settings;
 }
 
 // Compares the run with its remedy, and returns ab's exit code.
@@ -60,13 +52,13 @@ static int apply(const DiagnoseLine& given, const Diagnosis& d, double budget_s)
   const auto curable =
       std::ranges::find_if(d.findings, [](const Fault& fault) { return !fault.remedies.empty(); });
   if (curable == d.findings.end()) return say("nothing to apply: no finding has a setting"), 0;
-  write_config(given.apply, given.config, curable->remedies);
+  write_extension(given.apply, given.config, parsed(curable->remedies));
   say(cat("wrote ", given.apply, ": ", joined(curable->remedies)));
   AbOptions options;
   options.config = given.config;
   options.against = given.apply;
   options.allow_many = true;
-  options.budget_s = budget_s;
+  limit_time(options, budget_s);
   options.verb = "diagnose";
   const AbResult result = compare_arms(options, nullptr);
   say(fmt::format("{}: predicted at most {:.2f} x", curable->rule,

@@ -1,4 +1,4 @@
-// Arms, their times and the ratios between them, for the pages of ab, ladder and sweep.
+// Arms, their times and the ratios between them, for the pages of ab, ladder, sweep and tune.
 
 const hasInterval = ({interval: [low, high]}) => low > 0 && Number.isFinite(high);
 const times = ({ratio}) => `${decimals(ratio, 3)} ×`;
@@ -17,6 +17,7 @@ const ratioNumber = (name, speedup, note = '') =>
 const blocksOf = (arm, clock = 'wall') => arm.processes.map(process =>
   finite(process[`${clock}_s_per_step`] ?? process[`${clock}_s_per_run`]).map(s => 1e3 * s));
 const blockMs = (arm, clock) => blocksOf(arm, clock).flat();
+const medianMs = arm => digits(median(blockMs(arm)), 4);
 const quartiles = values => [quantile(values, 0.25), quantile(values, 0.75)];
 const rangeOf = values => quartiles(values).map(value => digits(value, 4)).join(' to ');
 const quartilesText = (values, unit = 'ms') =>

@@ -19,7 +19,6 @@ pages.ladder = ({config, plain, placebo, steps, ...report}) => ({
     measurement(report)]});
 
 const stepName = ({toggle, value}) => setting(toggle, value);
-const medianMs = arm => digits(median(blockMs(arm)), 4);
 
 function waterfall(plain, steps) {
   const toneOf = ({differs, ratio}) => !differs ? 'c' : ratio > 1 ? 'a' : 'b';

@@ -176,6 +176,10 @@ static Planned planned_run(std::string command) {
     return {Treatment::run, command + " --help"};
   if (std::ranges::count(words, "--help")) return {Treatment::run, command};
   if (verb == "ab" || verb == "ladder" || verb == "sweep") return planned_arms(command, words);
+  if (verb == "tune") {
+    set_option(words, command, "--budget", "10s");
+    return {Treatment::run, command + smaller(words, "ab")};
+  }
   if (verb == "bench" && benches().contains(words[1])) return planned_bench(command, words);
   if (verb == "launch" && std::ranges::count(words, "ab"))  // its exit code needs no look here
     return {Treatment::run, planned_arms(command, words).command};

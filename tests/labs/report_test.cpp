@@ -192,6 +192,14 @@ TEST_F(ReportPage, OfALadderHasEachStepAndWhatWasLeftOut) {
     EXPECT_THAT(body, HasSubstr(">" + times(arm["slowdown"])));
 }
 
+TEST_F(ReportPage, OfATuningHasEachChange) {
+  const Json report = report_of({"tune", "--out", "fast.yaml", "--budget", "8s"});
+  const std::string body = body_of("r.html");
+  for (const Json& change : report["changes"])
+    EXPECT_THAT(body, HasSubstr("<code>" + change["name"].get<std::string>() + "</code>"));
+  EXPECT_THAT(body, HasSubstr("<code>fast.yaml</code>"));
+}
+
 TEST_F(ReportPage, OfASweepOfWorkersHasTheLaw) {
   const Json report =
       report_of({"sweep", "--steps", "2", "--warmup", "2", "--blocks", "2", "--processes", "2",

@@ -197,6 +197,7 @@ static AbResult arms_of(const AbOptions& options, const Toggle* toggle) {
 }
 
 AbResult compare_arms(const AbOptions& options, const Toggle* toggle) {
+  const Signals signals;
   AbResult result = arms_of(options, toggle);
   const Ranks ranks = this_rank(config_of(result.off(), options.overrides).plan.dist);
   result.options.ranks = ranks.world;
@@ -209,9 +210,9 @@ AbResult compare_arms(const AbOptions& options, const Toggle* toggle) {
     result.options.blocks = std::min<int64_t>(options.blocks, 2);  // after an epoch of warm-up
   if (options.budget_s > 0 && options.measure == AbMeasure::step && ranks.world == 1) {
     std::vector<AbArm> pilot = {result.off(), result.arms.back()};
-    try_arms(pilot, options).fit(result.options, result.arms.size() + 1);
+    try_arms(pilot, options, signals).fit_all(result.options, result.arms.size() + 1);
   }
-  run_rounds(result, [&](int64_t planned) {
+  run_rounds(result, signals, [&](int64_t planned) {
     return is_clear(result) ? ""
                             : fmt::format("can detect differences of {:.1f} % or more",
                                           100 * resolution(result, planned));
@@ -227,7 +228,7 @@ static int run_ab(CommandLine& line, const Arguments& args) {
   options.measure = given.measure == "step" ? AbMeasure::step : AbMeasure::epoch;
   if (!given.target.empty()) time_to(options, given.target);
   options.clock = given.clock == "wall" ? Clock::wall : Clock::cpu;
-  options.budget_s = budget_of("ab", given.budget);
+  limit_time(options, budget_of("ab", given.budget));
   options.values = split(given.values);
   CHECK(options.toggle.empty() != options.against.empty() || !given.process.folder.empty(),
         "ab: name the difference between the arms with either --toggle or --against");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include "core/base/file.h"
 #include "core/base/output.h"
 #include "core/base/utf8.h"
@@ -50,6 +51,11 @@ double budget_of(const std::string& verb, const std::string& text) {
   return seconds;
 }
 
+void limit_time(ArmOptions& options, double budget_s) {
+  options.budget_s = budget_s;
+  if (budget_s > 0) options.processes = std::numeric_limits<int64_t>::max();
+}
+
 Names split(const std::string& list) {
   Names parts;
   int depth = 0;
@@ -92,6 +98,7 @@ int publish(const Comparison& c, const std::string& markdown, Json json) {
 }
 
 static std::string command_of(const Comparison& c) {
+  if (!c.command.empty()) return c.command;
   const ArmOptions& o = c.options;
   std::string text = "trainer ";
   if (o.ranks > 1) text += fmt::format("launch --ranks {} -- ", o.ranks);
@@ -165,7 +172,11 @@ std::string list_item(const std::string& text) { return wrapped("- " + text, "  
 // ---- results
 
 Json speedup_json(const Speedup& s, const Comparison& c) {
-  const Verdict verdict = judge(s, placebo_speedup(c));
+  return speedup_json(s, placebo_speedup(c));
+}
+
+Json speedup_json(const Speedup& s, const Speedup& placebo) {
+  const Verdict verdict = judge(s, placebo);
   return {{"ratio", s.ratio},
           {"differs", verdict == Verdict::faster || verdict == Verdict::slower},
           {"interval", {s.interval.low, s.interval.high}},

@@ -12,6 +12,8 @@ void declare_config(CommandLine& line, ArmOptions& options);  // --config, key=v
 void declare_rounds(CommandLine& line, ArmOptions& options, std::string& budget);
 // Returns the seconds in "90s" or "2m"; 0 for "". Throws Error (exit 2).
 double budget_of(const std::string& verb, const std::string& text);
+// Limits the time of the comparison, not its number of rounds. 0 changes nothing.
+void limit_time(ArmOptions& options, double budget_s);
 // Splits at commas outside brackets and braces.
 Names split(const std::string& list);
 // Throws Error (exit 2) if the report cannot be a Markdown file in an existing folder.
@@ -56,6 +58,7 @@ std::string list_item(const std::string& text);
 std::string ms(double seconds);            // "12.34"
 std::string ratio_text(const Speedup& s);  // "1.035 x (95 % interval 1.021 to 1.049)"
 // "differs": the difference is beyond the noise of the placebo.
+Json speedup_json(const Speedup& s, const Speedup& placebo);
 Json speedup_json(const Speedup& s, const Comparison& c);
 // Geometric mean of the seconds per run, with its interval; the speedup is the ratio of two. With
 // AbMeasure::target each run has another seed.

@@ -14,6 +14,15 @@ Config config_of(const AbArm& arm, const Names& overrides) {
   return make_config(sources);
 }
 
+std::string no_other_run(const AbArm& before, const AbArm& after, const Names& overrides) {
+  const Values plan = dump(config_of(before, overrides).plan);
+  try {
+    return dump(config_of(after, overrides).plan) == plan ? "changes nothing in this plan" : "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
 AbArm placebo_of(AbArm arm) {
   arm.name += " again";
   arm.placebo = true;

@@ -34,7 +34,7 @@ struct ArmOptions {
   AbMeasure measure = AbMeasure::step;
   TargetOptions target = {};           // with AbMeasure::target
   int64_t processes = 10;              // rounds: processes per arm
-  double budget_s = 0;                 // instead of `processes`: time for all of it; 0: no limit
+  double budget_s = 0;                 // time for all of it; 0: no limit
   int64_t begin_ns = trace::now_ns();  // from when the budget counts
   int64_t blocks = 8;                  // per process; 1 with AbMeasure::target
   int64_t steps = 20;         // per block, which is one epoch or one run with the other measures
@@ -89,6 +89,9 @@ AbArm placebo_of(AbArm arm);  // the arm once more, as a placebo
 // Returns the configuration of an arm. Throws Error (exit 2).
 Config config_of(const AbArm& arm, const Names& overrides);
 
+// Returns why `after` is no other run than `before`, or no run at all; "" if it is one.
+std::string no_other_run(const AbArm& before, const AbArm& after, const Names& overrides);
+
 // Returns the bits of the mantissa in the coarsest numbers that a run computes with: 23, or 10, 8
 // or 7 with amp, tf32, compressed gradients or images in bytes.
 int64_t mantissa_bits(const Plan& plan);
@@ -126,6 +129,7 @@ AbEnd parse_end(const std::string& line);
 struct Comparison {
   ArmOptions options;
   std::string words;        // of the command, beside the options: " --toggle amp --value bf16"
+  std::string command;      // that repeats it; "": made from the options
   std::vector<AbArm> arms;  // the others are compared with the first one, the baseline
   AbArm placebo;            // equal to the baseline
   int64_t mantissa = 23;    // bits: the least of mantissa_bits()

@@ -31,7 +31,7 @@ ArmCommand arm_command(const ArmOptions& options, const AbArm& arm,
   add("--warmup", options.warmup);
   argv.insert(argv.end(), options.overrides.begin(), options.overrides.end());
   argv.insert(argv.end(), more.begin(), more.end());
-  return {cat(options.verb, ": ", arm.name), argv};
+  return {cat(options.verb, ": ", arm.name), argv, &arm};
 }
 
 std::vector<size_t> slice_order(size_t arms, int64_t blocks) {
@@ -42,21 +42,38 @@ std::vector<size_t> slice_order(size_t arms, int64_t blocks) {
   return order;
 }
 
-static void end_if_due(const ArmOptions& options, const Signals& signals) {
-  if (const int signal = signals.stop())
-    fail(static_cast<Exit>(128 + signal), options.verb, ": interrupted by ", name_of_signal(signal),
-         " before the first result");
-  if (options.ranks == 1 && budget_left_s(options) <= 0)
-    throw BudgetSpent(fmt::format(
-        "{}: --budget: {:g} s were spent before each arm had run one process; raise the budget",
-        options.verb, options.budget_s));
+// Returns "amp=off 10.12 s a step, its placebo not measured": what the arms have shown so far.
+static std::string partial_text(const std::vector<ArmCommand>& arms,
+                                const std::vector<AbProcess>& measured) {
+  Names all;
+  for (size_t i = 0; i < arms.size(); ++i) {
+    const AbProcess& process = measured[i];
+    const AbBlock& last = process.blocks.empty() ? process.warmup : process.blocks.back();
+    const std::string name = arms[i].arm ? arms[i].arm->name : arms[i].name;
+    all.push_back(last.steps == 0
+                      ? name + " not measured"
+                      : fmt::format("{} {:.4g} s a step", name, last.wall_s / double(last.steps)));
+  }
+  return joined(all);
+}
+
+static void end_if_due(const ArmOptions& options, const Signals& signals,
+                       const std::vector<ArmCommand>& arms,
+                       const std::vector<AbProcess>& measured) {
+  const int signal = signals.stop();
+  if (!signal && (options.ranks > 1 || budget_left_s(options) > 0)) return;
+  const std::string why = signal ? cat("interrupted by ", name_of_signal(signal))
+                                 : fmt::format("--budget: {:g} s were spent", options.budget_s);
+  throw RoundsEnded(cat(options.verb, ": ", why, " before each arm had run one process: ",
+                        partial_text(arms, measured), signal ? "" : "; raise the budget"),
+                    signal);
 }
 
 std::vector<AbProcess> interleave(const std::vector<ArmCommand>& arms, const ArmOptions& options,
                                   const Signals& signals,
                                   const std::function<void()>& after_slice) {
-  const auto check = [&] { end_if_due(options, signals); };
   std::vector<AbProcess> measured(arms.size());
+  const auto check = [&] { end_if_due(options, signals, arms, measured); };
   std::deque<ArmProcess> processes;
   const auto run_slice = [&](size_t arm) {
     check();
@@ -67,15 +84,22 @@ std::vector<AbProcess> interleave(const std::vector<ArmCommand>& arms, const Arm
     after_slice();
     return block;
   };
-  for (size_t arm = 0; arm < arms.size(); ++arm) {
-    processes.emplace_back(arms[arm].name, arms[arm].argv, options.timeout_s, check);
-    measured[arm].warmup = run_slice(arm);
-  }
-  for (const size_t arm : slice_order(arms.size(), options.blocks))
-    measured[arm].blocks.push_back(run_slice(arm));
-  for (size_t arm = 0; arm < arms.size(); ++arm) {
-    measured[arm].end = parse_end(processes[arm].finish());
-    measured[arm].cpu_s_waiting = processes[arm].cpu_seconds_waiting();
+  size_t now = 0;  // the arm that runs
+  try {
+    for (now = 0; now < arms.size(); ++now) {
+      processes.emplace_back(arms[now].name, arms[now].argv, options.timeout_s, check);
+      measured[now].warmup = run_slice(now);
+    }
+    for (const size_t arm : slice_order(arms.size(), options.blocks))
+      measured[arm].blocks.push_back(run_slice(now = arm));
+    for (now = 0; now < arms.size(); ++now) {
+      measured[now].end = parse_end(processes[now].finish());
+      measured[now].cpu_s_waiting = processes[now].cpu_seconds_waiting();
+    }
+  } catch (const RoundsEnded&) {
+    throw;
+  } catch (const Error& error) {
+    throw ArmFailed(error, arms[now].arm);
   }
   return measured;
 }
@@ -87,12 +111,9 @@ static bool may_warm_up_less(const ArmOptions& options) {
   return options.budget_s > 0 && options.warmup == ArmOptions().warmup;
 }
 
-Pilot try_arms(std::vector<AbArm>& arms, ArmOptions options) {
-  options.blocks = 1;
-  options.steps = std::min<int64_t>(options.steps, 5);
-  if (may_warm_up_less(options)) options.warmup = kFewestWarmup;
+static Pilot run_pilot(std::vector<AbArm>& arms, const ArmOptions& options,
+                       const Signals& signals) {
   const ScratchFolder scratch;
-  const Signals signals;
   std::vector<ArmCommand> commands;
   for (const AbArm& arm : arms)
     commands.push_back(
@@ -110,22 +131,51 @@ Pilot try_arms(std::vector<AbArm>& arms, ArmOptions options) {
   return {std::max(0.0, arm_s - double(options.warmup) * step_s), step_s};
 }
 
+Pilot try_arms(std::vector<AbArm>& arms, const ArmOptions& given, const Signals& signals) {
+  ArmOptions options = given;
+  options.blocks = options.steps = options.warmup = 1;
+  if (may_warm_up_less(given)) {
+    std::vector<AbArm> first = {arms.front()};
+    const Pilot look = run_pilot(first, options, signals);
+    constexpr double kShare = 0.1;  // of the budget, for the pilot
+    const auto steps = double(kFewestWarmup) + 5;
+    if (double(arms.size()) * (look.start_s + steps * look.step_s) > kShare * options.budget_s) {
+      arms.front().processes = first.front().processes;
+      return look;
+    }
+  }
+  options.steps = std::min<int64_t>(given.steps, 5);
+  options.warmup = may_warm_up_less(given) ? kFewestWarmup : given.warmup;
+  return run_pilot(arms, options, signals);
+}
+
 double Pilot::round_s(const ArmOptions& options, size_t arms) const {
   const auto steps = double(options.warmup + options.blocks * options.steps);
   return double(arms) * (start_s + steps * step_s);
 }
 
-void Pilot::fit(ArmOptions& options, size_t arms) const {
-  if (options.budget_s == 0) return;
+size_t Pilot::fit(ArmOptions& options, size_t arms) const {
+  if (options.budget_s == 0) return arms;
+  const double left_s = budget_left_s(options);
+  // Steps of a process for which the budget has time in one round.
+  const auto affordable =
+      std::max<int64_t>(2, int64_t(std::min((left_s / double(arms) - start_s) / step_s, 1e9)));
   if (may_warm_up_less(options))
-    options.warmup = std::clamp(int64_t(kWarmupSeconds / step_s), kFewestWarmup, options.warmup);
+    options.warmup = std::clamp(int64_t(kWarmupSeconds / step_s),
+                                std::min(kFewestWarmup, affordable / 2), options.warmup);
   const int64_t steps = int64_t(start_s / step_s) + options.warmup;
-  const int64_t fewest = std::min(kFewestBlockSteps, options.steps);
+  const int64_t fewest = std::clamp<int64_t>(affordable - options.warmup, 1,
+                                             std::min(kFewestBlockSteps, options.steps));
   options.blocks = std::clamp<int64_t>(steps / fewest, 1, options.blocks);
   options.steps = std::clamp<int64_t>(steps / options.blocks, 1, options.steps);
-  const double round = round_s(options, arms);
-  CHECK(round <= budget_left_s(options), options.verb, ": --budget: ", options.budget_s,
-        " s are too short for one process of each of ", arms, " arms, about ", clock_text(round),
+  return std::min(arms, size_t(std::max(0.0, left_s / round_s(options, 1))));
+}
+
+void Pilot::fit_all(ArmOptions& options, size_t arms) const {
+  CHECK(fit(options, arms) == arms, options.verb, ": --budget: ", options.budget_s,
+        " s are too short for one process of each of ", arms, " arms, about ",
+        clock_text(round_s(options, arms)),
+        fmt::format(" (a step takes {:.3g} s, a start {:.3g} s)", step_s, start_s),
         "; raise the budget or compare fewer arms");
 }
 

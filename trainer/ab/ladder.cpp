@@ -26,8 +26,8 @@ Names settings_of(const LadderToggles& toggles) {
   return set;
 }
 
-static Config config_with(const ArmOptions& options, const LadderToggles& toggles) {
-  return config_of({.config = options.config, .set = settings_of(toggles)}, options.overrides);
+static AbArm arm_with(const ArmOptions& options, const LadderToggles& toggles) {
+  return {.config = options.config, .set = settings_of(toggles)};
 }
 
 static bool has(const LadderToggles& toggles, const std::string& name) {
@@ -45,18 +45,14 @@ static std::string missing(const LadderToggles& toggles, const Toggle& toggle) {
 // Returns why `next` cannot be the step after `toggles`, or "".
 static std::string obstacle(const ArmOptions& options, LadderToggles toggles,
                             const LadderToggle& next) {
-  const Config before = config_with(options, toggles);
-  const std::string why = no_effect(*next.toggle, before.options.device, next.value);
+  const AbArm before = arm_with(options, toggles);
+  const DeviceChoice device = config_of(before, options.overrides).options.device;
+  const std::string why = no_effect(*next.toggle, device, next.value);
   if (!why.empty()) return why;
   if (const std::string need = missing(toggles, *next.toggle); !need.empty())
     return cat("without ", need);
   toggles.push_back(next);
-  try {
-    const Config after = config_with(options, toggles);
-    return dump(after.plan) == dump(before.plan) ? "changes nothing in this plan" : "";
-  } catch (const Error& error) {
-    return error.what();
-  }
+  return no_other_run(before, arm_with(options, toggles), options.overrides);
 }
 
 static LadderPlan plan_wanted(const ArmOptions& options, const Names& wanted) {
@@ -262,20 +258,26 @@ static int run_ladder(CommandLine& line, const Arguments& args) {
                   "an effect here)");
   declare_rounds(line, options, budget);
   if (!line.read(args)) return 0;
-  options.budget_s = budget_of("ladder", budget);
+  limit_time(options, budget_of("ladder", budget));
   check_report(options);
   for (const auto& [key, value] : parse_overrides(options.overrides))
     CHECK(!key.starts_with("toggles"), "ladder: ", key,
           ": each arm sets the toggles itself; choose the steps with --toggles");
   LadderPlan plan = plan_ladder(options, split(wanted));
   CHECK(!plan.toggles.empty(), "ladder: no toggle can have an effect here");
-  check_alone("ladder", config_with(options, {}).plan.dist);
+  check_alone("ladder", config_of(arm_with(options, {}), options.overrides).plan.dist);
 
+  const Signals signals;
   std::vector<AbArm> ends = {{"plain", options.config, settings_of({})},
                              {"all", options.config, settings_of(plan.toggles)}};
-  const Pilot pilot = try_arms(ends, options);
-  if (wanted.empty()) drop_idle(plan, ends[1]);
+  const Pilot pilot = try_arms(ends, options, signals);
+  if (wanted.empty() && !ends[1].processes.empty()) drop_idle(plan, ends[1]);
   CHECK(!plan.toggles.empty(), "ladder: no toggle ran; raise --warmup or choose with --toggles");
+  // Plain, its placebo, and for each toggle a step and an arm without it, but for the last one.
+  const size_t affordable = pilot.fit(options, 2 * plan.toggles.size() + 1) / 2;
+  for (size_t i = std::max<size_t>(affordable, 1); i < plan.toggles.size(); ++i)
+    plan.reasons["no time in the budget"].push_back(plan.toggles[i].toggle->name);
+  plan.toggles.resize(std::clamp<size_t>(affordable, 1, plan.toggles.size()));
   LadderResult result = ladder_arms(options, plan);
   if (!wanted.empty())
     for (const auto& [toggle, value] : plan.toggles)
@@ -283,9 +285,9 @@ static int run_ladder(CommandLine& line, const Arguments& args) {
   for (const auto& [reason, names] : plan.reasons)
     announce("ladder", cat("left out, ", reason, ": ", joined(names)));
   const size_t arms = result.arms.size() + 1;
-  pilot.fit(result.options, arms);
+  pilot.fit_all(result.options, arms);
   announce("ladder", pilot.text(result.options, arms));
-  run_rounds(result);
+  run_rounds(result, signals);
   return publish(result, to_markdown(result), to_json(result));
 }
 

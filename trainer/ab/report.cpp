@@ -19,7 +19,8 @@ static std::string busy_text(const AbResult& result) {
   const Names reasons = result.busy.reasons();
   if (reasons.empty()) return "";
   std::string text = "; busy machine: " + joined(reasons);
-  if (result.options.clock == Clock::wall && result.options.ranks == 1)
+  if (result.options.verb == "ab" && result.options.clock == Clock::wall &&
+      result.options.ranks == 1)
     text += result.one_thread ? "; try --clock cpu"
                               : "; try --clock cpu threads.threads=1, which suits one thread";
   return text;

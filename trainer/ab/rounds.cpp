@@ -2,7 +2,6 @@
 #include "trainer/ab/rounds.h"
 #include <fmt/format.h>
 #include <algorithm>
-#include <csignal>
 #include <deque>
 #include <nlohmann/json.hpp>
 #include "core/base/output.h"
@@ -20,7 +19,7 @@ namespace bellows {
 bool RoundPlan::add(double elapsed_s) {
   ++done_;
   if (budget_s_ > 0 && done_ == 1) {
-    planned_ = std::max<int64_t>(1, int64_t(budget_s_ / elapsed_s));
+    planned_ = std::clamp<int64_t>(int64_t(budget_s_ / elapsed_s), 1, most_);
     if (may_look_) looks_ = looks_for(planned_);
   }
   const double next_s = elapsed_s * double(done_ + 1) / double(done_);
@@ -44,9 +43,20 @@ std::string progress_text(const ArmOptions& o, int64_t arms, const RoundPlan& pl
   const int64_t round = arms * (warmup + o.blocks * block), warmups = std::min(slices, arms);
   const int64_t done = plan.done() * round + warmups * warmup + (slices - warmups) * block;
   const double rest = double(plan.planned() * round - done) / double(done);
-  return cat(o.verb, ": process ", plan.done() + 1, " of ", plan.planned(), ", time slice ", slices,
-             " of ", arms * (1 + o.blocks), ", ", clock_text(elapsed_s), " elapsed, ETA ",
+  return cat(o.verb, ": process ", plan.done() + 1, " of ", plan.planned(), ", slice ", slices,
+             " of ", arms * (1 + o.blocks), ", ETA ",
              done > 0 ? clock_text(elapsed_s * rest) : "unknown");
+}
+
+std::string estimate_text(const Comparison& c) {
+  if (c.placebo.processes.size() < 2 || c.arms.size() < 2) return "";
+  const AbArm* fastest = nullptr;
+  Speedup best;
+  for (size_t i = 1; i < c.arms.size(); ++i)
+    if (const Speedup s = speedup(c, c.arms[i]); !fastest || s.ratio > best.ratio)
+      fastest = &c.arms[i], best = s;
+  return fmt::format(", {} {:.3f} x ({:.3f} to {:.3f})", fastest->name, best.ratio,
+                     best.interval.low, best.interval.high);
 }
 
 // ---- ranks
@@ -93,8 +103,9 @@ class RankLink {
 
 class Rounds {
  public:
-  Rounds(Comparison& c, const AtLook& at_look)
+  Rounds(Comparison& c, const Signals& signals, const AtLook& at_look)
       : c_(c),
+        signals_(signals),
         at_look_(at_look),
         link_(config_of(c.arms.front(), c.options.overrides).plan.dist, c.options.timeout_s),
         plan_(c.options.processes,
@@ -114,11 +125,9 @@ class Rounds {
     const MachineClock machine;
     try {
       while (run_round()) decide();
-    } catch (const BudgetSpent&) {
+    } catch (const RoundsEnded& end) {
+      c_.signal = end.signal;
       if (plan_.done() == 0) throw;
-    } catch (const Error& error) {
-      c_.signal = static_cast<int>(error.exit) - 128;
-      if ((c_.signal != SIGINT && c_.signal != SIGTERM) || plan_.done() == 0) throw;
     }
     line_.clear();
     c_.planned = plan_.planned();
@@ -143,8 +152,10 @@ class Rounds {
                                       .mantissa = c_.mantissa},
                                      settings[i]));
     int64_t slices = 0;
+    const std::string estimate = estimate_text(c_);
     const auto draw = [&] {
-      line_.draw(progress_text(c_.options, std::ssize(arms_), plan_, slices, elapsed_s()));
+      line_.draw(progress_text(c_.options, std::ssize(arms_), plan_, slices, elapsed_s()) +
+                 estimate);
     };
     draw();
     const auto processes = interleave(commands, c_.options, signals_, [&] { ++slices, draw(); });
@@ -156,7 +167,7 @@ class Rounds {
     const bool look = plan_.add(elapsed_s());
     c_.error = plan_.error();
     const double budget_s = c_.options.budget_s;
-    if (budget_s > 0 && plan_.done() == 1)
+    if (budget_s > 0 && plan_.done() == 1 && c_.options.processes > 1)
       tell(fmt::format("{:g} s allow {} processes a side", budget_s, plan_.planned()));
     if (!look) return;
     const std::string outlook = at_look_(plan_.planned());
@@ -186,10 +197,10 @@ class Rounds {
   }
 
   Comparison& c_;
+  const Signals& signals_;
   const AtLook& at_look_;
   std::vector<AbArm*> arms_;  // in the order of this round
   const ScratchFolder scratch_;
-  const Signals signals_;
   RankLink link_;
   RoundPlan plan_;
   LiveLine line_;
@@ -197,9 +208,9 @@ class Rounds {
 };
 }  // namespace
 
-void run_rounds(Comparison& c, const AtLook& at_look) {
+void run_rounds(Comparison& c, const Signals& signals, const AtLook& at_look) {
   c.machine = machine_facts();
-  Rounds(c, at_look).run();
+  Rounds(c, signals, at_look).run();
   c.machine["load average after"] = load_average();
 }
 

@@ -13,6 +13,7 @@ std::vector<size_t> slice_order(size_t arms, int64_t blocks);
 struct ArmCommand {
   std::string name;
   Names argv;
+  const AbArm* arm = nullptr;
 };
 // Returns the command that starts a process of the arm. `more`: settings of this process alone.
 ArmCommand arm_command(const ArmOptions& options, const AbArm& arm,
@@ -20,23 +21,32 @@ ArmCommand arm_command(const ArmOptions& options, const AbArm& arm,
 
 // One round: starts the arms one after the other and lets each run its warm-up, then options.blocks
 // time slices each in slice_order. Calls `after_slice` after every slice, warm-ups included. All
-// arms have ended when it returns or throws. Throws Error if an arm fails (its exit code, or 9),
-// takes longer than timeout_s for a slice (9) or runs outside its slice (9), and within a second
-// after SIGINT or SIGTERM (exit 130, 143) or the end of the budget (BudgetSpent).
+// arms have ended when it returns or throws. Throws ArmFailed if an arm fails (its exit code, or
+// 9), takes longer than timeout_s for a slice (9) or runs outside its slice (9), and RoundsEnded
+// within a second after a signal or the end of the budget, with what was measured until then.
 std::vector<AbProcess> interleave(
     const std::vector<ArmCommand>& arms, const ArmOptions& options, const Signals& signals,
     const std::function<void()>& after_slice = [] {});
-struct BudgetSpent : Error {
-  using Error::Error;
+struct RoundsEnded : Error {
+  RoundsEnded(const std::string& what, int signal)
+      : Error(what, signal ? static_cast<Exit>(128 + signal) : Exit::usage), signal(signal) {}
+  int signal;  // SIGINT or SIGTERM (exit 130, 143), or 0: the budget was spent (exit 2)
+};
+struct ArmFailed : Error {
+  ArmFailed(const Error& error, const AbArm* arm) : Error(error), arm(arm) {}
+  const AbArm* arm;
 };
 
 // Decides after each round whether another one follows. With a budget, the first round tells how
 // many there are time for, and the comparison may end early (looks_for).
 class RoundPlan {
  public:
-  // `looks`: false if the comparison never ends early.
+  // `processes`: the most rounds. `looks`: false if the comparison never ends early.
   RoundPlan(int64_t processes, double budget_s, bool looks = true)
-      : budget_s_(budget_s), planned_(budget_s > 0 ? 1 : processes), may_look_(looks) {}
+      : budget_s_(budget_s),
+        most_(processes),
+        planned_(budget_s > 0 ? 1 : processes),
+        may_look_(looks) {}
 
   int64_t planned() const { return planned_; }
   int64_t done() const { return done_; }
@@ -50,7 +60,7 @@ class RoundPlan {
 
  private:
   double budget_s_;
-  int64_t planned_, done_ = 0;
+  int64_t most_, planned_, done_ = 0;
   bool may_look_;
   std::vector<Look> looks_;
   double error_ = 0.05;
@@ -58,9 +68,12 @@ class RoundPlan {
 };
 
 // Returns the progress after `slices` time slices of a round, with the estimated time left:
-//   ab: process 2 of 10, time slice 12 of 27, 00:00:09 elapsed, ETA 00:00:51
+//   ab: process 2 of 10, slice 12 of 27, ETA 00:00:51
 std::string progress_text(const ArmOptions& options, int64_t arms, const RoundPlan& plan,
                           int64_t slices, double elapsed_s);
+// Returns the fastest arm so far, for the same line: ", amp=on 1.312 x (1.221 to 1.401)". Empty
+// before the second round.
+std::string estimate_text(const Comparison& c);
 
 // Called at a look, with the comparison's error set. Returns "" if more rounds would not change the
 // answer, else what they can show.
@@ -69,8 +82,8 @@ using AtLook = std::function<std::string(int64_t planned)>;
 // Runs the rounds of a comparison: adds a process to each arm and the placebo, and fills the rest
 // of `c`. The baseline decides which ranks meet. `at_look`: null if all rounds are to run. After
 // SIGINT, SIGTERM or the end of the budget it returns after the rounds that were complete, or
-// throws Error (exit 130, 143, 2) if there is none. On several ranks the budget ends no round.
-void run_rounds(Comparison& c, const AtLook& at_look = nullptr);
+// throws RoundsEnded if there is none. On several ranks the budget ends no round.
+void run_rounds(Comparison& c, const Signals& signals, const AtLook& at_look = nullptr);
 
 // Duration of a comparison, as a few short processes show it.
 struct Pilot {
@@ -80,16 +93,19 @@ struct Pilot {
   // With a budget, gives each process fewer steps, so that there is time for more processes,
   // because processes differ by luck: a warm-up of kWarmupSeconds, but of at least kFewestWarmup
   // steps, unless the user has chosen another than the default; and blocks of at least
-  // kFewestBlockSteps that together take as long as start and warm-up. Throws Error (exit 2) if the
-  // budget has no time for one round.
-  void fit(ArmOptions& options, size_t arms) const;
+  // kFewestBlockSteps that together take as long as start and warm-up. Where the budget has no time
+  // for that, both shrink, at last to one step. Returns how many of the arms have time for a round.
+  size_t fit(ArmOptions& options, size_t arms) const;
+  // The same, and throws Error (exit 2) if one of the arms has no time.
+  void fit_all(ArmOptions& options, size_t arms) const;
   // Number of rounds that `options` allow, and their time: "10 arms in 5 rounds, about 00:02:10".
   std::string text(const ArmOptions& options, size_t arms) const;
 };
 constexpr double kWarmupSeconds = 0.5;
 constexpr int64_t kFewestWarmup = 10;
 constexpr int64_t kFewestBlockSteps = 4;  // workers deliver in bursts: only the mean of some counts
-// Runs one short process of each arm, which it adds to the arm. One rank only.
-Pilot try_arms(std::vector<AbArm>& arms, ArmOptions options);
+// Runs one short process of each arm, which it adds to the arm. One rank only. Throws as
+// interleave() does.
+Pilot try_arms(std::vector<AbArm>& arms, const ArmOptions& options, const Signals& signals);
 
 }  // namespace bellows

@@ -108,6 +108,19 @@ SweepResult sweep_arms(const ArmOptions& options, const std::vector<SweepKey>& k
   return result;
 }
 
+// Leaves out the last arms where the budget has no time for a round of all, but not the second one.
+static void drop_unaffordable(SweepResult& result, const Pilot& pilot) {
+  const size_t fit = pilot.fit(result.options, result.arms.size() + 1);
+  const size_t kept = std::max<size_t>(fit, 3) - 1;
+  pilot.fit_all(result.options, kept + 1);
+  for (size_t i = kept; i < result.arms.size(); ++i)
+    result.unmeasured.push_back(result.arms[i].name);
+  result.arms.resize(std::min(kept, result.arms.size()));
+  result.facts.resize(result.arms.size());
+  if (!result.unmeasured.empty())
+    announce("sweep", cat("the budget has no time for ", joined(result.unmeasured)));
+}
+
 // ---- the verb
 
 static int run_sweep(CommandLine& line, const Arguments& args) {
@@ -126,7 +139,7 @@ static int run_sweep(CommandLine& line, const Arguments& args) {
       "models with FLOP per byte, image sizes, as in --key data.transforms.0.size=24,32, with "
       "pixels per second.");
   if (!line.read(args)) return 0;
-  options.budget_s = budget_of("sweep", budget);
+  limit_time(options, budget_of("sweep", budget));
   check_report(options);
   CHECK(keys.size() <= 2, "sweep: ", keys.size(), " keys; the most are two");
   std::vector<SweepKey> swept;
@@ -134,12 +147,12 @@ static int run_sweep(CommandLine& line, const Arguments& args) {
   SweepResult result = sweep_arms(options, swept);
   check_alone("sweep", config_of(result.placebo, options.overrides).plan.dist);
 
-  const size_t arms = result.arms.size() + 1;
+  const Signals signals;
   std::vector<AbArm> ends = {result.arms.front(), result.arms.back()};
-  const Pilot pilot = try_arms(ends, options);
-  pilot.fit(result.options, arms);
-  announce("sweep", pilot.text(result.options, arms));
-  run_rounds(result);
+  const Pilot pilot = try_arms(ends, options, signals);
+  drop_unaffordable(result, pilot);
+  announce("sweep", pilot.text(result.options, result.arms.size() + 1));
+  run_rounds(result, signals);
   record_work(result);
   return publish(result, to_markdown(result), to_json(result));
 }

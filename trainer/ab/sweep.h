@@ -24,6 +24,7 @@ struct SweepFacts {
 struct SweepResult : Comparison {
   std::vector<SweepKey> keys;
   std::vector<SweepFacts> facts;  // of each arm
+  Names unmeasured = {};          // arms for which the budget had no time
 };
 // Makes the arms, but for their work. Throws Error (exit 2) if a combination is no run, or two are
 // the same.

@@ -278,8 +278,12 @@ std::string to_markdown(const SweepResult& result) {
     columns.insert(columns.begin(), {fmt::format("{}", fmt::join(names, " ")), "values"});
     return markdown_table(rows, columns);
   };
-  std::string text = cat("# ", printable(result.options.config), ": ", joined(keys), "\n\n",
-                         rounds_list(result), cost_section(table, gaps));
+  std::string text =
+      cat("# ", printable(result.options.config), ": ", joined(keys), "\n\n", rounds_list(result),
+          result.unmeasured.empty()
+              ? ""
+              : list_item("not measured, no time in the budget: " + joined(result.unmeasured)),
+          cost_section(table, gaps));
   const std::string more = sections(result, table);
   rows.erase(0);
   return cat(text, table({{"times as fast per sample as the first", "speedup_over_first"}}),

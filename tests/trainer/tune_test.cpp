@@ -1,0 +1,112 @@
+// trainer tune: which changes it tries, and the program with its processes.
+#include "trainer/ab/tune.h"
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+#include "core/config/config.h"
+#include "tests/place.h"
+#include "tests/trainer/program.h"
+
+using namespace bellows;
+using testing::AllOf;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::StartsWith;
+
+namespace {
+
+TuneOptions on_lenet(const Names& overrides) {
+  TuneOptions options;
+  options.verb = "tune";
+  options.config = source_dir() + "/configs/lenet.yaml";
+  options.overrides = overrides;
+  options.overrides.emplace_back("device=cpu");
+  return options;
+}
+
+Names names_of(const TuneResult& result) {
+  Names names;
+  for (const Change& change : result.changes) names.push_back(change.name());
+  return names;
+}
+
+}  // namespace
+
+// ---- the changes
+
+TEST(TuneChanges, AreWhatIsOffAndOtherValues) {
+  const Names names = names_of(find_changes(on_lenet({"toggles.num_workers=2"})));
+  for (const char* name : {"num_workers=0", "num_workers=1", "num_workers=4", "preallocate=on"})
+    EXPECT_THAT(names, Contains(name));
+  for (const char* name : {"num_workers=2", "batch_lanes=on", "batch_lanes=off", "recompute=blocks"})
+    EXPECT_THAT(names, Not(Contains(name)));
+}
+
+TEST(TuneChanges, BringTheTogglesThatTheyNeed) {
+  const TuneResult result = find_changes(on_lenet({"toggles=none"}));
+  const auto change = std::ranges::find(result.changes, "preallocate=on", &Change::name);
+  ASSERT_NE(change, result.changes.end());
+  EXPECT_EQ(change->set.at("toggles.caching_allocator").text, "on");
+}
+
+TEST(TuneChanges, LowerThePrecisionOnlyIfTheyMay) {
+  TuneOptions options = on_lenet({});
+  const std::string why = "computes in fewer bits; --precision allows it";
+  EXPECT_THAT(find_changes(options).left_out.at(why), Contains("amp=fp16"));
+  options.precision = true;
+  EXPECT_THAT(names_of(find_changes(options)), Contains("amp=fp16"));
+}
+
+TEST(TuneChanges, SayWhyTheyAreNotTried) {
+  const TuneResult result = find_changes(on_lenet({"deterministic=on"}));
+  EXPECT_THAT(result.left_out.at("no effect with a single rank"), Contains("ddp=on"));
+  EXPECT_THAT(names_of(result), Not(Contains("kernel_autotune=benchmark")));
+}
+
+// ---- the program
+
+class TuneVerb : public Program {
+ protected:
+  Args tune(const Args& more) const {
+    write("tiny.yaml", "data: {train_size: 64, test_size: 16, batch_size: 8}\n");
+    return with({"tune", "--config", "tiny.yaml", "--out", "fast.yaml", "--report", "r.md"}, more);
+  }
+};
+
+// Loading sleeps 16 ms a batch, so workers gain on any machine.
+TEST_F(TuneVerb, FindsWorkersWhereLoadingWaits) {
+  const std::string out = succeed(
+      tune({"--budget", "12s", "toggles.num_workers=0", "data.sim_latency_us=2000"}));
+  const Json report = Json::parse(read("r.json"));
+  ASSERT_TRUE(report.at("gains").get<bool>()) << out;
+  EXPECT_EQ(report.at("changes").at(0).at("key"), "toggles.num_workers");
+  EXPECT_TRUE(report.at("changes").at(0).at("kept").get<bool>());
+  EXPECT_GT(report.at("changes").at(0).at("gain").at("ratio").get<double>(), 1.2);
+  EXPECT_THAT(read("r.html"), HasSubstr("pages.tune = "));
+
+  const std::string yaml = read("fast.yaml");
+  EXPECT_THAT(yaml, AllOf(StartsWith("# trainer tune --config tiny.yaml --budget 12s "),
+                          HasSubstr("\nbase: tiny.yaml\n"), HasSubstr("\n  num_workers: ")));
+  EXPECT_NE(make_config(sources_of(folder_ / "fast.yaml", {})).toggles.at("num_workers").text, "0");
+  EXPECT_THAT(succeed({"--config", "fast.yaml", "--print-config"}), HasSubstr("sim_latency_us: 2000"));
+}
+
+TEST_F(TuneVerb, WritesWhatItKnowsAfterASignal) {
+  const auto running = start(tune({"--budget", "9999s"}));
+  ASSERT_TRUE(running->says("tune: round 1"));
+  running->send(SIGINT);
+  const Ended ended = running->end();
+  EXPECT_EQ(ended.code, 130) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("# tiny.yaml, tuned"));
+  EXPECT_THAT(read("fast.yaml"), HasSubstr("base: tiny.yaml"));
+}
+
+TEST_F(TuneVerb, RefusesWhatItCannotDo) {
+  const Args to_fast = {"tune", "--config", "tiny.yaml", "--out", "fast.yaml"};
+  expect_refusal(tune({"--budget", "0.5s"}), 2, "0.5 s ");
+  expect_refusal(tune({"--budget", "0s"}), 2, "--budget");
+  expect_refusal(with(to_fast, {"--report", "r.txt"}), 2, "r.md");
+  expect_refusal({"tune", "--config", "tiny.yaml", "--out", "tiny.yaml"}, 2,
+                 "tiny.yaml is the config itself");
+}
