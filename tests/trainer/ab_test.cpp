@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include "core/base/philox.h"
+#include "plan/toggle.h"
 #include "tests/refusal.h"
 #include "tests/trainer/runs.h"
 #include "tests/trainer/terminal.h"

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 #include "core/config/config.h"
+#include "plan/toggle.h"
 #include "tests/place.h"
 #include "tests/trainer/program.h"
 
@@ -39,7 +40,8 @@ TEST(TuneChanges, AreWhatIsOffAndOtherValues) {
   const Names names = names_of(find_changes(on_lenet({"toggles.num_workers=2"})));
   for (const char* name : {"num_workers=0", "num_workers=1", "num_workers=4", "preallocate=on"})
     EXPECT_THAT(names, Contains(name));
-  for (const char* name : {"num_workers=2", "batch_lanes=on", "batch_lanes=off", "recompute=blocks"})
+  for (const char* name :
+       {"num_workers=2", "batch_lanes=on", "batch_lanes=off", "recompute=blocks"})
     EXPECT_THAT(names, Not(Contains(name)));
 }
 
@@ -76,8 +78,8 @@ class TuneVerb : public Program {
 
 // Loading sleeps 16 ms a batch, so workers gain on any machine.
 TEST_F(TuneVerb, FindsWorkersWhereLoadingWaits) {
-  const std::string out = succeed(
-      tune({"--budget", "12s", "toggles.num_workers=0", "data.sim_latency_us=2000"}));
+  const std::string out =
+      succeed(tune({"--budget", "12s", "toggles.num_workers=0", "data.sim_latency_us=2000"}));
   const Json report = Json::parse(read("r.json"));
   ASSERT_TRUE(report.at("gains").get<bool>()) << out;
   EXPECT_EQ(report.at("changes").at(0).at("key"), "toggles.num_workers");
@@ -89,7 +91,8 @@ TEST_F(TuneVerb, FindsWorkersWhereLoadingWaits) {
   EXPECT_THAT(yaml, AllOf(StartsWith("# trainer tune --config tiny.yaml --budget 12s "),
                           HasSubstr("\nbase: tiny.yaml\n"), HasSubstr("\n  num_workers: ")));
   EXPECT_NE(make_config(sources_of(folder_ / "fast.yaml", {})).toggles.at("num_workers").text, "0");
-  EXPECT_THAT(succeed({"--config", "fast.yaml", "--print-config"}), HasSubstr("sim_latency_us: 2000"));
+  EXPECT_THAT(succeed({"--config", "fast.yaml", "--print-config"}),
+              HasSubstr("sim_latency_us: 2000"));
 }
 
 TEST_F(TuneVerb, WritesWhatItKnowsAfterASignal) {

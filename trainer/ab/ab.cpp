@@ -7,6 +7,7 @@
 #include "core/base/words.h"
 #include "core/config/config.h"
 #include "dist/rendezvous/rendezvous.h"
+#include "plan/toggle.h"
 #include "trainer/ab/arm_report.h"
 #include "trainer/ab/rounds.h"
 #include "trainer/verbs/verbs.h"

@@ -5,7 +5,6 @@
 //   findings  speedup, counters, losses              report      Markdown, JSON
 #pragma once
 #include <span>
-#include "plan/toggle.h"
 #include "trainer/ab/arms.h"
 
 namespace bellows {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
+#include "plan/toggle.h"
 #include "trainer/ab/ab.h"
 
 namespace bellows {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include "core/base/words.h"
+#include "plan/toggle.h"
 #include "trainer/ab/ab.h"
 #include "trainer/ab/arm_report.h"
 

@@ -6,6 +6,7 @@
 #include "core/base/words.h"
 #include "core/config/config.h"
 #include "core/device/threads.h"
+#include "plan/toggle.h"
 #include "trainer/ab/arm_report.h"
 #include "trainer/ab/rounds.h"
 #include "trainer/log/log_line.h"
@@ -222,8 +223,8 @@ class Tuner {
       if (why.empty()) why = loss(arm, *racers[i], middle);
       if (!why.empty()) drop(c, racers, i, why);
     }
-    tell(cat("round ", c.placebo.processes.size(), ": ",
-             count_of(int64_t(racers.size()), "change"), " left", estimate_text(c)));
+    tell(cat("round ", c.placebo.processes.size(), ": ", count_of(int64_t(racers.size()), "change"),
+             " left", estimate_text(c)));
   }
 
   // Returns what a change must not do and has done, or "".
@@ -247,8 +248,8 @@ class Tuner {
     if (toggle && change.value != toggle->off() && footprint(*toggle, arm) == 0) return "never ran";
     const Speedup& s = change.gain;
     const double noise = noise_of(change.placebo);
-    const bool lost = s.rounds < kFewestRounds ? s.ratio < std::min(middle, 1 / noise)
-                                               : s.interval.high < noise;
+    const bool lost =
+        s.rounds < kFewestRounds ? s.ratio < std::min(middle, 1 / noise) : s.interval.high < noise;
     return !lost ? "" : s.ratio < 1 / noise ? "slower" : "no gain";
   }
 
@@ -299,8 +300,8 @@ class Tuner {
   }
 
   void confirm() {
-    r_.answer = cat("nothing to gain: none of ", count_of(std::ssize(r_.changes), "change"),
-                    " is faster");
+    r_.answer =
+        cat("nothing to gain: none of ", count_of(std::ssize(r_.changes), "change"), " is faster");
     if (r_.kept.empty()) return;
     AbResult c = comparison({arm_of(o_, "start", {}), arm_of(o_, "tuned", kept_)});
     for (const Change* change : r_.kept)  // the one that promises least
@@ -336,7 +337,8 @@ class Tuner {
                               : "nothing to gain: the losses differ: " + losses.text;
     if (r_.gains) return;
     for (Change& change : r_.changes)
-      if (change.fate == Change::Fate::kept) change.fate = Change::Fate::open, change.why = "not confirmed";
+      if (change.fate == Change::Fate::kept)
+        change.fate = Change::Fate::open, change.why = "not confirmed";
     r_.kept.clear();
   }
 

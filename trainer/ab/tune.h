@@ -5,6 +5,7 @@
 // lucky. The answer is a config that extends the user's own.
 #pragma once
 #include <map>
+#include "core/config/values.h"
 #include "trainer/ab/ab.h"
 #include "trainer/run/signals.h"
 
@@ -18,13 +19,13 @@ struct TuneOptions : ArmOptions {
 
 // One setting of the config with another value.
 struct Change {
-  std::string key, value;          // "toggles.num_workers", "2"
-  Values set;                      // the setting, and those of toggles that it needs
-  const Toggle* toggle = nullptr;  // null for an option
+  std::string key, value;           // "toggles.num_workers", "2"
+  Values set;                       // the setting, and those of toggles that it needs
+  const Toggle* toggle = nullptr;   // null for an option
   Speedup gain = {}, placebo = {};  // over what was kept before it; 0 rounds: not measured
   enum class Fate { open, kept, barred } fate = Fate::open;  // open: may be tried again
   std::string why = "not measured";  // "kept", "slower", "no gain", "never ran", ...
-  std::string name() const;        // "num_workers=2"
+  std::string name() const;          // "num_workers=2"
 };
 
 struct TuneResult {
@@ -32,10 +33,10 @@ struct TuneResult {
   std::vector<Change> changes;            // that were tried
   std::vector<const Change*> kept = {};   // of these, in the order in which they were added
   std::map<std::string, Names> left_out;  // reason -> changes that were not tried
-  AbResult confirmation;                  // the start and all kept changes; a race if there are none
-  bool gains = false;                     // the config that is written has the kept changes
-  int signal = 0;                         // SIGINT or SIGTERM if one ended it, else 0
-  std::string answer = {};                // in one line
+  AbResult confirmation;    // the start and all kept changes; a race if there are none
+  bool gains = false;       // the config that is written has the kept changes
+  int signal = 0;           // SIGINT or SIGTERM if one ended it, else 0
+  std::string answer = {};  // in one line
 };
 
 // Returns the changes that a plan of this config accepts on this machine and that change it:
@@ -44,7 +45,8 @@ struct TuneResult {
 TuneResult find_changes(const TuneOptions& options);
 
 // Races, adds up and confirms. A signal or the end of the budget ends it with what is known. Throws
-// Error: exit 2 if the budget has no time to try one change, and as run_rounds() if the start fails.
+// Error: exit 2 if the budget has no time to try one change, and as run_rounds() if the start
+// fails.
 void tune(TuneResult& result, const Signals& signals);
 
 std::string to_markdown(const TuneResult& result);

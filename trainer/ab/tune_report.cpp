@@ -5,6 +5,7 @@
 #include "core/base/words.h"
 #include "core/config/config.h"
 #include "dist/rendezvous/rendezvous.h"
+#include "plan/toggle.h"
 #include "trainer/ab/arm_report.h"
 #include "trainer/ab/rounds.h"
 #include "trainer/ab/tune.h"
@@ -32,8 +33,11 @@ static std::vector<ConfigLine> settings_of(const TuneResult& result) {
 // ---- the report
 
 static Json json_of(const Change& change) {
-  Json json = {{"name", change.name()}, {"key", change.key}, {"value", change.value},
-               {"kept", change.fate == Change::Fate::kept}, {"why", change.why}};
+  Json json = {{"name", change.name()},
+               {"key", change.key},
+               {"value", change.value},
+               {"kept", change.fate == Change::Fate::kept},
+               {"why", change.why}};
   if (change.toggle) json["same"] = name_of(change.toggle->same);
   if (change.gain.rounds > 0) json["gain"] = speedup_json(change.gain, change.placebo);
   return json;
@@ -50,9 +54,12 @@ static Json json_of_changes(const TuneResult& result) {
 
 Json to_json(const TuneResult& result) {
   const AbResult& c = result.confirmation;
-  Json own = {{"config", result.options.config}, {"out", result.options.out},
-              {"answer", result.answer}, {"gains", result.gains},
-              {"changes", json_of_changes(result)}, {"left_out", result.left_out},
+  Json own = {{"config", result.options.config},
+              {"out", result.options.out},
+              {"answer", result.answer},
+              {"gains", result.gains},
+              {"changes", json_of_changes(result)},
+              {"left_out", result.left_out},
               {"start", arm_json(c.off(), c.options)}};
   if (c.arms.back().name == "tuned") {
     own["tuned"] = arm_json(c.arms.back(), c.options);
