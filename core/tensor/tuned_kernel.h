@@ -3,6 +3,7 @@
 #pragma once
 #include <string_view>
 #include <tuple>
+#include "core/base/kernel_log.h"
 #include "core/base/output.h"
 #include "core/tensor/autotune.h"
 #include "core/tensor/kernel.h"
@@ -57,7 +58,11 @@ template <class R, class... Args> class TunedKernel<R(Args...)> : public Kernel<
   R operator()(Args... args) const {
     const int device = this->device_of(args...);
     const RunningKernel running(this->name());
-    if (const Fn chosen = algorithm(device, args...)) return chosen(args...);
+    if (const Fn chosen = algorithm(device, args...)) {
+      for (const Algorithm& other : algorithms_[device])
+        if (other.fn == chosen) trace::note_kernel(other.name);
+      return chosen(args...);
+    }
     return this->takes_vendor(device) ? this->vendor_[device](args...)
                                       : this->run_plain(device, args...);
   }

@@ -102,8 +102,8 @@ function opsTables({ops, ops_by_operands}) {
   return [
     longTable(20, 'ops', ['op', ...heads], ops.map(op => [code(opName(op)), ...cells(op)])),
     fold(t`By operands: ${someOf(shown.length, ops_by_operands.length)}`, table(
-      ['op', 'operands', ...heads],
-      shown.map(op => [code(opName(op)), operandsOf(op), ...cells(op)]), 2))];
+      ['op', 'kernel', 'operands', ...heads],
+      shown.map(op => [code(opName(op)), op.kernel, operandsOf(op), ...cells(op)]), 3))];
 }
 
 // GFLOP/s over FLOP per byte, both logarithmic, below the ceilings of the machine.

@@ -1,4 +1,5 @@
 #include "labs/profile/analysis.h"
+#include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
 #include <unordered_map>
@@ -18,6 +19,10 @@ using CallsByKey = std::map<OpKey, Calls>;
 constexpr double kSecond = 1e-9;  // of a nanosecond
 
 }  // namespace
+
+std::string OpRow::kernel() const {
+  return kernels.empty() ? "plain" : fmt::format("{}", fmt::join(kernels, ", "));
+}
 
 static std::string text_of(const Shape& shape) {
   std::string text;
@@ -64,6 +69,7 @@ static CallsByKey calls_in(const Timeline& timeline, const Recording& recording,
     const DType dtype = slice.op < 0 ? DType::f32 : recording.ops[slice.op].dtype();
     row.ceiling_s += ceilings.seconds(work, dtype);
     row.flop_s += ceilings.seconds({.flop = work.flop}, dtype);
+    row.kernels.insert(slice.kernels.begin(), slice.kernels.end());
     slices.push_back(&slice);
   }
   return calls;
@@ -94,6 +100,7 @@ static std::vector<OpRow> by_kind(const std::map<OpKey, OpRow>& ops, double tota
     kind.work += op.work;
     kind.ceiling_s += op.ceiling_s;
     kind.flop_s += op.flop_s;
+    kind.kernels.insert(op.kernels.begin(), op.kernels.end());
   }
   for (auto& [name, kind] : kinds) kind.share = kind.s / total;
   return sorted(kinds, &OpRow::s);

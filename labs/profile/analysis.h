@@ -36,9 +36,11 @@ struct OpRow {
   // Self time of all calls; on a device that was timed, the time of the work they queued there.
   // `share` is of all updates.
   double s = 0, share = 0;
-  Cost work = {};        // of all calls, as the op states it
-  double ceiling_s = 0;  // least time for that work; 0: unknown
-  double flop_s = 0;     // least time for its FLOP alone; 0: unknown
+  Cost work = {};                      // of all calls, as the op states it
+  double ceiling_s = 0;                // least time for that work; 0: unknown
+  double flop_s = 0;                   // least time for its FLOP alone; 0: unknown
+  std::set<std::string> kernels = {};  // that ran it; none: the plain one
+  std::string kernel() const;          // "winograd", "plain"
   double mean_s() const { return s / double(calls); }
 };
 

@@ -72,6 +72,7 @@ class Trace {
     const bool backward = slice.kind == SliceKind::backward;
     Json args = Json::object();
     if (!slice.path.empty()) args["Module Hierarchy"] = slice.path;
+    if (!slice.kernels.empty()) args["Kernels"] = slice.kernels;
     if (slice.op >= 0) {
       add_operands(args, recording_.ops[slice.op]);
       args["Sequence number"] = slice.op;

@@ -84,7 +84,7 @@ Recorder::Recorder(const Session& session, int64_t first, int64_t last)
 Recorder::~Recorder() {
   if (ops_ && recording_.activities) activity_api.take();
   trace::collect(false);
-  trace::allocations_logged = false;
+  trace::allocations_logged = trace::kernels_logged = false;
 }
 
 void Recorder::finish_device() const {
@@ -105,14 +105,16 @@ void Recorder::start() {
   recording_.waited_ns = waited_ns();
   trace::take_events();
   trace::take_allocations();
+  trace::take_kernels();
   ops_.emplace();
-  trace::allocations_logged = true;
+  trace::allocations_logged = trace::kernels_logged = true;
   trace::collect(true);
 }
 
 void Recorder::stop() {
   trace::collect(false);
-  trace::allocations_logged = false;
+  trace::allocations_logged = trace::kernels_logged = false;
+  recording_.kernels = trace::take_kernels();
   recording_.ops = std::move(ops_->ops);
   ops_.reset();
   if (recording_.activities) recording_.activities = activity_api.take();

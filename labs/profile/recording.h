@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include "core/base/kernel_log.h"
 #include "core/base/trace.h"
 #include "core/device/device.h"
 #include "labs/profile/activity.h"
@@ -32,8 +33,9 @@ struct Held {
 struct Recording {
   std::vector<StepTime> steps;
   std::vector<trace::Event> spans;
-  std::vector<RecordedOp> ops;  // in the order of the forward passes
-  uint64_t thread = 0;          // the compute thread's
+  std::vector<RecordedOp> ops;                 // in the order of the forward passes
+  std::vector<trace::KernelRun> kernels = {};  // those that are not plain
+  uint64_t thread = 0;                         // the compute thread's
   std::map<uint64_t, std::string> threads;
   std::vector<CoreLoad> cores;
   std::vector<trace::Allocation> allocations;

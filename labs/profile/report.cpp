@@ -70,7 +70,7 @@ static std::string phases_text(const Profile& p) {
   return aligned(rows, "lrrr");
 }
 
-// The operands of a key are in a line of their own, below its numbers.
+// The kernels and operands of a key are in a line of their own, below its numbers.
 static std::string ops_text(const Profile& p) {
   std::vector<TableRow> rows = {kOpColumns};
   for (const OpRow& row : top(p.ops)) rows.push_back(cells(row));
@@ -80,10 +80,11 @@ static std::string ops_text(const Profile& p) {
     text += line + "\n";
     if (i == 0 || p.ops[i - 1].key.shapes.empty()) continue;
     const OpKey& key = p.ops[i - 1].key;
-    text += cat(
-        "  ",
-        fitting(cat(key.dtype, key.layout.empty() ? "" : " ", key.layout, ": ", key.shapes), 78),
-        "\n");
+    text += cat("  ",
+                fitting(cat(p.ops[i - 1].kernel(), ", ", key.dtype, key.layout.empty() ? "" : " ",
+                            key.layout, ": ", key.shapes),
+                        78),
+                "\n");
   }
   return text;
 }
@@ -95,10 +96,14 @@ static std::string kinds_text(const Profile& p, const Ceilings& c) {
   if (p.timed == Timed::host) return text;  // without ceilings: they are the device's
   text += fmt::format("peak: of {:.0f} GFLOP/s in f32", 1e-9 * c.f32);
   if (c.bf16 > 0) text += fmt::format(", {:.0f} in bf16", 1e-9 * c.bf16);
-  return text + fmt::format(
-                    " or {:.1f} GB/s, as measured here\nnow. Data in a cache and algorithms "
-                    "with fewer products may exceed it.\n",
-                    1e-9 * c.bytes_per_s);
+  text += fmt::format(
+      " or {:.1f} GB/s, as measured here\nnow. Data in a cache and algorithms with fewer products "
+      "may exceed it.\n",
+      1e-9 * c.bytes_per_s);
+  for (const OpRow& row : p.kinds)
+    if (row.ceiling_s > row.s && row.kernels.contains("winograd"))
+      text += cat(name_of(row.key), " exceeds it by winograd, which needs fewer products.\n");
+  return text;
 }
 
 static std::string modules_text(const Profile& p) {
@@ -165,6 +170,7 @@ static Json json_of(const OpRow& row) {
        {"s", row.s},
        {"mean_s", row.mean_s()},
        {"share", row.share},
+       {"kernel", row.kernel()},
        {"flop", row.work.flop},
        {"bytes", row.work.bytes},
        {"of_ceiling", row.ceiling_s > 0 && row.s > 0 ? Json(row.ceiling_s / row.s) : Json()}});

@@ -76,6 +76,9 @@ class Builder {
 
   Timeline finish() {
     while (!open_.empty()) close();
+    for (const trace::KernelRun& run : recording_.kernels)
+      if (const int at = slice_at(run.at_ns); at >= 0 && run.thread == recording_.thread)
+        all_.slices[at].kernels.insert(run.name);
     if (recording_.activities) {
       add_activities(*recording_.activities);
     } else {

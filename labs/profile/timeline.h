@@ -1,6 +1,7 @@
 // The time of the compute thread in a recording, as nested slices: updates, phases, modules, ops;
 // and the time that the device worked for each.
 #pragma once
+#include <set>
 #include "labs/profile/recording.h"
 
 namespace bellows {
@@ -17,6 +18,7 @@ struct Slice {
   std::string phase = {};  // outermost phase around it, or its own name; "" outside of phases
   int64_t self_ns = 0;     // its time without the slices in it
   int64_t work_ns = 0;     // device time of the work it queued; self_ns if no device was timed
+  std::set<std::string> kernels = {};  // implementations of an op; none: the plain one
 
   int64_t ns() const { return end_ns - begin_ns; }
   // True if its own time is that of kernels: an op, the optimizer, or clearing gradients.

@@ -4,6 +4,7 @@
 // and channel. So samples are processed one by one, and the vector lanes hold the patch of x under
 // a winner: rows of KW * C contiguous elements in NHWC. This takes a quarter of the multiplications
 // of a dense backward, which samples in the lanes would need.
+#include "core/base/kernel_log.h"
 #include "core/base/round.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
@@ -323,6 +324,7 @@ static Tensor backward(const Tensor& dy, const Tensor& winner, const Tensor& x, 
                        const Tensor& dw, const Tensor& db, int64_t padding, bool needs_dx) {
   return visit_float(x.dtype(), [&]<class T>(T) {
     const Job<T> job(dy, winner, x, w, padding);
+    trace::note_kernel("samples in lanes");
     return run(job, w, dw, db, needs_dx);
   });
 }

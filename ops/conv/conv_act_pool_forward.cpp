@@ -4,6 +4,7 @@
 // more lanes empty, they hold output channels. In both cases a block of accumulators covers the
 // four pixels of pooling windows, so only the result is written. Both compute each output as the
 // same sum in the same order.
+#include "core/base/kernel_log.h"
 #include "core/base/round.h"
 #include "core/tensor/copy.h"
 #include "ops/base/lanes.h"
@@ -313,6 +314,7 @@ static kernels::ConvActPool forward(const Tensor& x, const Tensor& w, const Tens
                                    Tensor(shape, DType::u8, x.device(), format)};
     Job<T> job{z,          x.ptr<T>(), x.strides(),    nullptr,
                b.ptr<T>(), nullptr,    out.y.ptr<T>(), out.winner.ptr<uint8_t>()};
+    trace::note_kernel(samples ? "samples in lanes" : "channels in lanes");
     samples ? run_samples(job, w) : run_channels(job, w, b);
     return out;
   });

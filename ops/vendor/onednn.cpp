@@ -1,5 +1,6 @@
 #include "ops/vendor/onednn.h"
 #include <dnnl_debug.h>
+#include "core/base/kernel_log.h"
 #include "core/device/workers.h"
 #include "core/tensor/copy.h"
 
@@ -30,7 +31,9 @@ static std::string implementation_of(const dnnl::primitive& primitive) {
 
 Plan::Plan(dnnl::primitive primitive)
     : primitive_(std::move(primitive)),
-      runs_(&trace::counter("onednn." + implementation_of(primitive_))) {}
+      implementation_(implementation_of(primitive_)),
+      runs_(&trace::counter("onednn." + implementation_)) {}
+
 dnnl::memory::desc Plan::desc_of(int argument) const {
   dnnl_memory_desc_t desc = nullptr;
   dnnl_memory_desc_clone(&desc, dnnl_primitive_desc_query_md(primitive_.get_primitive_desc(),
@@ -49,6 +52,7 @@ void Plan::run(Bindings bindings) {
   }
   trace::count<"kernel.vendor_calls">();
   runs_->add();
+  if (primitive_.get_kind() != dnnl::primitive::kind::reorder) trace::note_kernel(implementation_);
   rest_workers();
   checked([&] {
     static const dnnl::stream in_order(engine());

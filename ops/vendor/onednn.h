@@ -36,7 +36,8 @@ class Plan {
   dnnl::memory::desc desc_of(int argument) const;
 
   dnnl::primitive primitive_;
-  trace::Counter* runs_;  // "onednn.brgconv:avx512_core"
+  std::string implementation_;  // "brgconv:avx512_core"
+  trace::Counter* runs_;
   std::unordered_map<int, dnnl::memory> args_ = {};
 };
 

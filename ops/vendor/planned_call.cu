@@ -1,5 +1,6 @@
 #include <map>
 #include <utility>
+#include "core/base/kernel_log.h"
 #include "core/base/module_path.h"
 #include "core/base/output.h"
 #include "core/base/trace.h"
@@ -35,12 +36,14 @@ bool PlannedCall::run(Bindings bindings) {
   if (capturing()) {
     if (!now_.has_run) return note_fallback("no plan has run before the capture"), false;
     keep_for_capture(now_.plan);
+    trace::note_kernel(now_.name);
     now_.plan->run(bindings);
     return true;
   }
   while (has_plan()) {
     try {
       now_.plan->run(bindings);
+      trace::note_kernel(now_.name);
       return now_.has_run = true;
     } catch (const PlanFailure& failure) {
       drop(now_.name, failure.what());

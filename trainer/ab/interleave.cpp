@@ -163,7 +163,8 @@ size_t Pilot::fit(ArmOptions& options, size_t arms) const {
   if (may_warm_up_less(options))
     options.warmup = std::clamp(int64_t(kWarmupSeconds / step_s),
                                 std::min(kFewestWarmup, affordable / 2), options.warmup);
-  const int64_t steps = int64_t(start_s / step_s) + options.warmup;
+  const int64_t steps =
+      std::min(int64_t(start_s / step_s) + options.warmup, affordable - options.warmup);
   const int64_t fewest = std::clamp<int64_t>(affordable - options.warmup, 1,
                                              std::min(kFewestBlockSteps, options.steps));
   options.blocks = std::clamp<int64_t>(steps / fewest, 1, options.blocks);

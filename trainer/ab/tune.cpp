@@ -304,9 +304,7 @@ class Tuner {
         cat("nothing to gain: none of ", count_of(std::ssize(r_.changes), "change"), " is faster");
     if (r_.kept.empty()) return;
     AbResult c = comparison({arm_of(o_, "start", {}), arm_of(o_, "tuned", kept_)});
-    for (const Change* change : r_.kept)  // the one that promises least
-      if (change->toggle && (!c.toggle || c.toggle->same < change->toggle->same))
-        c.toggle = change->toggle;
+    c.toggle = weakest_promise();
     c.options.processes = kConfirming;
     tell(cat(count_of(std::ssize(r_.kept), "kept change"), " against the start"));
     try {
@@ -324,6 +322,16 @@ class Tuner {
     if (c.placebo.processes.empty()) return;
     r_.confirmation = std::move(c);
     judge_confirmation();
+  }
+
+  // Returns the kept toggle that promises least, or null if another option is kept, too.
+  const Toggle* weakest_promise() const {
+    const Toggle* weakest = r_.kept.front()->toggle;
+    for (const Change* change : r_.kept) {
+      if (!change->toggle) return nullptr;
+      if (weakest->same < change->toggle->same) weakest = change->toggle;
+    }
+    return weakest;
   }
 
   void judge_confirmation() {

@@ -14,7 +14,7 @@ namespace bellows {
 struct TuneOptions : ArmOptions {
   std::string out;         // the config to write
   bool precision = false;  // changes may compute in fewer bits
-  double memory = 1.5;     // the most peak memory, relative to the start
+  double memory = 3;       // the most peak memory, relative to the start
 };
 
 // One setting of the config with another value.

@@ -1,0 +1,21 @@
+// A log of the implementations that ran, for profiles: "winograd", "brgconv:avx512_core". A plain
+// implementation is not noted.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace bellows::trace {
+
+struct KernelRun {
+  std::string name;
+  uint64_t thread;
+  int64_t at_ns;  // by now_ns()
+};
+inline constinit std::atomic<bool> kernels_logged{false};  // true: the log is on
+// Notes an implementation that runs now. While the log is off, it costs one atomic load.
+void note_kernel(const std::string& name);
+std::vector<KernelRun> take_kernels();  // those since the last call, in order
+
+}  // namespace bellows::trace
