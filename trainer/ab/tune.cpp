@@ -152,7 +152,8 @@ class Tuner {
     c.options.processes = 1;
     const auto arms = double(c.arms.size() + 1);
     const double left_s = budget_left_s(o_) - (1 - share) * o_.budget_s;
-    if (r_.signal || c.arms.size() == 1 || arms * arm_s_ > left_s) return false;
+    const bool first = r_.confirmation.arms.empty() && c.placebo.processes.empty();  // is planned
+    if (r_.signal || c.arms.size() == 1 || (!first && arms * arm_s_ > left_s)) return false;
     const int64_t begin = trace::now_ns();
     try {
       run_rounds(c, signals_);

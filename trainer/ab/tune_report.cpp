@@ -132,6 +132,7 @@ static int run_tune(CommandLine& line, const Arguments& args) {
   check_report(options);
   check_out(options);
   TuneResult result = find_changes(options);
+  CHECK(!result.changes.empty(), "tune: no change can have an effect here");
   check_alone("tune", config_of({.config = options.config}, options.overrides).plan.dist);
   const Signals signals;
   tune(result, signals);
