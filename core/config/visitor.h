@@ -41,8 +41,8 @@ Option one_of(const Names& names, const std::string& value, std::function<void(s
 // Results of a run that a changed option makes outdated.
 enum class Forget { nothing, target, best, rate, rate_history };
 
-// Properties of an option that do not depend on its type. An unmarked option can change only in a
-// branch, which is a run in a folder of its own that starts from a checkpoint.
+// Properties of an option that do not depend on its type. Only a branch can change an unmarked
+// option: a run in a folder of its own that starts from a checkpoint of another run.
 struct Marks {
   enum Change { unmarked, branch, resumable, fixed };
   Change change = unmarked;
@@ -52,7 +52,7 @@ struct Marks {
 };
 using MarksByKey = std::map<std::string, Marks>;
 
-// Marks the options that a Visitor has just visited:
+// Marks the options that a Visitor, which must outlive it, has just visited:
 //   v("lr", o.lr, "peak learning rate").also({"learning_rate"});
 class Marked {
  public:
@@ -60,11 +60,11 @@ class Marked {
   explicit Marked(Marks& marks) : all_{&marks} {}
   void add(const Marked& more) { all_.insert(all_.end(), more.all_.begin(), more.all_.end()); }
 
-  // A run that resumes may change it. Of a group: its options that have no mark of their own.
+  // The same run may change it. Of a group: all of its options without a mark of their own.
   Marked& resumable() { return change(Marks::resumable); }
-  // Only a branch may change it. For an option of a group that is resumable.
+  // Only a branch may change it, although its group is resumable.
   Marked& in_a_branch() { return change(Marks::branch); }
-  // Neither may change it.
+  // No resumed run may change it. `why`: the reason, and what to do instead.
   Marked& fixed(const char* why) { return change(Marks::fixed, why); }
   Marked& forgets(Forget result) {
     for (Marks* marks : all_) marks->forgets = result;
