@@ -1,4 +1,4 @@
-// Judge: whether a run goes on, as its losses, skipped updates and evaluations say.
+// Judge: decides from losses, skipped updates and evaluations whether a run goes on.
 #pragma once
 #include "core/tensor/step_state.h"
 #include "trainer/log/log.h"

@@ -11,8 +11,7 @@ namespace bellows {
 
 namespace {
 
-// A run between its first and its last update. The judge, the saver and the gauges share its
-// position.
+// A run between its first and its last update. Its judge, saver and gauges share the position.
 class Loop {
  public:
   Loop(Session& session, Log& log, Checkpoints* checkpoints, Signals& signals, const Position& from,
@@ -98,9 +97,7 @@ class Loop {
     const bool last = at_.batch == session_.steps_per_epoch();
     if (at_.batch % plan_.log.every == 0 || last) end_window();
     log_news();
-    saver_.poll();
-    if (saver_.due()) save();
-    saver_.log_messages();
+    if (saver_.poll()) save();
     if (after_update_) after_update_(at_);
     meter_.lap(Phase::other);
     if (last) gauges_.end_epoch();

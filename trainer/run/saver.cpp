@@ -40,11 +40,9 @@ template <class Work> void Saver::write(const Work& work) {
   meter_.lap(Phase::save);
 }
 
-void Saver::poll() {
+bool Saver::poll() {
   guarded([&] { checkpoints_->poll(); });
-}
-
-bool Saver::due() {
+  log_messages();
   const int64_t every = session_.plan.ckpt.every_iters;
   return (every && at_.step % every == 0) || consensus_.take_save_request();
 }

@@ -1,4 +1,4 @@
-// Saver: when a run saves checkpoints, and that all ranks wait while rank 0 writes one.
+// Saver: decides when a run saves, and makes the other ranks wait while rank 0 writes.
 #pragma once
 #include <array>
 #include "trainer/log/meter.h"
@@ -20,8 +20,9 @@ class Saver {
   Saver(Session& session, Log& log, Consensus& consensus, Meter& meter, Checkpoints* checkpoints,
         Position& at);
 
-  void poll();  // reports a background save that has ended, or its error
-  bool due();   // true if ckpt.every_iters or a SIGUSR1 requests a checkpoint now
+  // Reports a background save that has ended. Returns true if ckpt.every_iters or a signal requests
+  // a checkpoint now.
+  bool poll();
   // Saves a checkpoint, unless the last one has this position. The losses up to here must be known
   // to be finite: nothing else keeps them out of a checkpoint.
   void save();
@@ -30,13 +31,13 @@ class Saver {
   void save_best();
   void wait();          // until a background save has ended
   void check_folder();  // with ckpt.on_error: stop, ends the run if its folder has gone
-  void log_messages();
-  void note_times();  // writes the times of the phases so far to the position
+  void note_times();    // writes the times of the phases so far to the position
 
  private:
   template <class Work> void guarded(const Work& work);
   template <class Work> void on_rank0(const Work& work);
   template <class Work> void write(const Work& work);
+  void log_messages();
 
   Session& session_;
   Log& log_;
