@@ -15,7 +15,7 @@ struct CnnTransformerOptions {
 };
 void visit(Visitor& v, CnnTransformerOptions& o) {
   v("width", o.width, "channels of the last feature map", {.min = 2, .max = 65536});
-  v("layers", o.layers, "transformer blocks", {.min = 0, .max = 1024});
+  v("layers", o.layers, "transformer blocks", {.min = 0, .max = 1024}).fixed(kOtherModel);
   v("heads", o.heads, "parts of a position that attend separately", {.min = 1, .max = 65536});
 }
 

@@ -16,7 +16,7 @@ struct GptOptions {
   bool tied = true;
 };
 void visit(Visitor& v, GptOptions& o) {
-  v("layers", o.layers, "transformer blocks", {.min = 1, .max = 1024});
+  v("layers", o.layers, "transformer blocks", {.min = 1, .max = 1024}).fixed(kOtherModel);
   v("width", o.width, "elements of a position", {.min = 1, .max = 1 << 20});
   v("heads", o.heads, "parts of a position that attend separately", {.min = 1, .max = 65536});
   v("tied", o.tied, "the output layer has the embedding's weight");

@@ -10,7 +10,7 @@ struct LayerListOptions {
   std::vector<Choice<MakeLayer>> layers;
 };
 void visit(Visitor& v, LayerListOptions& o) {
-  v.choices("layers", o.layers, "one after the other");
+  v.choices("layers", o.layers, "one after the other").fixed(kOtherModel);
 }
 }  // namespace
 

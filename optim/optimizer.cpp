@@ -9,20 +9,27 @@
 
 namespace bellows {
 
+static constexpr const char* kOtherRule =
+    "the checkpoint holds the state of the other optimizer; undo the change, or start a new run "
+    "from the weights alone with  train.weights=FILE";
+
 void visit(Visitor& v, GroupOptions& o) {
-  v("parameters", o.parameters, "norms, biases, or their names as a shell pattern: head.*");
-  v.choice("name", o.rule, "their update rule");
+  v("parameters", o.parameters, "norms, biases, or their names as a shell pattern: head.*")
+      .fixed(kOtherRule);
+  v.choice("name", o.rule, "their update rule").fixed(kOtherRule);
   v("epochs", o.epochs, "until they are frozen; 0: the whole run", {.min = 0});
   v("freeze_statistics", o.freeze_statistics,
     "norms of the group use their running statistics in training, too, and leave them alone");
 }
 
 void visit(Visitor& v, OptimizerOptions& o) {
-  v.choice("name", o.rule, "update rule");
-  v.groups("groups", o.groups, "parameters with a rule of their own");
+  v.choice("name", o.rule, "update rule").fixed(kOtherRule).also({"optim"});
+  v.groups("groups", o.groups, "parameters with a rule of their own").fixed(kOtherRule);
   v("fused", o.fused, "one pass over all parameters instead of several for each");
   v("set_to_none", o.set_to_none, "drop the gradients after a step instead of writing zeros");
-  v("clip_norm", o.clip_norm, "largest norm of all gradients together; 0: no limit", {.min = 0});
+  v("clip_norm", o.clip_norm, "largest norm of all gradients together; 0: no limit", {.min = 0})
+      .also({"clip_grad", "clip_grad_norm", "grad_clip", "gradient_clip_val", "gradient_clipping",
+             "max_grad_norm"});
   v("skip_nonfinite", o.skip_nonfinite, "leave out an update whose gradients are not finite");
   v("ema_decay", o.ema_decay, "evaluate and export an average of the model over updates; 0: off",
     {.min = 0, .max = 1});

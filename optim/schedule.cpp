@@ -6,8 +6,11 @@
 namespace bellows {
 
 void visit(Visitor& v, ScheduleOptions& o) {
-  v.choice("name", o.curve, "learning rate over the run");
-  v("warmup_updates", o.warmup_updates, "updates of linear warm-up", {.min = 0});
+  v.choice("name", o.curve, "learning rate over the run")
+      .forgets(Forget::rate)
+      .also({"lr_scheduler", "scheduler"});
+  v("warmup_updates", o.warmup_updates, "updates of linear warm-up", {.min = 0})
+      .also({"warmup_steps"});
   v("warmup_epochs", o.warmup_epochs, "epochs of linear warm-up", {.min = 0});
   v("warmup_from", o.warmup_from, "share of the peak at which warm-up begins",
     {.min = 0, .max = 1});

@@ -32,13 +32,13 @@ Option option_of(DeviceChoice& choice, Bounds) {
 // ---- options
 
 void visit(Visitor& v, DataOptions& o) {
-  v.choice("name", o.dataset, "data set");
+  v.choice("name", o.dataset, "data set").also({"dataset"});
   visit_transforms(v, o.transforms);
   visit(v, o.loader);
 }
 
 void visit(Visitor& v, ModelOptions& o) {
-  v.choice("name", o.model, "model");
+  v.choice("name", o.model, "model").fixed(kOtherModel).also({"arch", "architecture", "network"});
   visit(v, o.rewrites);
   v("vectorized", o.vectorized, "lesson layers run on whole tensors instead of in a loop");
   v("channels_last", o.channels_last, "weights of convolutions lie in memory as OHWI, not OIHW");
@@ -53,13 +53,17 @@ static bool is_name(const std::string& text) {
 }
 
 void visit(Visitor& v, Plan& plan) {
-  v("name", plan.name, "name of the run; its folder is runs/<name>");
+  v("name", plan.name, "name of the run; its folder is runs/<name>")
+      .resumable()
+      .also({"exp_name", "run_name"});
   v.require(
       "name", is_name(plan.name),
       "must be one component of a path, of 1 to 200 bytes: no '/', no control characters, not . "
       "or ..; --run-dir puts a run elsewhere");
-  v("seed", plan.seed, "every random number is a function of it");
-  v("device", plan.device, "auto: the first GPU if there is one; cuda:N: GPU N, from 0");
+  v("seed", plan.seed, "every random number is a function of it")
+      .also({"manual_seed", "random_seed"});
+  v("device", plan.device, "auto: the first GPU if there is one; cuda:N: GPU N, from 0")
+      .resumable();
   v("deterministic", plan.kernels.deterministic, {"off", "on"},
     "only kernels with the same bits for any number of threads");
   v.group("model", plan.model);
@@ -67,18 +71,18 @@ void visit(Visitor& v, Plan& plan) {
   v.group("loss", plan.loss);
   v.group("amp", plan.amp);
   v.group("optimizer", plan.optimizer);
-  v.group("schedule", plan.schedule);
-  v.group("train", plan.train);
-  v.group("eval", plan.eval);
-  v.group("log", plan.log);
-  v.group("ckpt", plan.ckpt);
-  v.group("target", plan.target);
-  v.group("kernels", plan.kernels);
-  v.group("allocator", plan.allocator);
-  v.group("threads", plan.threads);
-  v.group("dist", plan.dist);
-  v.group("profile", plan.profile);
-  v.group("debug", plan.debug);
+  v.group("schedule", plan.schedule).resumable();
+  v.group("train", plan.train).resumable();
+  v.group("eval", plan.eval).resumable();
+  v.group("log", plan.log).resumable();
+  v.group("ckpt", plan.ckpt).resumable();
+  v.group("target", plan.target).resumable();
+  v.group("kernels", plan.kernels).resumable();
+  v.group("allocator", plan.allocator).resumable();
+  v.group("threads", plan.threads).resumable();
+  v.group("dist", plan.dist).resumable();
+  v.group("profile", plan.profile).resumable();
+  v.group("debug", plan.debug).resumable();
 }
 
 }  // namespace bellows

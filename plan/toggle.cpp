@@ -105,15 +105,13 @@ Plan switched(Plan plan, const Toggle& toggle, const std::string& value) {
 static Owners find_owners() {
   Owners owners;
   const Values plain = dump(Plan{});
-  for (const Toggle& toggle : toggles()) {
-    for (const std::string& value : toggle.values) {
+  for (const Toggle& toggle : toggles())
+    for (const std::string& value : toggle.values)
       for (const auto& [key, text] : dump(switched(Plan{}, toggle, value))) {
         if (plain.contains(key) && plain.at(key) == text) continue;
         const Toggle* const owner = owners.emplace(key, &toggle).first->second;
         INVARIANT(owner == &toggle, toggle.name, " and ", owner->name, " both set ", key);
       }
-    }
-  }
   return owners;
 }
 
@@ -121,10 +119,8 @@ static Owners find_owners() {
 const Owners& option_owners() {
   static Owners owners;
   static size_t known = 0;
-  if (known != toggles().size()) {
-    owners = find_owners();
-    known = toggles().size();
-  }
+  if (known != toggles().size()) owners = find_owners();
+  known = toggles().size();
   return owners;
 }
 
@@ -238,59 +234,53 @@ static void refuse_misplaced(const Values& source, const Values& options) {
   }
 }
 
-static bool is_on(const Config& config, const std::string& name) {
-  const Toggle* const toggle = find_toggle(name);
-  return toggle && config.toggles.at(name).text != toggle->off();
-}
-
 bool set_by_name(const Value& value) {
   return value.origin != "default" && !value.origin.starts_with("toggles: ");
-}
-
-// Turns off toggles without effect on this machine, so one config works on every machine.
-static void settle_machine(Config& config) {
-  for (const Toggle& toggle : toggles()) {
-    Value& value = config.toggles.at(toggle.name);
-    const std::string why = no_effect(toggle, config.options.device, value.text);
-    if (value.text == toggle.off() || why.empty()) continue;
-    if (set_by_name(value)) config.notes.push_back(cat(toggle.name, ": ", why));
-    config.unavailable[toggle.name] = value;
-    value = {toggle.off(), "off, " + why};
-  }
-}
-
-// `deterministic: on` excludes some values of toggles. Throws if such a value was set by name.
-static void settle_deterministic(Config& config) {
-  if (!config.options.kernels.deterministic) return;
-  for (const Toggle& toggle : toggles()) {
-    Value& value = config.toggles.at(toggle.name);
-    if (value.text == toggle.off() || value.text != toggle.nondeterministic_value) continue;
-    CHECK(!set_by_name(value), value.origin, ": ", toggle.name, ": ", value.text,
-          " and  deterministic: on  exclude each other; remove one of them");
-    value = {toggle.off(), "off, deterministic is on"};
-  }
 }
 
 // Returns the first toggle that `toggle` needs and that is off, or null.
 static const Toggle* missing(const Config& config, const Toggle& toggle) {
   for (const std::string& need : toggle.needs)
-    if (const Toggle* other = find_toggle(need); other && !is_on(config, need)) return other;
+    if (const Toggle* other = find_toggle(need);
+        other && config.toggles.at(other->name).text == other->off())
+      return other;
   return nullptr;
 }
 
-// Turns off toggles whose needed toggles are off, until nothing changes. Throws if such a toggle
-// was set by name rather than by a preset.
-static void settle_needs(Config& config) {
+namespace {
+// Why a toggle is turned off. `refusal`: what is wrong with a config that sets it by name; "" if
+// the machine lacks something, because one config works on every machine.
+struct Obstacle {
+  std::string why, refusal = "";
+};
+}  // namespace
+
+static Obstacle obstacle_to(const Config& config, const Toggle& toggle, const Value& value) {
+  if (const std::string lack = no_effect(toggle, config.options.device, value.text); !lack.empty())
+    return {lack};
+  if (config.options.kernels.deterministic && value.text == toggle.nondeterministic_value)
+    return {"deterministic is on", cat(": ", value.text, " and  deterministic: on  exclude each ",
+                                       "other; remove one of them")};
+  if (const Toggle* const other = missing(config, toggle))
+    return {cat("it needs ", other->name),
+            cat(" needs ", other->name, "; write  ", setting(value, *other, suggested(*other)))};
+  return {};
+}
+
+// Turns off toggles that cannot work, and those that need them, until nothing changes. Throws if
+// such a toggle was set by name rather than by a preset.
+static void settle(Config& config) {
   for (bool again = true; again;) {
     again = false;
     for (const Toggle& toggle : toggles()) {
       Value& value = config.toggles.at(toggle.name);
       if (value.text == toggle.off()) continue;
-      const Toggle* const other = missing(config, toggle);
-      if (!other) continue;
-      CHECK(!set_by_name(value), value.origin, ": ", toggle.name, " needs ", other->name,
-            "; write  ", setting(value, *other, suggested(*other)));
-      value = {toggle.off(), cat("off, it needs ", other->name)};
+      const auto [why, refusal] = obstacle_to(config, toggle, value);
+      if (why.empty()) continue;
+      CHECK(refusal.empty() || !set_by_name(value), value.origin, ": ", toggle.name, refusal);
+      if (refusal.empty()) config.unavailable[toggle.name] = value;
+      if (set_by_name(value)) config.notes.push_back(cat(toggle.name, ": ", why));
+      value = {toggle.off(), "off, " + why};
       again = true;
     }
   }
@@ -318,9 +308,7 @@ Config make_config(const std::vector<Values>& sources) {
     load_onto(config.options, config.origins, without_toggles(source), owned);
     read_toggles(config, source);
   }
-  settle_machine(config);
-  settle_deterministic(config);
-  settle_needs(config);
+  settle(config);
   config.plan = config.options;
   for (const Toggle& toggle : toggles())
     config.plan = switched(config.plan, toggle, config.toggles.at(toggle.name).text);

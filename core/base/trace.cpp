@@ -91,10 +91,12 @@ std::vector<Event> take_events() {
 }
 
 // Releasing a tensor never fails: without memory for its entry, the log goes on without it.
-void note_allocation(const void* block, int64_t bytes, int device) noexcept try {
-  const std::lock_guard lock(collected().mutex);
-  collected().allocations.push_back({block, bytes, current_site(), now_ns(), device});
-} catch (const std::bad_alloc&) {
+void note_allocation(const void* block, int64_t bytes, int device) noexcept {
+  try {
+    const std::lock_guard lock(collected().mutex);
+    collected().allocations.push_back({block, bytes, current_site(), now_ns(), device});
+  } catch (const std::bad_alloc&) {
+  }
 }
 
 std::vector<Allocation> take_allocations() {

@@ -39,25 +39,33 @@ bool is_like(const std::string& word, const std::string& key) {
   return edit_distance(last_word(word), last_word(key)) <= (last_word(word).size() + 1) / 2;
 }
 
-std::string hint(const std::string& of, const std::vector<std::string>& known) {
+// Returns the option that is called `name` elsewhere: one whose key begins with `place`, if there
+// is one, else the first of all; "" if there is none.
+static std::string called_here(const std::string& name, const std::string& place,
+                               const std::map<std::string, Names>& known) {
+  std::string first;
+  for (const auto& [key, elsewhere] : known) {
+    if (!std::ranges::count(elsewhere, name)) continue;
+    if (key == place + last_word(key)) return key;
+    if (first.empty()) first = key;
+  }
+  return first;
+}
+
+std::string hint(const std::string& of, const std::map<std::string, Names>& known) {
   const bool element = last_word(of).find_first_not_of("0123456789") == of.npos;
   const std::string key = element ? of.substr(0, of.rfind('.')) : of;
   const std::string place = key.substr(0, key.size() - last_word(key).size());
   for (const std::string& reason : {removal(key), remark(last_word(key))})
     if (!reason.empty()) return reason;
-  for (const auto& [ours, theirs] : other_names()) {
-    if (!std::ranges::count(theirs, last_word(key))) continue;
-    auto found = std::ranges::find(known, place + ours);  // same section first, then any
-    if (found == known.end())
-      found = std::ranges::find_if(known, [end = cat(".", ours)](const std::string& key) {
-        return ("." + key).ends_with(end);
-      });
-    if (found != known.end()) return "it is called '" + *found + "' here";
-  }
+  const std::string ours = called_here(last_word(key), place, known);
+  if (!ours.empty()) return "it is called '" + ours + "' here";
+  Names keys;
+  for (const auto& [name, elsewhere] : known) keys.push_back(name);
   const auto inside = [&](const std::string& other) { return other.starts_with(key + "."); };
-  if (element && std::ranges::any_of(known, inside))
+  if (element && std::ranges::any_of(keys, inside))
     return "because " + key + " is a map; trainer --print-config  prints its keys";
-  const std::string near = nearest(key, known);
+  const std::string near = nearest(key, keys);
   if (!is_like(key, near))
     return "and no known key is like it; trainer --print-config  prints all keys";
   return "the nearest known key is '" + near + "'";
@@ -117,48 +125,6 @@ std::string remark(const std::string& name) {
   };
   const auto found = remarks.find(name);
   return found == remarks.end() ? "" : found->second;
-}
-
-const std::vector<OtherNames>& other_names() {
-  static const std::vector<OtherNames> names = {
-      {"batch_size", {"batch", "bs"}},
-      {"beta1", {"betas"}},
-      {"ckpt.best", {"metric_for_best_model", "monitor", "save_best", "save_best_only"}},
-      {"ckpt.every", {"checkpoint_interval", "save_interval", "snapshot_epoch"}},
-      {"ckpt.every_iters", {"save_steps"}},
-      {"ckpt.keep", {"keep_checkpoint_max", "save_top_k", "save_total_limit"}},
-      {"clip_norm",
-       {"clip_grad", "clip_grad_norm", "grad_clip", "gradient_clip_val", "gradient_clipping",
-        "max_grad_norm"}},
-      {"data.batch_size", {"per_device_train_batch_size", "samples_per_gpu", "train_batch_size"}},
-      {"data.name", {"dataset"}},
-      {"data.root", {"data_dir", "data_path", "data_root", "dataset_root"}},
-      {"debug.anomaly", {"detect_anomaly"}},
-      {"dist.bucket_mb", {"bucket_cap_mb"}},
-      {"dist.find_unused", {"find_unused_parameters"}},
-      {"epochs", {"epoch", "max_epochs", "num_epochs", "num_train_epochs"}},
-      {"eval.batch_size", {"eval_batch_size"}},
-      {"eval.every", {"eval_interval", "val_interval"}},
-      {"final_factor", {"eta_min"}},
-      {"kernel", {"kernel_size"}},
-      {"log.every",
-       {"log_every_n_steps", "log_interval", "log_iter", "log_iters", "logging_steps",
-        "print_freq"}},
-      {"loss.name", {"criterion", "loss_fn"}},
-      {"lr", {"base_lr", "learning_rate"}},
-      {"max_iters", {"iters", "max_steps", "num_iters", "total_iters"}},
-      {"model.name", {"arch", "architecture", "network"}},
-      {"name", {"exp_name", "run_name"}},
-      {"optimizer.name", {"optim"}},
-      {"out", {"out_channels", "out_features"}},
-      {"schedule.name", {"lr_scheduler", "scheduler"}},
-      {"seed", {"manual_seed", "random_seed"}},
-      {"train.patience", {"early_stopping", "early_stopping_patience", "patience"}},
-      {"train.weights", {"pretrained"}},
-      {"warmup_updates", {"warmup_steps"}},
-      {"weight_decay", {"l2_decay", "wd"}},
-  };
-  return names;
 }
 
 }  // namespace bellows

@@ -1,8 +1,10 @@
 // Suggestions for unknown names and keys: corrected typing mistakes, keys of another section, and
 // names that users of PyTorch and Paddle know.
 #pragma once
+#include <map>
 #include <string>
 #include <vector>
+#include "core/base/words.h"
 
 namespace bellows {
 
@@ -15,8 +17,9 @@ std::string nearest(const std::string& word, const std::vector<std::string>& kno
 bool is_like(const std::string& word, const std::string& key);
 
 // Returns "it is called 'optimizer.lr' here", "the nearest known key is 'optimizer.lr'" or, if more
-// than half of the letters differ, where all keys are listed. `known` must not be empty.
-std::string hint(const std::string& of, const std::vector<std::string>& known);
+// than half of the letters differ, where all keys are listed. `known`: keys, and the names that
+// each has in other frameworks; not empty.
+std::string hint(const std::string& of, const std::map<std::string, Names>& known);
 
 // Returns "; write on" or another correction if other YAML readers would accept the text, "" for
 // other mistakes. `accepts`: as of an Option.
@@ -27,12 +30,5 @@ std::string remark(const std::string& name);
 
 // Quotes user input for a message, without line ends and cut after 60 bytes.
 std::string on_one_line(const std::string& text);
-
-// The end of a key, and its names elsewhere. A hint is given only if such a key exists.
-struct OtherNames {
-  const char* ours;
-  std::vector<std::string> theirs;
-};
-const std::vector<OtherNames>& other_names();
 
 }  // namespace bellows

@@ -113,10 +113,10 @@ std::string Load::problem(const std::string& key) const {
       return cat(outer, ": a map or a list is not ", option->second);
   }
   if (known_.empty()) return cat("unknown key '", key, "'; nothing can be set here");
-  Names names;
+  std::map<std::string, Names> known;
   for (const auto& [name, accepts] : known_)
-    if (!reserved_.contains(name)) names.push_back(name);
-  return cat("unknown key '", key, "', ", hint(key, names));
+    if (!reserved_.contains(name)) known[name] = marks().at(name).elsewhere;
+  return cat("unknown key '", key, "', ", hint(key, known));
 }
 
 void Load::refuse_unknown() const {

@@ -88,6 +88,12 @@ template <class Options> Values dump(Options options) {
   return values_of(listing);
 }
 
+template <class Options> MarksByKey marks_of(Options options) {
+  Listing listing;
+  visit(listing, options);
+  return listing.marks();
+}
+
 template <class Options>
 Options load(Options options, const Values& source, const Keys& reserved = {}) {
   Load visitor(source, reserved);

@@ -224,11 +224,13 @@ NamedTensors snapshot(const NamedTensors& tensors) {
 
 static void write_file_or_retry(const Path& path, const std::vector<Bytes>& pieces,
                                 int64_t retries) {
-  for (;; --retries, trace::count<"ckpt.retries">()) try {
+  for (;; --retries, trace::count<"ckpt.retries">()) {
+    try {
       return write_file(path, pieces);
     } catch (const Error&) {
       if (retries <= 0) throw;
     }
+  }
 }
 
 void write_safetensors(const Path& path, const NamedTensors& tensors, const Metadata& metadata,

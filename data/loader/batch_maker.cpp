@@ -15,9 +15,10 @@ void visit(Visitor& v, BatchOptions& o) {
   v("augment", o.augment, "random transforms are random; off: as in evaluation");
   v("on_damaged", o.on_damaged, {"error", "skip"},
     "a sample that cannot be read ends the run; skip: all are tried before training, and the "
-    "damaged ones are left out");
-  v("max_pixels", o.max_pixels, "largest image that is decoded, in pixels",
-    {.min = 1, .max = 1e10});
+    "damaged ones are left out")
+      .resumable();
+  v("max_pixels", o.max_pixels, "largest image that is decoded, in pixels", {.min = 1, .max = 1e10})
+      .resumable();
   v("scaled_decode", o.scaled_decode,
     "decode only the part of a JPEG that is used, at a fraction of its size if that is enough");
   v("channels_last", o.channels_last, "memory format of batches is NHWC, not NCHW");
@@ -27,7 +28,8 @@ void visit(Visitor& v, BatchOptions& o) {
          {.min = 1, .max = 1 << 24});
   v.require("pad_to", std::ranges::is_sorted(o.pad_to), "must ascend");
   v("sim_latency_us", o.sim_latency_us, "sleep this long for each batch: a planted slow disk",
-    {.min = 0, .max = 1e9});
+    {.min = 0, .max = 1e9})
+      .resumable();
 }
 
 // ---- forms

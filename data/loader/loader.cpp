@@ -23,7 +23,8 @@ void visit(Visitor& v, WorkerOptions& o) {
   v("timeout_s", o.timeout_s,
     "how long to wait for a batch before giving up, and for another process that packs the data "
     "set",
-    {.min = 1e-3, .max = 1e6});
+    {.min = 1e-3, .max = 1e6})
+      .resumable();
 }
 
 void visit(Visitor& v, FeedOptions& o) {

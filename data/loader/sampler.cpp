@@ -12,7 +12,8 @@ namespace bellows {
 void visit(Visitor& v, SamplerOptions& o) {
   v("batch_size", o.batch_size,
     "samples per step and rank; auto: doubled before training while that pays and fits",
-    {.min = kAutoBatch, .max = 1 << 24, .auto_is_min = true});
+    {.min = kAutoBatch, .max = 1 << 24, .auto_is_min = true})
+      .also({"batch", "bs", "per_device_train_batch_size", "samples_per_gpu", "train_batch_size"});
   v("shuffle", o.shuffle, "a new random order in each epoch");
   v("drop_last", o.drop_last, "leave out the samples that do not fill a batch");
   v("device_randperm", o.device_randperm, "a keyed parallel permutation, not a serial shuffle");

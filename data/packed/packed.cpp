@@ -123,7 +123,7 @@ struct PackedOptions {
   std::string folder = "datasets/packed";
 };
 void visit(Visitor& v, PackedOptions& o) {
-  v("folder", o.folder, "folder of the shards; `trainer pack` writes them");
+  v("folder", o.folder, "folder of the shards; `trainer pack` writes them").resumable();
 }
 
 // True if two shards are of one packing.

@@ -14,7 +14,9 @@ struct Cifar10Options {
   std::string root = "datasets/cifar10";
 };
 void visit(Visitor& v, Cifar10Options& o) {
-  v("root", o.root, "folder of the .bin files, or the one that the archive was unpacked in");
+  v("root", o.root, "folder of the .bin files, or the one that the archive was unpacked in")
+      .resumable()
+      .also({"data_dir", "data_path", "data_root", "dataset_root"});
 }
 
 enum class CifarLabels { coarse, fine };  // the index of their byte

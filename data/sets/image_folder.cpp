@@ -18,7 +18,9 @@ struct ImageFolderOptions {
   int64_t hold_out = 0;
 };
 void visit(Visitor& v, ImageFolderOptions& o) {
-  v("root", o.root, "folder of the images");
+  v("root", o.root, "folder of the images")
+      .resumable()
+      .also({"data_dir", "data_path", "data_root", "dataset_root"});
   v("train", o.train, "folder below root with the training images, a folder per class");
   v("test", o.test, "folder below root with the test images");
   v("hold_out", o.hold_out,

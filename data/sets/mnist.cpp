@@ -13,7 +13,9 @@ struct MnistOptions {
   std::string root = "datasets/mnist";
 };
 void visit(Visitor& v, MnistOptions& o) {
-  v("root", o.root, "folder of the IDX files, or the one that torchvision made");
+  v("root", o.root, "folder of the IDX files, or the one that torchvision made")
+      .resumable()
+      .also({"data_dir", "data_path", "data_root", "dataset_root"});
 }
 
 enum class EmnistSplit { byclass, bymerge, balanced, letters, digits, mnist };

@@ -44,13 +44,15 @@ static OpKey key_of(const Slice& slice, const Recording& recording) {
 }
 
 // Nothing for a range that is not an op, and for an op whose shapes do not determine its work.
-static Cost work_in(const Slice& slice, const Recording& recording) try {
-  if (slice.name == "optimizer") return recording.update;
-  if (slice.op < 0) return {};
-  const OpWork work = work_of(recording.ops[slice.op]);
-  return slice.kind == SliceKind::backward ? work.backward : work.forward;
-} catch (const Error&) {
-  return {};
+static Cost work_in(const Slice& slice, const Recording& recording) {
+  try {
+    if (slice.name == "optimizer") return recording.update;
+    if (slice.op < 0) return {};
+    const OpWork work = work_of(recording.ops[slice.op]);
+    return slice.kind == SliceKind::backward ? work.backward : work.forward;
+  } catch (const Error&) {
+    return {};
+  }
 }
 
 static CallsByKey calls_in(const Timeline& timeline, const Recording& recording,

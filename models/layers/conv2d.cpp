@@ -6,8 +6,10 @@
 namespace bellows {
 
 static void visit(Visitor& v, Conv2dLayerOptions& o) {
-  v("out", o.out, "output channels", {.min = 1, .max = 1 << 24});
-  v("kernel", o.kernel, "height and width of the kernel", {.min = 1, .max = 65536});
+  v("out", o.out, "output channels", {.min = 1, .max = 1 << 24})
+      .also({"out_channels", "out_features"});
+  v("kernel", o.kernel, "height and width of the kernel", {.min = 1, .max = 65536})
+      .also({"kernel_size"});
   v("stride", o.stride, "step between outputs", {.min = 1, .max = 65536});
   v("padding", o.padding, "zeros on each side", {.min = 0, .max = 65536});
   v("bias", o.bias, "add one value per channel");

@@ -5,7 +5,8 @@
 namespace bellows {
 
 static void visit(Visitor& v, LinearLayerOptions& o) {
-  v("out", o.out, "output features", {.min = 1, .max = 1 << 30});
+  v("out", o.out, "output features", {.min = 1, .max = 1 << 30})
+      .also({"out_channels", "out_features"});
   v("bias", o.bias, "add one value per feature");
 }
 

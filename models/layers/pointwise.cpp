@@ -6,7 +6,8 @@ namespace bellows {
 static void visit(Visitor& v, PointwiseLayerOptions& o) {
   v("expression", o.expression, "of x: numbers, + - * /, names of elementwise ops, parameters");
   v.list("parameters", o.parameters,
-         "other names in it: trained, one value per channel, 0 at first");
+         "other names in it: trained, one value per channel, 0 at first")
+      .fixed(kOtherModel);
 }
 
 static std::vector<std::string> inputs_of(const PointwiseLayerOptions& o) {

@@ -4,7 +4,8 @@
 namespace bellows {
 
 static void visit(Visitor& v, PoolLayerOptions& o) {
-  v("kernel", o.kernel, "height and width of the window", {.min = 1, .max = 65536});
+  v("kernel", o.kernel, "height and width of the window", {.min = 1, .max = 65536})
+      .also({"kernel_size"});
   v("stride", o.stride, "step between windows; 0: the kernel", {.min = 0, .max = 65536});
   v("padding", o.padding, "on each side", {.min = 0, .max = 65536});
 }

@@ -34,9 +34,10 @@ struct ResidualOptions {
   std::vector<Choice<MakeLayer>> layers, shortcut, after = {Choice<MakeLayer>("relu")};
 };
 void visit(Visitor& v, ResidualOptions& o) {
-  v.choices("layers", o.layers, "one after the other");
-  v.choices("shortcut", o.shortcut, "of the block's input, added to that; empty: the input itself");
-  v.choices("after", o.after, "of the sum");
+  v.choices("layers", o.layers, "one after the other").fixed(kOtherModel);
+  v.choices("shortcut", o.shortcut, "of the block's input, added to that; empty: the input itself")
+      .fixed(kOtherModel);
+  v.choices("after", o.after, "of the sum").fixed(kOtherModel);
 }
 }  // namespace
 

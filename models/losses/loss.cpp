@@ -9,7 +9,7 @@
 namespace bellows {
 
 void visit(Visitor& v, LossOptions& o) {
-  v.choice("name", o.loss, "loss that training minimizes");
+  v.choice("name", o.loss, "loss that training minimizes").also({"criterion", "loss_fn"});
   v("fused", o.fused, "softmax and cross-entropy in one kernel");
 }
 

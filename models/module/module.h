@@ -122,4 +122,9 @@ struct ModelContext : LayerContext {
 };
 using MakeModel = ModulePtr(const ModelContext& context);
 
+// Why a resumed run cannot change an option that decides which tensors the model has.
+inline constexpr const char* kOtherModel =
+    "the checkpoint holds the state of the other model; undo the change, or start a new run from "
+    "the weights alone with  train.weights=FILE";
+
 }  // namespace bellows

@@ -20,13 +20,15 @@ void visit(Visitor& v, RewriteOptions& o) {
   for (const Rewrite& rewrite : rewrites()) by_name[rewrite.name] = &rewrite;
   for (const auto& [name, rewrite] : by_name) {
     int64_t& value = o.values[name];
+    Marked option;
     if (rewrite->max > 1) {
-      v(rewrite->name, value, rewrite->help, {.min = 0, .max = double(rewrite->max)});
+      option = v(rewrite->name, value, rewrite->help, {.min = 0, .max = double(rewrite->max)});
     } else {
       bool on = value;
-      v(rewrite->name, on, rewrite->help);
+      option = v(rewrite->name, on, rewrite->help);
       value = on;
     }
+    if (rewrite->drops_parameters) option.fixed(kOtherModel);
   }
 }
 

@@ -47,7 +47,8 @@ template <class Made> ModulePtr make_fused(std::span<Child> window) {
 struct Rewrite {
   const char* name;  // its option is model.<name>; the name of a fusion begins with "fuse."
   const char* help;
-  int64_t max = 1;  // largest value of the option, 0 is off; 1: the option is a bool
+  int64_t max = 1;                // largest value of the option, 0 is off; 1: the option is a bool
+  bool drops_parameters = false;  // the model has other weights, though the losses are close
   // Stages run in this order. Fusions share a pass: at each position the longest is tried first.
   enum Stage { edit, fuse, group } stage = fuse;
   // Edits the tree and returns one line per change. `value`: of the option, not 0.

@@ -34,6 +34,7 @@ static std::vector<std::string> drop(Module& root, int64_t) {
 static const AddRewrite drop_conv_bias_rewrite(
     {.name = "drop_conv_bias",
      .help = "no bias in convolutions followed by a batch_norm",
+     .drops_parameters = true,
      .stage = Rewrite::edit,
      .apply = drop});
 

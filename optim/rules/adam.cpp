@@ -16,12 +16,16 @@ struct AdamWOptions : AdamOptions {
   AdamWOptions() { weight_decay = 0.01; }
 };
 inline void visit(Visitor& v, AdamOptions& o) {
-  v("lr", o.lr, "peak learning rate", {.min = 0});
-  v("beta1", o.beta1, "decay of the mean of the gradients", {.min = 0, .max = 0.999999});
+  v("lr", o.lr, "peak learning rate", {.min = 0})
+      .forgets(Forget::rate)
+      .also({"base_lr", "learning_rate"});
+  v("beta1", o.beta1, "decay of the mean of the gradients", {.min = 0, .max = 0.999999})
+      .also({"betas"});
   v("beta2", o.beta2, "decay of the mean of their squares", {.min = 0, .max = 0.999999});
   v("eps", o.eps, "keeps the denominator from zero", {.min = 0});
   v("weight_decay", o.weight_decay, "adam: L2 penalty in the gradient; adamw: share of the weight",
-    {.min = 0});
+    {.min = 0})
+      .also({"l2_decay", "wd"});
 }
 
 template <class T> class Adam : public Elementwise<T> {

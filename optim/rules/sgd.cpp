@@ -11,10 +11,13 @@ struct SgdOptions {
   bool nesterov = false;
 };
 inline void visit(Visitor& v, SgdOptions& o) {
-  v("lr", o.lr, "peak learning rate", {.min = 0});
+  v("lr", o.lr, "peak learning rate", {.min = 0})
+      .forgets(Forget::rate)
+      .also({"base_lr", "learning_rate"});
   v("momentum", o.momentum, "share of the last direction that is kept", {.min = 0, .max = 1});
   v("nesterov", o.nesterov, "look ahead: the gradient plus the momentum after it");
-  v("weight_decay", o.weight_decay, "L2 penalty, added to the gradient", {.min = 0});
+  v("weight_decay", o.weight_decay, "L2 penalty, added to the gradient", {.min = 0})
+      .also({"l2_decay", "wd"});
 }
 
 template <class T> class Sgd : public Elementwise<T> {

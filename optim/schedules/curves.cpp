@@ -13,7 +13,8 @@ struct FallOptions {
 };
 void visit(Visitor& v, FallOptions& o) {
   v("final_factor", o.final_factor, "share of the peak that the curve falls to",
-    {.min = 0, .max = 1});
+    {.min = 0, .max = 1})
+      .also({"eta_min"});
 }
 
 struct StepOptions {

@@ -13,7 +13,8 @@ struct PlateauOptions {
   double min_lr = 0;
 };
 void visit(Visitor& v, PlateauOptions& o) {
-  v("metric", o.metric, "loss or the metric of eval.metrics to watch");
+  v("metric", o.metric, "loss or the metric of eval.metrics to watch")
+      .forgets(Forget::rate_history);
   v("factor", o.factor, "factor of each drop", {.min = 0, .max = 1});
   v("patience", o.patience, "evaluations without improvement that it tolerates before a drop",
     {.min = 0});

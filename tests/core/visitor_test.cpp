@@ -164,6 +164,47 @@ TEST(Visitor, AListOfEntriesBringsTheOptionsOfEach) {
   EXPECT_EQ(outer.many.at(0).make(1), "shown 3") << "a new list starts from defaults";
 }
 
+namespace {
+struct Kept {
+  int64_t size = 1;
+  double rate = 0.5;
+  std::vector<double> betas{0.9};
+  Choice<Make> one{"shown"};
+  std::vector<Choice<Make>> many{Choice<Make>("shown")};
+};
+void visit(Visitor& v, Kept& o) {
+  v("size", o.size, "how large").in_a_branch();
+  v("rate", o.rate, "how fast").forgets(Forget::rate).also({"speed"});
+  v.list("betas", o.betas, "decay rates");
+  v.choice("one", o.one, "of the entries").fixed("it is kept");
+  v.choices("many", o.many, "of the entries").fixed("they are kept");
+}
+struct Whole {
+  Kept kept;
+  bool on = false;
+};
+void visit(Visitor& v, Whole& o) {
+  v("on", o.on, "whether");
+  v.group("kept", o.kept).resumable();
+}
+}  // namespace
+
+TEST(Visitor, AMarkOfAGroupLeavesThoseOfItsOptions) {
+  Whole whole;
+  Walk walk;
+  visit(walk, whole);
+  const MarksByKey& marks = walk.marks();
+  EXPECT_EQ(marks.at("on").change, Marks::unmarked);
+  EXPECT_EQ(marks.at("kept.size").change, Marks::branch);
+  for (const char* key : {"kept.rate", "kept.betas", "kept.betas.0", "kept.many.0.size"})
+    EXPECT_EQ(marks.at(key).change, Marks::resumable) << key;
+  EXPECT_EQ(marks.at("kept.rate").forgets, Forget::rate);
+  EXPECT_THAT(marks.at("kept.rate").elsewhere, ElementsAre("speed"));
+  EXPECT_STREQ(marks.at("kept.one").why, "it is kept");
+  EXPECT_STREQ(marks.at("kept.many").why, "they are kept");
+  EXPECT_STREQ(marks.at("kept.many.0.name").why, "they are kept");
+}
+
 // ---- Choice
 
 TEST(Choice, KnowsItsEntriesByName) {

@@ -20,7 +20,7 @@ struct LoaderOptions {
   std::vector<int> sizes = {28, 28};
 };
 void visit(Visitor& v, LoaderOptions& o) {
-  v("batch_size", o.batch_size, "samples per step and rank", {.min = 1});
+  v("batch_size", o.batch_size, "samples per step and rank", {.min = 1}).also({"bs"});
   v("order", o.order, {"sequential", "shuffled"}, "of the samples in an epoch");
   v("pin_memory", o.pin_memory, "page-locked buffers");
   v("seed", o.seed, "of the shuffle");
@@ -35,7 +35,7 @@ struct SgdOptions {
   double lr = 0.1, momentum = 0;
 };
 void visit(Visitor& v, SgdOptions& o) {
-  v("lr", o.lr, "learning rate");
+  v("lr", o.lr, "learning rate").also({"learning_rate"});
   v("momentum", o.momentum, "share of the last step", {.min = 0, .max = 1});
 }
 struct AdamOptions {

@@ -12,6 +12,7 @@
 #include "core/config/yaml.h"
 #include "plan/toggle.h"
 #include "tests/refusal.h"
+#include "trainer/run/run.h"
 #include "trainer/verbs/tables.h"
 
 using namespace bellows;
@@ -212,6 +213,58 @@ TEST(Options, AWordInPlaceOfASectionIsAdvisedOnlyWhatIsTaken) {
     EXPECT_FALSE(option_owners().contains(section + "." + option)) << text;
   }
   EXPECT_GE(advised, 5);
+}
+
+// ---- resume
+
+// Texts that the option may accept.
+static Names other_texts(const Setting& s) {
+  if (s.line.accepts == "text") return {s.line.text + "x"};
+  if (s.is_number()) return {"1", "2", "3", "0", "0.5", "0.25", "8", "16", "100", "1.5"};
+  return split_at(s.line.accepts, " or ");
+}
+
+// Returns two plans that differ in this option alone; nothing if no text gives such plans.
+static std::optional<std::pair<Plan, Plan>> plans_with_and_without(const Setting& s) {
+  for (const std::string& text : other_texts(s)) {
+    Plan before, after;
+    Values values = s.names;
+    const std::string fault = refusal([&] {
+      before = load(Plan{}, values);
+      values[s.line.key] = {text};
+      after = load(Plan{}, values);
+    });
+    if (fault == "no error" && differences(dump(before), dump(after), "").size() == 1)
+      return std::pair(before, after);
+  }
+  return {};
+}
+
+TEST(Options, ChangeOnResumeAsTheirMarksSay) {
+  std::map<Marks::Change, int> tried;
+  for (const Setting& s : named()) {
+    const std::string& key = s.line.key;
+    const auto plans = plans_with_and_without(s);
+    if (!plans) continue;
+    const auto& [before, after] = *plans;
+    const Marks marks = marks_of(after).at(key);
+    ++tried[marks.change];
+    const std::string same_run = refusal([&] { compare_plans(before, after); }),
+                      branch = refusal([&] { compare_plans(before, after, Resume::branch); });
+    if (marks.change == Marks::fixed) {
+      EXPECT_THAT(branch,
+                  AllOf(StartsWith("a resumed run cannot change " + key), HasSubstr(marks.why)));
+      EXPECT_EQ(same_run, branch);
+      continue;
+    }
+    EXPECT_EQ(branch, "no error") << key;
+    if (option_owners().contains(key)) continue;
+    EXPECT_EQ(same_run == "no error", marks.change == Marks::resumable) << key << ": " << same_run;
+  }
+  EXPECT_GT(tried[Marks::unmarked], 60);
+  EXPECT_GT(tried[Marks::resumable], 60);
+  EXPECT_GE(tried[Marks::fixed], 5);
+  EXPECT_EQ(tried[Marks::branch], 1) << "dist.uneven";
 }
 
 // ---- advice

@@ -96,13 +96,14 @@ static Values settings(const Toggle& toggle, const std::string& value) {
   return set;
 }
 
-static Config config_with(std::vector<Values> sources, const Toggle& toggle,
-                          const Values& set) try {
-  sources.push_back(set);
-  return make_config(sources);
-} catch (const Error& error) {
-  fail(error.exit, "ab: no arm with ", toggle.name, "=", set.at(cat("toggles.", toggle.name)).text,
-       ": ", error.what());
+static Config config_with(std::vector<Values> sources, const Toggle& toggle, const Values& set) {
+  try {
+    sources.push_back(set);
+    return make_config(sources);
+  } catch (const Error& error) {
+    fail(error.exit, "ab: no arm with ", toggle.name, "=",
+         set.at(cat("toggles.", toggle.name)).text, ": ", error.what());
+  }
 }
 
 Config arm_config(const AbOptions& options, const Toggle& toggle, const std::string& value) {

@@ -124,15 +124,17 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AbBlock, steps, wall_s, cpu_s, waited_s, coun
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AbEnd, losses, counters, threads, peak_tensor_bytes,
                                    peak_resident_bytes, samples, reached_target, pixels, evaluation)
 
-template <class Report> static Report parsed(const std::string& line) try {
-  const auto as_nan = [](int, nlohmann::json::parse_event_t, nlohmann::json& value) {
-    if (value.is_null()) value = NAN;  // which JSON lacks
-    return true;
-  };
-  const nlohmann::json json = nlohmann::json::parse(line, as_nan);
-  return json.get<Report>();
-} catch (const nlohmann::json::exception& error) {
-  fail(Exit::internal, "arms: an arm reported '", line.substr(0, 100), "': ", error.what());
+template <class Report> static Report parsed(const std::string& line) {
+  try {
+    const auto as_nan = [](int, nlohmann::json::parse_event_t, nlohmann::json& value) {
+      if (value.is_null()) value = NAN;  // which JSON lacks
+      return true;
+    };
+    const nlohmann::json json = nlohmann::json::parse(line, as_nan);
+    return json.get<Report>();
+  } catch (const nlohmann::json::exception& error) {
+    fail(Exit::internal, "arms: an arm reported '", line.substr(0, 100), "': ", error.what());
+  }
 }
 
 std::string to_line(const AbBlock& block) { return to_line(Json(nlohmann::json(block))); }

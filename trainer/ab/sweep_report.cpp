@@ -68,12 +68,14 @@ void record_work(SweepResult& result) {
   if (!vary(result, &SweepFacts::batch) && !vary(result, &SweepFacts::pixels) &&
       !models_vary(result))
     return;
-  for (size_t i = 0; i < result.arms.size(); ++i) try {
+  for (size_t i = 0; i < result.arms.size(); ++i) {
+    try {
       const Config config = config_of(result.arms[i], result.options.overrides);
       result.facts[i].work = work_of_step(config.plan);
     } catch (const Error& error) {
       warn(cat("sweep: ", result.arms[i].name, ": no FLOP per byte: ", error.what()));
     }
+  }
 }
 
 // ---- losses

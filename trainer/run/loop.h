@@ -1,15 +1,12 @@
 // The training loop.
 #pragma once
 #include <functional>
-#include "core/tensor/step_state.h"
-#include "trainer/log/log.h"
 #include "trainer/log/meter.h"
+#include "trainer/run/judge.h"
 #include "trainer/run/signals.h"
 #include "trainer/state/checkpoints.h"
 
 namespace bellows {
-
-class TrainingStep;
 
 struct Outcome {
   Position at;                     // end of training
@@ -30,13 +27,5 @@ using AfterUpdate = std::function<void(const Position&)>;
 // data and ops.
 Outcome train(Session& session, Log& log, Checkpoints* checkpoints, Signals& signals,
               const Position& from = {}, const AfterUpdate& after_update = {});
-
-// Returns true if nothing is left to do: all updates are made, or the target or train.patience ends
-// the run.
-bool finished(const Session& session, const Position& at);
-// Returns true if train.patience ends the run.
-bool out_of_patience(const TrainOptions& train, const Position& at);
-// Returns the metric that ckpt.best and train.patience watch.
-std::string best_metric(const Plan& plan);
 
 }  // namespace bellows

@@ -77,35 +77,21 @@ static Start choose_start(const RunRequest& request) {
 
 // ---- resume
 
-// Returns why neither a resumed run nor a branch can change an option; "" if a branch can.
-static std::string why_fixed(const std::string& key) {
-  if (key.starts_with("train.weights"))
-    return "the weights come from the checkpoint; undo the change, or start a new run";
-  const bool names = key.ends_with(".name") || key.ends_with(".parameters") ||
-                     key == "optimizer.groups" || key == "model.layers";
-  const bool rule = names && key.starts_with("optimizer.");
-  const bool model = names && key.starts_with("model.");
-  // Without the biases the model has other weights, though the losses are close.
-  if (!model && !rule && key != "model.drop_conv_bias") return "";
-  return cat(
-      "the checkpoint holds the state of the other ", rule ? "optimizer" : "model",
-      "; undo the change, or start a new run from the weights alone with  train.weights=FILE");
+// Marks of the options that either plan has.
+static MarksByKey marks_of_both(const Plan& saved, const Plan& now) {
+  MarksByKey marks = marks_of(now);
+  marks.merge(marks_of(saved));
+  return marks;
 }
 
 // Returns true for options that a resumed run may change: how, how long and where it trains.
 // Toggles that keep the losses are included, because another device may switch them.
-static bool may_change(const std::string& key) {
+static bool may_change(const std::string& key, const Marks& marks) {
   const auto owner = option_owners().find(key);
-  if (owner != option_owners().end() && *owner->second->statistical_where) return false;
-  if (owner != option_owners().end() && owner->second->same != Same::statistical) return true;
-  for (const char* open : {"name", "device", "data.root", "data.folder", "data.on_damaged",
-                           "data.max_pixels", "data.sim_latency_us", "data.timeout_s"})
-    if (key == open) return true;
-  if (key == "dist.uneven") return false;
-  for (const char* open : {"schedule.", "eval.", "log.", "ckpt.", "target.", "kernels.",
-                           "allocator.", "threads.", "dist.", "debug.", "profile.", "train."})
-    if (key.starts_with(open)) return true;
-  return false;
+  if (owner == option_owners().end()) return marks.change == Marks::resumable;
+  const Toggle& toggle = *owner->second;
+  if (*toggle.statistical_where) return false;
+  return toggle.same != Same::statistical || marks.change == Marks::resumable;
 }
 
 static std::string to_text(const Difference& d) { return cat(d.key, ": ", d.a, " -> ", d.b); }
@@ -127,41 +113,45 @@ std::vector<Difference> compare_plans(const Plan& saved, const Plan& now, Resume
   std::vector<Difference> found = differences(dump(saved), dump(now), "(none)");
   std::stable_partition(found.begin(), found.end(),
                         [](const auto& d) { return d.key.ends_with(".name"); });
+  const MarksByKey marks = marks_of_both(saved, now);
   for (const Difference& d : found) {
-    const std::string fixed = why_fixed(d.key);
-    CHECK(fixed.empty(), "a resumed run cannot change ", to_text(d), ": ", fixed);
+    const Marks& of = marks.at(d.key);
+    CHECK(of.change != Marks::fixed, "a resumed run cannot change ", to_text(d), ": ", of.why);
     const bool same_joint = d.key == "data.batch_size" && ranks.saved != ranks.now;
-    CHECK(resume == Resume::branch || same_joint || may_change(d.key),
+    CHECK(resume == Resume::branch || same_joint || may_change(d.key, of),
           "a resumed run cannot change ", to_text(d),
           "; undo the change, or start a branch in another folder: --resume RUN/checkpoints/FILE");
   }
   return found;
 }
 
-// Resets results of earlier evaluations that a changed option makes outdated.
-static void forget_outdated(Session& session, Position& at, const std::string& key) {
-  if (key == "target.metric" || key == "target.value") at.target_s = -1;
-  if (key == "ckpt.best") at.best = {};
-  if (key == "schedule.name" || key.ends_with(".lr")) session.set_rate_state({});
-  if (key == "schedule.metric") session.set_rate_state({.factor = session.rate_state().factor});
+// Resets a result that a changed option makes outdated.
+static void forget(Forget result, Session& session, Position& at) {
+  if (result == Forget::target) at.target_s = -1;
+  if (result == Forget::best) at.best = {};
+  if (result == Forget::rate) session.set_rate_state({});
+  if (result == Forget::rate_history)
+    session.set_rate_state({.factor = session.rate_state().factor});
 }
 
 static Position resume(Session& session, Start& start) {
   const Loaded& saved = *start.saved;
   const RankCounts ranks{read_ranks(saved.content), session.ranks.world};
+  const Plan before = read_plan(saved.content);
   std::vector<Difference> changes;
   try {
-    changes = compare_plans(read_plan(saved.content), session.plan, start.resume, ranks);
+    changes = compare_plans(before, session.plan, start.resume, ranks);
   } catch (const Error& error) {  // with --resume alone, the user has not named the checkpoint
     fail(error.exit, saved.path.string(), ": ", error.what());
   }
   check_finite(saved.path, saved.content.tensors, session.plan.ckpt, start.notes);
   Position at = restore(session, saved.content, start.notes, start.resume);
+  const MarksByKey marks = marks_of_both(before, session.plan);
   for (const Difference& change : changes) {
     start.notes.push_back("resume: changed " + to_text(change));
-    forget_outdated(session, at, change.key);
+    forget(marks.at(change.key).forgets, session, at);
   }
-  const double was = session.next_rate(read_plan(saved.content)), now = session.next_rate();
+  const double was = session.next_rate(before), now = session.next_rate();
   if (now > 1.01 * was)
     start.notes.push_back(cat("resume: the learning rate rises from ", was, " to ", now,
                               " here, because the plan has changed"));

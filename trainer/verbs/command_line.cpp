@@ -163,27 +163,29 @@ static std::string in_80_columns(const std::string& help) {
   return text + help.substr(std::min(examples, help.size()));
 }
 
-bool CommandLine::read(Arguments args, const std::string& if_unexpected) try {
-  refuse_empty(args, program_);
-  for (std::string& arg : args)  // the shell expands only a ~ that begins a word
-    if (const size_t equals = arg.find('='); arg.starts_with("--") && equals != arg.npos)
-      arg = arg.substr(0, equals + 1) + with_home(arg.substr(equals + 1));
-  std::ranges::reverse(args);  // CLI11 expects the last one first
-  app_->parse(std::move(args));
-  return true;
-} catch (const CLI::CallForHelp&) {
-  say_part(in_80_columns(app_->help()));
-  return false;
-} catch (const CLI::RequiredError& error) {
-  fail(Exit::usage, text_of_missing(*app_, error.what()), "; see  ", program_, " --help");
-} catch (const CLI::ExtrasError&) {  // whose text has them in reverse order
-  if (!if_unexpected.empty()) fail(Exit::usage, if_unexpected);
-  const std::vector<std::string> words = app_->remaining();
-  const std::string gone = removal(cat(program_, " ", words.at(0)));
-  fail(Exit::usage, "unexpected: ", fmt::format("{}", fmt::join(words, " ")), "; ",
-       gone.empty() ? cat("see  ", program_, " --help") : gone);
-} catch (const CLI::ParseError& error) {
-  fail(Exit::usage, error.what(), "; see  ", program_, " --help");
+bool CommandLine::read(Arguments args, const std::string& if_unexpected) {
+  try {
+    refuse_empty(args, program_);
+    for (std::string& arg : args)  // the shell expands only a ~ that begins a word
+      if (const size_t equals = arg.find('='); arg.starts_with("--") && equals != arg.npos)
+        arg = arg.substr(0, equals + 1) + with_home(arg.substr(equals + 1));
+    std::ranges::reverse(args);  // CLI11 expects the last one first
+    app_->parse(std::move(args));
+    return true;
+  } catch (const CLI::CallForHelp&) {
+    say_part(in_80_columns(app_->help()));
+    return false;
+  } catch (const CLI::RequiredError& error) {
+    fail(Exit::usage, text_of_missing(*app_, error.what()), "; see  ", program_, " --help");
+  } catch (const CLI::ExtrasError&) {  // whose text has them in reverse order
+    if (!if_unexpected.empty()) fail(Exit::usage, if_unexpected);
+    const std::vector<std::string> words = app_->remaining();
+    const std::string gone = removal(cat(program_, " ", words.at(0)));
+    fail(Exit::usage, "unexpected: ", fmt::format("{}", fmt::join(words, " ")), "; ",
+         gone.empty() ? cat("see  ", program_, " --help") : gone);
+  } catch (const CLI::ParseError& error) {
+    fail(Exit::usage, error.what(), "; see  ", program_, " --help");
+  }
 }
 
 }  // namespace bellows

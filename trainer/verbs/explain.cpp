@@ -222,16 +222,22 @@ static std::string known_name(const std::string& name) {
   if (std::ranges::count(names, name)) return name;
   const auto same = std::ranges::find(names, folded(name), folded);
   if (same != names.end()) return *same;
-  const auto alias = std::ranges::find_if(other_names(), [&](const OtherNames& other) {
-    return std::ranges::count(other.theirs, folded(name), folded);
-  });
-  if (alias == other_names().end()) return name;
-  const auto ours = std::ranges::find_if(names, [&](const std::string& key) {
-    return key == alias->ours || key.ends_with(cat(".", alias->ours));
-  });
-  if (ours == names.end()) return alias->ours;
-  say(cat(name, " is called ", *ours, " here"));
-  return *ours;
+  const auto is_called_so = [&](const auto& option) {
+    return std::ranges::count(option.second.elsewhere, folded(name), folded) > 0;
+  };
+  const MarksByKey plan = marks_of(Plan{});
+  if (const auto ours = std::ranges::find_if(plan, is_called_so); ours != plan.end()) {
+    say(cat(name, " is called ", ours->first, " here"));
+    return ours->first;
+  }
+  for (const Table& table : tables())
+    for (const TableRow& row : table.rows()) {
+      Listing options(true);
+      if (table.visit) table.visit(options, row[0]);
+      const auto ours = std::ranges::find_if(options.marks(), is_called_so);
+      if (ours != options.marks().end()) return ours->first;
+    }
+  return name;
 }
 
 static int run_explain(CommandLine& line, const Arguments& args) {

@@ -95,16 +95,18 @@ static Command command_of(int64_t local_rank, const LaunchLine& given, const Arg
 }
 
 // Returns dist.timeout_s of the run that the ranks will start, or the default if that is unknown.
-static double timeout_of_run(const Arguments& args) try {
-  Arguments given;
-  for (const std::string& arg : args)
-    if (arg.starts_with("dist.timeout_s=")) given.push_back(arg);
-  auto file =
-      std::ranges::find_if(args, [](auto& arg) { return arg == "--config" || arg == "-c"; });
-  if (file != args.end()) ++file;
-  return make_config(sources_of(file == args.end() ? "" : *file, given)).plan.dist.timeout_s;
-} catch (const Error&) {  // the ranks report it
-  return DistOptions{}.timeout_s;
+static double timeout_of_run(const Arguments& args) {
+  try {
+    Arguments given;
+    for (const std::string& arg : args)
+      if (arg.starts_with("dist.timeout_s=")) given.push_back(arg);
+    auto file =
+        std::ranges::find_if(args, [](auto& arg) { return arg == "--config" || arg == "-c"; });
+    if (file != args.end()) ++file;
+    return make_config(sources_of(file == args.end() ? "" : *file, given)).plan.dist.timeout_s;
+  } catch (const Error&) {  // the ranks report it
+    return DistOptions{}.timeout_s;
+  }
 }
 
 static int run_launch(CommandLine& line, const Arguments& args) {

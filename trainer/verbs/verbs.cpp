@@ -63,20 +63,22 @@ static int report(Exit exit, std::string_view text) {
   return static_cast<int>(exit);
 }
 
-static int run_guarded(const Arguments& args) try {
-  return run_named(args);
-} catch (const Error& error) {
-  return report(error.exit, error.what());
-} catch (const std::bad_alloc&) {
-  return report(Exit::memory, "out of memory; free some, or raise the limit (ulimit -v)");
-} catch (const std::system_error& error) {
-  if (error.code() != std::errc::resource_unavailable_try_again)
+static int run_guarded(const Arguments& args) {
+  try {
+    return run_named(args);
+  } catch (const Error& error) {
+    return report(error.exit, error.what());
+  } catch (const std::bad_alloc&) {
+    return report(Exit::memory, "out of memory; free some, or raise the limit (ulimit -v)");
+  } catch (const std::system_error& error) {
+    if (error.code() != std::errc::resource_unavailable_try_again)
+      return report(Exit::internal, cat("internal error: ", error.what()));
+    return report(Exit::memory,
+                  "the system starts no more threads; raise the limit (ulimit -u), or use fewer:  "
+                  "toggles.num_workers=0 threads.threads=1");
+  } catch (const std::exception& error) {
     return report(Exit::internal, cat("internal error: ", error.what()));
-  return report(Exit::memory,
-                "the system starts no more threads; raise the limit (ulimit -u), or use fewer:  "
-                "toggles.num_workers=0 threads.threads=1");
-} catch (const std::exception& error) {
-  return report(Exit::internal, cat("internal error: ", error.what()));
+  }
 }
 
 // Packed data sets keep a file open for each shard, and a soft limit is often 1024.
