@@ -233,6 +233,6 @@ static int run_predict(CommandLine& line, const Arguments& args) {
 
 static const AddVerb predict_verb(
     {"predict", "prints what a trained model says of images, texts, rows or arrays",
-     "trainer predict runs/lenet digit.png", run_predict});
+     "trainer predict runs/lenet digit.png", run_predict, "use"});
 
 }  // namespace bellows
