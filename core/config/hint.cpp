@@ -76,12 +76,29 @@ static bool ambiguous_number(const std::string& text, bool whole) {
          text.find_first_of(whole ? "_xXeE" : "_xX") != std::string::npos;
 }
 
+// Returns the advice to write the one of "csv or npy or text" that is called `text` elsewhere, or
+// that is spelled like it; "" if there is none.
+static std::string nearest_of(const std::string& text, const std::string& accepts) {
+  std::vector<std::string> names;
+  for (size_t at = 0, end; at < accepts.size(); at = end + 4) {
+    end = std::min(accepts.find(" or ", at), accepts.size());
+    names.push_back(accepts.substr(at, end - at));
+  }
+  if (names.size() < 2) return "";
+  for (const auto& [ours, theirs] : other_names())
+    if (std::ranges::count(names, ours) && std::ranges::count(theirs, text))
+      return cat("; the nearest one is '", ours, "'");
+  const std::string near = nearest(text, names);
+  return is_like(text, near) && names.size() > 3 ? cat("; the nearest one is '", near, "'") : "";
+}
+
 std::string remedy(std::string text, const std::string& accepts) {
   static const std::set<std::string> yes = {"yes", "y", "on", "1", "true"};
   static const std::set<std::string> no = {"no", "n", "off", "0", "false"};
   const bool whole = accepts.find("a whole number") != std::string::npos;
   if (whole || accepts.starts_with("a number"))
     return ambiguous_number(text, whole) ? "; write it in plain decimal digits" : "";
+  if (const std::string near = nearest_of(text, accepts); !near.empty()) return near;
   std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
   const bool truth = accepts == "false or true";
   if (!truth && accepts != "off or on") {
@@ -119,8 +136,8 @@ std::string remark(const std::string& name) {
   return found == remarks.end() ? "" : found->second;
 }
 
-const std::vector<OtherNames>& other_names() {
-  static const std::vector<OtherNames> names = {
+std::vector<OtherNames>& other_names() {
+  static std::vector<OtherNames> names = {
       {"batch_size", {"batch", "bs"}},
       {"beta1", {"betas"}},
       {"ckpt.best", {"metric_for_best_model", "monitor", "save_best", "save_best_only"}},

@@ -2,6 +2,7 @@
 // names that users of PyTorch and Paddle know.
 #pragma once
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace bellows {
@@ -28,11 +29,16 @@ std::string remark(const std::string& name);
 // Quotes user input for a message, without line ends and cut after 60 bytes.
 std::string on_one_line(const std::string& text);
 
-// The end of a key, and its names elsewhere. A hint is given only if such a key exists.
+// The end of a key, or the name of an entry, and its names elsewhere. A hint is given only if such
+// a key exists.
 struct OtherNames {
   const char* ours;
   std::vector<std::string> theirs;
 };
-const std::vector<OtherNames>& other_names();
+std::vector<OtherNames>& other_names();
+// Adds names by which other programs, or people, call an entry.
+struct AddOtherNames {
+  explicit AddOtherNames(OtherNames names) { other_names().push_back(std::move(names)); }
+};
 
 }  // namespace bellows

@@ -9,13 +9,10 @@
 
 namespace bellows {
 
-// Made by tools/counters.sh from the sources: lines "amp.low_ops autograd/amp.h:59".
-extern const char* const kCounterPlaces;
-
 constexpr std::string_view kTopics =
 #include <topics.md.inc>
     ;
-constexpr std::string_view kCounters = "\n# Counters\n";
+constexpr std::string_view kCounters = "\n# Counters\n", kSee = "See: ";
 
 // Splits a section, "GradScaler\n\nAlso: scaler.\n\nIn fp16 ...".
 static Topic topic_of(const std::string& section) {
@@ -76,7 +73,13 @@ std::string folded(const std::string& name) {
   return letters;
 }
 
-// Prints paragraphs in 80 columns, and commands, which are indented, as they are.
+static void say_each(const std::string& list) {
+  std::istringstream items(list);
+  for (std::string item; std::getline(items >> std::ws, item, ',');) say("    " + item);
+}
+
+// Prints paragraphs in 80 columns, and commands, which are indented, as they are. The places to
+// look at follow, one per line.
 bool explain_topic(const std::string& name) {
   const auto topic = std::ranges::find_if(topics(), [&](const Topic& known) {
     return folded(known.name) == folded(name) ||
@@ -86,7 +89,10 @@ bool explain_topic(const std::string& name) {
   if (folded(topic->name) != folded(name)) say(topic->name + ":");
   std::istringstream lines(topic->text);
   for (std::string line; std::getline(lines, line);)
-    say_part((line.starts_with(" ") ? line : wrapped(line, "")) + "\n");
+    if (line.starts_with(kSee))
+      say_each(line.substr(kSee.size()));
+    else
+      say_part((line.starts_with(" ") ? line : wrapped(line, "")) + "\n");
   return true;
 }
 

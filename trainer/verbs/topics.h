@@ -21,6 +21,8 @@ struct CounterLine {
 const std::vector<CounterLine>& counter_lines();
 // Returns the line whose name or pattern matches, or null.
 const CounterLine* find_counter(const std::string& name);
+// Lines "amp.low_ops autograd/amp.h:59", which tools/counters.sh makes from the sources.
+extern const char* const kCounterPlaces;
 // Returns the lines of code that count it, "autograd/amp.h:59, ..."; "" if none names it literally.
 std::string places_of(const std::string& counter);
 
