@@ -77,11 +77,11 @@ fs::path folder_of(const ImageFolderOptions& o, Split split) {
 void refuse_missing(const ImageFolderOptions& o, Split split) {
   const fs::path folder = folder_of(o, split);
   if (kind_of(folder, Exit::data) != Kind::nothing) return;
-  if (o.hold_out || kind_of(o.root, Exit::data) != Kind::folder)
-    fail(Exit::data, printable(folder.native()), ": no such folder; set data.root");
-  fail(Exit::data, printable(folder.native()), ": no such folder; set data.",
-       split == Split::train ? "train" : "test", ", or, if the folders in ", printable(o.root),
-       " are the classes, write  data.hold_out=5  to test on every fifth image");
+  const std::string others =
+      cat(", data.", split == Split::train ? "train" : "test", " or, if the folders in ",
+          printable(o.root), " are the classes,  data.hold_out=5");
+  fail(Exit::data, printable(folder.native()), ": no such folder; set data.root",
+       o.hold_out ? "" : others);
 }
 
 // Returns "a, b, c, ...": the first of the names.

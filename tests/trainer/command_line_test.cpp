@@ -50,6 +50,15 @@ TEST_F(CommandLineTest, NumbersAreFiniteAndRangesReadable) {
   });
 }
 
+TEST_F(CommandLineTest, UnknownEntriesLeadToTheNearestByMeaningOrSpelling) {
+  expect_refusal({"train", "data=table"}, 2, " or text; the nearest one is 'csv'");
+  expect_refusal({"train", "data={name: numpy}"}, 2, "; the nearest one is 'npy'");
+  expect_refusal({"train", "model=resnet19"}, 2, "; the nearest one is 'resnet18'");
+  const Ended odd = run({"train", "data=quux"});
+  EXPECT_THAT(odd.err,
+              AllOf(HasSubstr("'quux' is not cifar10 or "), testing::EndsWith(" or text\n")));
+}
+
 TEST_F(CommandLineTest, HelpGroupsTheVerbsAndExplainsEach) {
   const std::string help = succeed({"--help"});
   EXPECT_EQ(succeed({"help"}), help);

@@ -164,17 +164,16 @@ TEST_F(Explain, KnowsTheWordsOfTheCourse) {
         topic.text.substr(std::min(topic.text.find("See: "), topic.text.size())));
     for (std::string item; std::getline(items >> std::ws, item, ',');) {
       if (item.starts_with("See: ")) item.erase(0, 5);
-      if (!item.starts_with("trainer "))
-        EXPECT_TRUE(std::filesystem::is_regular_file(source_dir() + "/" + item)) << item;
-      else if (item.starts_with("trainer explain "))
-        succeed({"explain", item.substr(16)});
+      const bool command = item.starts_with("trainer ");
+      EXPECT_TRUE(command || std::filesystem::is_regular_file(source_dir() + "/" + item)) << item;
+      if (item.starts_with("trainer explain ")) succeed({"explain", item.substr(16)});
     }
   }
   EXPECT_GT(names.size(), 100u);
 }
 
 TEST_F(Explain, ListsTogglesByKeyPointIn80Columns) {
-  const std::string list = succeed({"list", "toggles"});
+  const std::string list = "\n" + succeed({"list", "toggles"});
   expect_80_columns(list);
   for (const Toggle& toggle : toggles()) {
     EXPECT_THAT(list, HasSubstr("\n" + toggle.key_point + " "));
@@ -183,7 +182,9 @@ TEST_F(Explain, ListsTogglesByKeyPointIn80Columns) {
     EXPECT_THAT(list.substr(at, end - at), testing::EndsWith(toggle.what));
     const std::string why = no_effect(toggle);
     EXPECT_EQ(list[at - 1] == ' ', why.empty()) << toggle.name;
-    if (!why.empty()) EXPECT_THAT(list, HasSubstr(cat("\n", list[at - 1], " ", why, "\n")));
+    if (!why.empty()) {
+      EXPECT_THAT(list, HasSubstr(cat("\n", list[at - 1], " ", why, "\n")));
+    }
   }
   for (const char* table : {"topics", "counters"}) expect_80_columns(succeed({"list", table}));
 }

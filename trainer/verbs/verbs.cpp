@@ -34,7 +34,7 @@ static void print_help() {
     say("");
     say(group);
     for (const auto& [name, verb] : verbs())
-      if (verb.group == group) say(fmt::format("  {:12}{}", name, verb.help));
+      if (verb.group == group) say(fmt::format("  {:11}{}", name, verb.help));
   }
 }
 
