@@ -32,16 +32,16 @@ bool on_terminal() {
 }
 
 void say_verdicts(std::string_view lines) {
-  constexpr std::pair<std::string_view, const char*> kColors[] = {
-      {"faster:", "\033[32m"},
-      {"no differences", "\033[32m"},
-      {"slower:", "\033[31m"},
-      {"no difference shown", "\033[33m"}};
+  constexpr std::string_view kEnd = "\033[0m";
   std::string text = printable(lines, Newlines::keep);
-  for (const auto& [word, color] : kColors)
-    for (size_t at = 0; on_terminal() && (at = text.find(word, at)) != text.npos;) {
-      text.replace(at, word.size(), color + std::string(word) + "\033[0m");
-      at += word.size() + 9;
+  for (const auto& [word, color] : {std::pair<std::string_view, std::string>("faster:", "\033[32m"),
+                                    {"no differences", "\033[32m"},
+                                    {"slower:", "\033[31m"},
+                                    {"no difference shown", "\033[33m"}})
+    for (size_t at = 0; on_terminal() && (at = text.find(word, at)) != text.npos;
+         at += kEnd.size()) {
+      text.insert(at, color);
+      text.insert(at += color.size() + word.size(), kEnd);
     }
   print(text);
 }

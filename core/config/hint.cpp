@@ -1,9 +1,11 @@
 #include "core/config/hint.h"
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <set>
+#include <sstream>
 #include <utility>
 #include "core/base/check.h"
 #include "core/config/removed.h"
@@ -79,17 +81,14 @@ static bool ambiguous_number(const std::string& text, bool whole) {
 // Returns the advice to write the one of "csv or npy or text" that is called `text` elsewhere, or
 // that is spelled like it; "" if there is none.
 static std::string nearest_of(const std::string& text, const std::string& accepts) {
-  std::vector<std::string> names;
-  for (size_t at = 0, end; at < accepts.size(); at = end + 4) {
-    end = std::min(accepts.find(" or ", at), accepts.size());
-    names.push_back(accepts.substr(at, end - at));
-  }
-  if (names.size() < 2) return "";
-  for (const auto& [ours, theirs] : other_names())
+  std::istringstream words(accepts);
+  std::vector<std::string> names{std::istream_iterator<std::string>(words), {}};
+  std::erase(names, "or");
+  for (const auto& [ours, theirs] : entry_names())
     if (std::ranges::count(names, ours) && std::ranges::count(theirs, text))
       return cat("; the nearest one is '", ours, "'");
-  const std::string near = nearest(text, names);
-  return is_like(text, near) && names.size() > 3 ? cat("; the nearest one is '", near, "'") : "";
+  const std::string near = names.size() > 3 ? nearest(text, names) : "";
+  return !near.empty() && is_like(text, near) ? cat("; the nearest one is '", near, "'") : "";
 }
 
 std::string remedy(std::string text, const std::string& accepts) {
@@ -136,8 +135,8 @@ std::string remark(const std::string& name) {
   return found == remarks.end() ? "" : found->second;
 }
 
-std::vector<OtherNames>& other_names() {
-  static std::vector<OtherNames> names = {
+const std::vector<OtherNames>& other_names() {
+  static const std::vector<OtherNames> names = {
       {"batch_size", {"batch", "bs"}},
       {"beta1", {"betas"}},
       {"ckpt.best", {"metric_for_best_model", "monitor", "save_best", "save_best_only"}},

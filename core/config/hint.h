@@ -29,16 +29,21 @@ std::string remark(const std::string& name);
 // Quotes user input for a message, without line ends and cut after 60 bytes.
 std::string on_one_line(const std::string& text);
 
-// The end of a key, or the name of an entry, and its names elsewhere. A hint is given only if such
+// The end of a key, and its names elsewhere. A hint is given only if such
 // a key exists.
 struct OtherNames {
   const char* ours;
   std::vector<std::string> theirs;
 };
-std::vector<OtherNames>& other_names();
-// Adds names by which other programs, or people, call an entry.
+const std::vector<OtherNames>& other_names();
+
+// The same for entries, such as data sets; each is added by the file that registers the entry.
+inline std::vector<OtherNames>& entry_names() {
+  static std::vector<OtherNames> all;
+  return all;
+}
 struct AddOtherNames {
-  explicit AddOtherNames(OtherNames names) { other_names().push_back(std::move(names)); }
+  explicit AddOtherNames(OtherNames names) { entry_names().push_back(std::move(names)); }
 };
 
 }  // namespace bellows

@@ -28,7 +28,7 @@ TEST_P(TogglesInTraining, LeavesItsFootprintAndKeepsItsPromise) {
   EXPECT_EQ(footprint_findings(toggle, device), "");
   EXPECT_EQ(loss_findings(toggle, device), "");
   for (const auto& [name, value] : trace::counters())
-    EXPECT_TRUE(find_counter(name)) << name << " has no line in docs/topics.md";
+    EXPECT_TRUE(find_topic(name)) << name << " has no line in docs/topics.md";
 }
 
 // A promise about training alone says nothing of the running statistics.

@@ -1,6 +1,7 @@
 // trainer completion SHELL: prints a script that completes command lines in bash or zsh. The script
 // asks the program itself, `trainer completion words LINE`, so it knows all that is registered.
 #include <algorithm>
+#include <map>
 #include <sstream>
 #include "core/base/output.h"
 #include "core/base/words.h"
@@ -10,28 +11,14 @@
 
 namespace bellows {
 
-// Bash splits a word at "=" and replaces the part after it, so the part before it is taken off.
-static constexpr const char* kBash = R"(_trainer() {
-  local line=${COMP_LINE:0:COMP_POINT}
-  local word=${line##* }
-  mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" completion words "$line" 2>/dev/null)
-  if [[ ${COMPREPLY[0]} == *= ]]; then compopt -o nospace 2>/dev/null; fi
-  if [[ $word == *=* && $COMP_WORDBREAKS == *=* ]]; then
-    COMPREPLY=("${COMPREPLY[@]#"${word%%=*}="}")
-  fi
-}
-complete -o default -F _trainer trainer
-)";
-static constexpr const char* kZsh = R"(_trainer() {
-  local -a found=("${(@f)$("${words[1]}" completion words "$LBUFFER" 2>/dev/null)}")
-  compadd -Q -S '' -- ${(M)found:#*=}
-  compadd -Q -- ${found:#*=}
-  _files
-}
-compdef _trainer trainer
-)";
+static constexpr const char* kBash =
+#include <completion.bash.inc>
+    ;
+static constexpr const char* kZsh =
+#include <completion.zsh.inc>
+    ;
 
-// Returns "toggles.amp=off", ... for "toggles.amp", and the names or truth values of an option.
+// Returns the values of a toggle, "toggles.amp", or those of an option that takes one of a few.
 static Names values_of(const std::string& key) {
   if (key.starts_with("toggles."))
     if (const Toggle* const toggle = find_toggle(key.substr(8))) return toggle->values;
@@ -61,35 +48,28 @@ static Names keys() {
   return keys;
 }
 
+// Returns the names in a list of `trainer list`, or in all of them, or those of the lists.
 static Names names_in(const std::string& list) {
   Names names;
-  for (const Table& table : tables())
+  for (const Table& table : tables()) {
+    if (list == "lists") names.emplace_back(table.name);
     for (const TableRow& row : table.rows())
-      if (list.empty() || list == table.name) names.push_back(row[0]);
+      if (list == "all" || list == table.name) names.push_back(row[0]);
+  }
   return names;
 }
 
-static Names tables_listed() {
-  Names names;
-  for (const Table& table : tables()) names.emplace_back(table.name);
-  return names;
-}
-
-// Returns what may stand in the place of `last`, after `words`, the first of which is a verb.
+// Returns what may follow `words`, the first of which is a verb, and begin like `last`.
 static Names candidates(const Arguments& words, const std::string& last) {
-  const std::string verb = words.empty() ? "" : words[0],
-                    before = words.empty() ? "" : words.back();
-  if (words.empty() && !last.starts_with("-") && last.find('=') == last.npos)
-    return names_in("verbs");
-  if (before == "--config" || before == "-c") return {};  // the shell completes files
-  if (before == "--toggle") return names_in("toggles");
+  static const std::map<std::string, const char*> lists = {
+      {"", "verbs"},     {"help", "verbs"},       {"bench", "benches"}, {"explain", "all"},
+      {"list", "lists"}, {"--toggle", "toggles"}, {"--config", ""},     {"-c", ""}};
+  const std::string before = words.empty() ? "" : words.back();
+  const size_t equals = last.find('=');
+  const auto list = lists.find(before);
+  if (list != lists.end() && equals == last.npos) return names_in(list->second);
   const auto toggle = std::ranges::find(words, "--toggle");
   if (before == "--value" && words.end() - toggle > 1) return values_of("toggles." + toggle[1]);
-  if (words.size() == 1 && verb == "explain") return names_in("");
-  if (words.size() == 1 && verb == "list") return tables_listed();
-  if (words.size() == 1 && verb == "help") return names_in("verbs");
-  if (words.size() == 1 && verb == "bench") return names_in("benches");
-  const size_t equals = last.find('=');
   if (equals == last.npos) return keys();
   Names values = values_of(last.substr(0, equals));
   for (std::string& value : values) value.insert(0, last.substr(0, equals + 1));
@@ -126,10 +106,8 @@ static int run_completion(CommandLine& line, const Arguments& args) {
   line.add_option("line", typed, "of `words`: the line up to the cursor");
   line.add_note("Turn it on with  source <(trainer completion bash)  in ~/.bashrc.");
   if (!line.read(args)) return 0;
-  if (shell == "words")
-    print_words(typed);
-  else
-    say_part(shell == "bash" ? kBash : kZsh);
+  if (shell == "words") return print_words(typed), 0;
+  say_part(shell == "bash" ? kBash : kZsh);
   return 0;
 }
 

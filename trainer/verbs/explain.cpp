@@ -255,11 +255,6 @@ static int run_explain(CommandLine& line, const Arguments& args) {
     say_part(explain_einsum(expression));
     return 0;
   }
-  if (name == "toggles") {
-    say("toggles: switches of the optimizations, as in  toggles.amp=bf16; trainer list toggles  "
-        "shows all");
-    return 0;
-  }
   if (explain_statement(name)) return 0;
   if (name.starts_with("toggles.")) name = name.substr(8);
   name = known_name(name);
@@ -270,7 +265,6 @@ static int run_explain(CommandLine& line, const Arguments& args) {
   found |= explain_entry(name);
   found |= explain_option(name);
   found |= explain_topic(name);
-  found |= explain_counter(name);
   if (found || explain_entry_option(name)) return 0;
   const std::string gone = removal(name), near = nearest(name, all_names());
   CHECK(gone.empty(), "nothing is called '", name, "': ", gone);

@@ -1,4 +1,5 @@
 #include "trainer/verbs/tables.h"
+#include <fmt/format.h>
 #include <algorithm>
 #include <sstream>
 #include "dist/groups/process_group.h"
@@ -46,37 +47,28 @@ static std::string toggle_text() {
   std::map<std::string, std::vector<TableRow>> groups;
   Names reasons;
   for (const Toggle& t : toggles()) {
-    std::string mark = " ";
-    if (const std::string why = no_effect(t); !why.empty()) {
-      const auto at = std::ranges::find(reasons, why);
-      mark = cat(at - reasons.begin() + 1);
-      if (at == reasons.end()) reasons.push_back(why);
-    }
+    const std::string why = no_effect(t);
+    const auto at = std::ranges::find(reasons, why) - reasons.begin();
+    if (!why.empty() && at == std::ssize(reasons)) reasons.push_back(why);
+    const std::string mark = why.empty() ? " " : cat(at + 1);
     groups[t.key_point].push_back({cat(mark, " ", t.name), t.default_value, t.what});
   }
   std::string text;
   for (auto& [key_point, rows] : groups) {
     std::ranges::sort(rows, {}, [](const TableRow& row) { return row[0].substr(2); });
-    rows.insert(rows.begin(),
-                {cat(key_point, std::string(25 - key_point.size(), ' ')), "default  "});
-    text += (text.empty() ? "" : "\n") + aligned(rows);
+    rows.insert(rows.begin(), {fmt::format("{:25}", key_point), "default  "});
+    text += aligned(rows) + "\n";
   }
-  if (!reasons.empty()) text += "\nOn this machine:\n";
   for (size_t i = 0; i < reasons.size(); ++i) text += cat(i + 1, " ", reasons[i], "\n");
   return text;
 }
 
-// The first sentence of each topic.
-static std::vector<TableRow> topic_rows() {
+// The first sentence of each topic, or what each counter counts.
+static std::vector<TableRow> topic_rows(bool counters) {
   std::vector<TableRow> rows;
   for (const Topic& topic : topics())
-    rows.push_back({topic.name, topic.text.substr(0, topic.text.find(". ") + 1)});
-  return rows;
-}
-
-static std::vector<TableRow> counter_rows() {
-  std::vector<TableRow> rows;
-  for (const CounterLine& counter : counter_lines()) rows.push_back({counter.name, counter.text});
+    if (topic.counter == counters)
+      rows.push_back({topic.name, topic.text.substr(0, topic.text.find(". "))});
   return rows;
 }
 
@@ -125,8 +117,13 @@ const std::vector<Table>& tables() {
       table_of<MakeCurve>("schedules", "schedule"),
       table_of<MakeGroup>("backends", "backend"),
       {"ops", "op", {"op", "maths"}, op_rows, nullptr, true},
-      {"topics", "topic", {"topic", "what"}, topic_rows, nullptr, true},
-      {"counters", "counter", {"counter", "counts"}, counter_rows, nullptr, true},
+      {"topics", "topic", {"topic", "what"}, [] { return topic_rows(false); }, nullptr, true},
+      {"counters",
+       "counter",
+       {"counter", "counts"},
+       [] { return topic_rows(true); },
+       nullptr,
+       true},
   };
   return all;
 }
