@@ -1,5 +1,5 @@
-// The lesson of seed S3 (docs/seeds.md): an MLP on quantized pixels. Pixels are mapped to levels by
-// a loop over the levels or by one op (toggle vectorized_ops).
+// The lesson of source S3 (docs/seeds.md): an MLP on quantized pixels. Pixels are mapped to levels
+// by a loop over the levels or by one op (toggle vectorized_ops).
 #include "models/layers/linear.h"
 #include "models/module/build.h"
 

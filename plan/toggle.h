@@ -17,11 +17,14 @@ inline const char* name_of(Same same) {
 }
 
 struct Toggle {
-  Names aliases = {};            // names in other frameworks; `explain` and error hints accept them
-  const char* idea;              // mechanism, and why it should be faster or smaller
-  const char* claim;             // expected gain; `trainer ab` prints it beside the measurement
-  const char* cost;              // when it costs
-  const char* sources = "none";  // statements of the seed texts: docs/seeds.md
+  Names aliases = {};          // names in other frameworks; `explain` and error hints accept them
+  const char* elsewhere = "";  // "PyTorch: its name there; Paddle: its name there", or none
+  const char* what = "";       // what it does in at most 42 characters, for `trainer list toggles`
+  const char* idea;            // mechanism, and why it should be faster or smaller
+  const char* claim;           // expected gain; `trainer ab` prints it beside the measurement
+  const char* cost;            // when it costs
+  const char* sources = "none";  // statements of the source texts: docs/seeds.md
+  const char* code = "";         // the mechanism: "dist/buckets.cpp: plan_buckets"
   const char* footprint;         // trace counter that increments if and only if the mechanism runs
   Same same;
   double tolerance = 1e-5;  // for Same::close: relative, for losses up to the first update

@@ -3,6 +3,7 @@
 #include <unistd.h>
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include "core/base/file.h"
 #include "core/base/utf8.h"
 
@@ -24,6 +25,26 @@ static void print(const std::string& text) {
 void say(std::string_view line) { print(printable(line) + "\n"); }
 
 void say_part(std::string_view lines) { print(printable(lines, Newlines::keep)); }
+
+bool on_terminal() {
+  const char *const term = std::getenv("TERM"), *const no_color = std::getenv("NO_COLOR");
+  return isatty(STDOUT_FILENO) && !no_color && term && std::string_view(term) != "dumb";
+}
+
+void say_verdicts(std::string_view lines) {
+  constexpr std::string_view kEnd = "\033[0m";
+  std::string text = printable(lines, Newlines::keep);
+  for (const auto& [word, color] : {std::pair<std::string_view, std::string>("faster:", "\033[32m"),
+                                    {"no differences", "\033[32m"},
+                                    {"slower:", "\033[31m"},
+                                    {"no difference shown", "\033[33m"}})
+    for (size_t at = 0; on_terminal() && (at = text.find(word, at)) != text.npos;
+         at += kEnd.size()) {
+      text.insert(at, color);
+      text.insert(at += color.size() + word.size(), kEnd);
+    }
+  print(text);
+}
 
 void redraw(std::string_view line) { print("\r\033[K" + printable(line)); }
 

@@ -1,9 +1,11 @@
 #include "core/config/hint.h"
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <set>
+#include <sstream>
 #include <utility>
 #include "core/base/check.h"
 #include "core/config/removed.h"
@@ -84,12 +86,26 @@ static bool ambiguous_number(const std::string& text, bool whole) {
          text.find_first_of(whole ? "_xXeE" : "_xX") != std::string::npos;
 }
 
+// Returns the advice to write the one of "csv or npy or text" that is called `text` elsewhere, or
+// that is spelled like it; "" if there is none.
+static std::string nearest_of(const std::string& text, const std::string& accepts) {
+  std::istringstream words(accepts);
+  std::vector<std::string> names{std::istream_iterator<std::string>(words), {}};
+  std::erase(names, "or");
+  for (const auto& [ours, theirs] : entry_names())
+    if (std::ranges::count(names, ours) && std::ranges::count(theirs, text))
+      return cat("; the nearest one is '", ours, "'");
+  const std::string near = names.size() > 3 ? nearest(text, names) : "";
+  return !near.empty() && is_like(text, near) ? cat("; the nearest one is '", near, "'") : "";
+}
+
 std::string remedy(std::string text, const std::string& accepts) {
   static const std::set<std::string> yes = {"yes", "y", "on", "1", "true"};
   static const std::set<std::string> no = {"no", "n", "off", "0", "false"};
   const bool whole = accepts.find("a whole number") != std::string::npos;
   if (whole || accepts.starts_with("a number"))
     return ambiguous_number(text, whole) ? "; write it in plain decimal digits" : "";
+  if (const std::string near = nearest_of(text, accepts); !near.empty()) return near;
   std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
   const bool truth = accepts == "false or true";
   if (!truth && accepts != "off or on") {

@@ -3,6 +3,7 @@
 #pragma once
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 #include "core/base/words.h"
 
@@ -30,5 +31,19 @@ std::string remark(const std::string& name);
 
 // Quotes user input for a message, without line ends and cut after 60 bytes.
 std::string on_one_line(const std::string& text);
+
+// The end of an entry's name, and its names elsewhere; each is added by the file that registers the
+// entry, such as a data set.
+struct OtherNames {
+  const char* ours;
+  std::vector<std::string> theirs;
+};
+inline std::vector<OtherNames>& entry_names() {
+  static std::vector<OtherNames> all;
+  return all;
+}
+struct AddOtherNames {
+  explicit AddOtherNames(OtherNames names) { entry_names().push_back(std::move(names)); }
+};
 
 }  // namespace bellows

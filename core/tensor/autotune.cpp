@@ -23,8 +23,6 @@ static constexpr double kHopeless = 4;  // slower than this many times the best 
 static constexpr double kMostMs = 200;  // per candidate, once it has kFewestRuns
 static constexpr double kEqual = 1.01;
 
-static trace::Counter& count(const char* name) { return trace::counter(cat("autotune.", name)); }
-
 // ---- timing
 
 // Memory written before each run, so that no candidate finds its input in a cache: larger than the
@@ -72,7 +70,7 @@ struct SearchTime {  // limits a search and counts what it takes
   SearchTime() { search_ends_ns = begin + int64_t(kernel_options().search_seconds * 1e9); }
   ~SearchTime() {
     search_ends_ns = outer;
-    count("search_us").add((trace::now_ns() - begin) / 1000);
+    trace::count<"autotune.search_us">((trace::now_ns() - begin) / 1000);
   }
   SearchTime(SearchTime&&) = delete;
   const int64_t begin = trace::now_ns(), outer = search_ends_ns;
@@ -159,12 +157,15 @@ std::optional<std::string> difference(const std::vector<Tensor>& got,
 
 // ---- choosing
 
+static void count_call(bool hit) {
+  hit ? trace::count<"autotune.hits">() : trace::count<"autotune.misses">();
+}
+
 bool Tuning::due() {
-  static trace::Counter &hits = count("hits"), &misses = count("misses");
   const Autotune mode = kernel_options().autotune;
   if (mode == Autotune::heuristic) return false;
-  if (made_) return (found_ ? hits : misses).add(), false;
-  if (capturing() || (looked_up_ && mode == Autotune::found)) return misses.add(), false;
+  if (made_) return count_call(found_), false;
+  if (capturing() || (looked_up_ && mode == Autotune::found)) return count_call(false), false;
   return true;
 }
 
@@ -185,12 +186,15 @@ std::optional<size_t> Tuning::make(Device device, const std::string& problem, co
   if (!std::exchange(looked_up_, true))
     if (const auto kept = cache.find(name, key)) {
       found_ = made_ = !kept->empty() && !find(*kept).empty();
-      const char* const found = cache.is_own(name, key) ? "repeated" : "kept";
-      if (made_) return count(found).add(), count("hits").add(), 0;
+      if (made_) {
+        cache.is_own(name, key) ? trace::count<"autotune.repeated">()
+                                : trace::count<"autotune.kept">();
+        return count_call(true), 0;
+      }
       complain_once(*kept);
     }
-  if (kernel_options().autotune != Autotune::benchmark) return count("misses").add(), std::nullopt;
-  count("searches").add();
+  if (kernel_options().autotune != Autotune::benchmark) return count_call(false), std::nullopt;
+  trace::count<"autotune.searches">();
   const int64_t reserved = allocator_stats(device).reserved;
   const SearchTime limited;
   const Candidates candidates = find("");

@@ -7,6 +7,7 @@
 #include <set>
 #include "core/base/file.h"
 #include "core/base/words.h"
+#include "core/config/hint.h"
 #include "data/sets/arrays.h"
 #include "data/sets/held_out.h"
 
@@ -266,6 +267,8 @@ static DatasetPtr make_csv(const CsvOptions& o, const DatasetContext& context) {
   return std::make_shared<ArrayDataset>(info, std::move(arrays), table.path);
 }
 static const AddEntry<MakeDataset> csv_entry("csv", "rows of a table, comma-separated", &make_csv);
+static const AddOtherNames csv_names(
+    {"csv", {"table", "tabular", "tsv", "pandas", "dataframe", "spreadsheet"}});
 
 static std::vector<Tensor> rows_given(const NoOptions&, const GivenInputs& given) {
   std::string all = given.bytes;

@@ -2,6 +2,7 @@
 // <root>/val/<class>/y.jpg; or <root>/<class>/x.jpg, with every n-th image held out for testing.
 #include <algorithm>
 #include "core/base/file.h"
+#include "core/config/hint.h"
 #include "core/config/visitor.h"
 #include "data/images/file.h"
 #include "data/images/image_file.h"
@@ -78,8 +79,9 @@ fs::path folder_of(const ImageFolderOptions& o, Split split) {
 void refuse_missing(const ImageFolderOptions& o, Split split) {
   const fs::path folder = folder_of(o, split);
   if (kind_of(folder, Exit::data) != Kind::nothing) return;
-  const std::string others = cat(", data.", split == Split::train ? "train" : "test",
-                                 ", or data.hold_out if the classes are in the root");
+  const std::string others =
+      cat(", data.", split == Split::train ? "train" : "test", " or, if the folders in ",
+          printable(o.root), " are the classes,  data.hold_out=5");
   fail(Exit::data, printable(folder.native()), ": no such folder; set data.root",
        o.hold_out ? "" : others);
 }
@@ -176,5 +178,8 @@ static DatasetPtr make_image_folder(const ImageFolderOptions& o, const DatasetCo
 static const AddEntry<MakeDataset> image_folder_entry("image_folder",
                                                       "image files, one folder per class",
                                                       &make_image_folder);
+static const AddOtherNames image_folder_names({"image_folder",
+                                               {"folder", "images", "photos", "jpeg", "jpg", "png",
+                                                "imagenet", "ImageFolder"}});
 
 }  // namespace bellows

@@ -7,6 +7,7 @@
 #include <set>
 #include "core/base/file.h"
 #include "core/base/utf8.h"
+#include "core/config/hint.h"
 #include "data/sets/arrays.h"
 #include "data/sets/held_out.h"
 
@@ -114,6 +115,7 @@ static DatasetPtr make_lines(const LinesOptions& o, const DatasetContext& contex
 }
 static const AddEntry<MakeDataset> lines_entry("lines", "lines of a text file, as bytes",
                                                &make_lines);
+static const AddOtherNames lines_names({"lines", {"sentences", "texts", "text_lines", "jsonl"}});
 static const AddEntry<EncodeText> lines_inputs("lines", "texts", &tokens_of);
 
 }  // namespace bellows

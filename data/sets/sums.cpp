@@ -3,6 +3,7 @@
 // begin with the last one, because then each digit follows from those before it.
 #include <algorithm>
 #include <string>
+#include "core/config/hint.h"
 #include "data/sets/arrays.h"
 #include "data/sets/drawn.h"
 
@@ -57,6 +58,7 @@ static DatasetPtr make_sums(const SumsOptions& o, const DatasetContext& context)
 }
 static const AddEntry<MakeDataset> sums_entry("sums", "additions as text, drawn by the program",
                                               &make_sums);
+static const AddOtherNames sums_names({"sums", {"addition", "arithmetic"}});
 static const AddEntry<EncodeText> sums_inputs("sums", "texts", &tokens_of);
 
 }  // namespace bellows

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include "core/base/file.h"
 #include "core/base/utf8.h"
+#include "core/config/hint.h"
 #include "data/sets/arrays.h"
 #include "data/sets/held_out.h"
 
@@ -40,6 +41,8 @@ static DatasetPtr make_text(const TextOptions& o, const DatasetContext& context)
 }
 static const AddEntry<MakeDataset> text_entry("text", "windows of a text file, as bytes",
                                               &make_text);
+static const AddOtherNames text_names({"text",
+                                       {"txt", "corpus", "language_model", "book", "char"}});
 static const AddEntry<EncodeText> text_inputs("text", "texts", &tokens_of);
 
 }  // namespace bellows

@@ -61,7 +61,7 @@ static void print_benches() {
   for (const auto& [name, bench] : benches()) say(fmt::format("  {:10}{}", name, bench.help));
   say_part(
       "\ntrainer bench NAME --help   prints its options\n"
-      "\nExample:\n  trainer bench matmul --seed-table\n");
+      "\nExample:\n  trainer bench matmul --source-table\n");
 }
 
 static int run_bench(CommandLine&, const Arguments& args) {
@@ -80,6 +80,6 @@ static int run_bench(CommandLine&, const Arguments& args) {
 
 static const AddVerb bench_verb({"bench",
                                  "measures one part alone: matmul, an op, dispatch, the loader",
-                                 "trainer bench matmul --seed-table", run_bench});
+                                 "trainer bench matmul --source-table", run_bench});
 
 }  // namespace bellows

@@ -1,5 +1,5 @@
-// trainer bench matmul: products in every precision of a device, the seed text's table of a V100
-// next to the same sizes here, and the effect of alignment.
+// trainer bench matmul: products in every precision of a device, the table of statement S1:62 of a
+// V100 next to the same sizes here, and the effect of alignment.
 #include <fmt/format.h>
 #include "core/base/output.h"
 #include "core/base/words.h"
@@ -59,7 +59,7 @@ static void print_product(const Shape& a, const Shape& b, const Measuring& how) 
   say_what_is_missing(how.device);
 }
 
-// ---- the table of the seed text
+// ---- the table of statement S1:62
 
 // Returns the median in ms per precision name.
 static std::map<std::string, double> times_here(const SeedRow& seed, const Measuring& how) {
@@ -86,9 +86,9 @@ static TableRow row_of(const SeedRow& seed, const std::map<std::string, double>&
 static void print_seed_table(const Measuring& how) {
   std::vector<TableRow> rows = {{"", "", "", "|", "V100", "", "", "|", "here"},
                                 {"M", "K", "N", "|", "FP32", "FP16", "speed-up", "|", "FP32",
-                                 "TF32", "FP16", "BF16", "speed-up", "|", "remark of the seed"}};
+                                 "TF32", "FP16", "BF16", "speed-up", "|", "remark of S1:62"}};
   for (const SeedRow& seed : kSeedTable) rows.push_back(row_of(seed, times_here(seed, how)));
-  say("[16, M, K] x [K, N] in ms: the seed's V100 with CUDA 10.1 and cuDNN 7.6.5,");
+  say("[16, M, K] x [K, N] in ms: the V100 of S1:62 with CUDA 10.1 and cuDNN 7.6.5,");
   say_part(cat("and here, ", device_text(how.device), "\n\n"));
   say_part(aligned(rows, "rrrlrrrlrrrrrll"));
   say("");
@@ -132,8 +132,8 @@ static int run_matmul(CommandLine& line, const Arguments& args) {
   bool seed_table = false, align = false;
   std::string device = "auto";
   const auto table =
-      line.add_flag("--seed-table", seed_table,
-                    "the sizes of the seed text: times of its V100, and of this machine");
+      line.add_flag("--source-table,--seed-table", seed_table,
+                    "the sizes of statement S1:62: times of its V100, and of this machine");
   const auto rules =
       line.add_flag("--align", align, "the sizes that suit Tensor Cores").excludes(table);
   const auto add_size = [&](const char* name, int64_t& size, const char* help) {
@@ -159,8 +159,8 @@ static int run_matmul(CommandLine& line, const Arguments& args) {
 }
 
 static const AddVerb matmul_bench(
-    {"matmul", "a product in each precision; the table of the seed text; alignment",
-     "trainer bench matmul --seed-table", run_matmul},
+    {"matmul", "a product in each precision; the table of statement S1:62; alignment",
+     "trainer bench matmul --source-table", run_matmul},
     benches());
 
 }  // namespace bellows

@@ -1,5 +1,5 @@
-// When a matrix product runs on Tensor Cores, by element type and library version, and the seed's
-// measurements of it. `bench matmul --align` and `--seed-table` measure both.
+// When a matrix product runs on Tensor Cores, by element type and library version, and the
+// measurements of S1:62. `bench matmul --align` and `--source-table` measure both.
 // Source: NVIDIA, "Deep Learning Performance: Matrix Multiplication Background", requirements
 // table.
 #pragma once

@@ -93,9 +93,9 @@ int64_t workers_needed(const Evidence& e);
 // Returns the toggles that `toggles: all` would switch on.
 Names untried(const Evidence& e);
 
-// The four kinds of training of the seed texts, by the share of an update in ops, whose times must
-// be known, and how much work loading is: 1 small model, light loading; 2 small, heavy; 3 large,
-// light; 4 large, heavy.
+// The four kinds of training of the source texts, by the share of an update in ops, whose times
+// must be known, and how much work loading is: 1 small model, light loading; 2 small, heavy; 3
+// large, light; 4 large, heavy.
 int class_of(const Evidence& e);
 
 // Amdahl's law: the speedup if the remedy removes all that it can.

@@ -50,6 +50,6 @@ static int run_report(CommandLine& line, const Arguments& args) {
 }
 
 static const AddVerb report_verb({"report", "writes a page about a run or a report: one HTML file",
-                                  "trainer report runs/lenet", run_report});
+                                  "trainer report runs/lenet", run_report, "use"});
 
 }  // namespace bellows

@@ -73,7 +73,9 @@ TEST(ImageFolder, HoldsOutEveryNthPicture) {
 TEST(ImageFolder, SaysWhatIsWrong) {
   const TempFolder folder;
   EXPECT_THAT(complaint_of(folder, Split::train),
-              AllOf(HasSubstr("/train: no such folder"), HasSubstr("data.root, data.train")));
+              AllOf(HasSubstr("/train: no such folder"),
+                    HasSubstr("data.root, data.train or, if the folders in "),
+                    HasSubstr(" are the classes,  data.hold_out=5")));
   folder.write("train/readme", "");
   EXPECT_THAT(complaint_of(folder, Split::train), HasSubstr("no folder of a class"));
   folder.write("train/a/readme", "");

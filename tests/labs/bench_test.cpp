@@ -66,7 +66,7 @@ TEST_F(Program, BenchPrintsATableForEachOfItsBenchmarks) {
               "not on this CPU, but on a GPU: TF32"});
   const bool has_bf16 = products.find("BF16  ") != std::string::npos;
   EXPECT_EQ(products.find(", BF16\n") == std::string::npos, has_bf16) << products;
-  prints({"matmul", "--seed-table", "--rounds", "1"},
+  prints({"matmul", "--source-table", "--rounds", "1"},
          {"CUDA 10.1", "1.340", "0.267", "5.02x", "5.04x", "1.05x", "1.01x",
           "N is not a multiple of 8", "but on a GPU: TF32"});
   prints({"matmul", "--align"}, {"TF32          not available                 always; best with "

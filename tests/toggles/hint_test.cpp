@@ -35,6 +35,20 @@ TEST(Hint, LeadsFromEachOtherNameToOneKeyOfTheProductAndToNoToggle) {
   EXPECT_GT(ours.size(), 60);
 }
 
+TEST(Hint, LeadsFromEachOtherNameOfAnEntryToOneThatExists) {
+  std::set<std::string> all;
+  const Names sets = DatasetChoice::names();
+  EXPECT_GT(entry_names().size(), 5u);
+  for (const auto& [ours, theirs] : entry_names()) {
+    EXPECT_TRUE(std::ranges::count(sets, ours)) << ours;
+    for (const std::string& name : theirs) {
+      EXPECT_FALSE(std::ranges::count(sets, name)) << name;
+      EXPECT_TRUE(all.insert(name).second) << name << " stands for two";
+      EXPECT_EQ(remedy(name, cat("other or ", ours)), cat("; the nearest one is '", ours, "'"));
+    }
+  }
+}
+
 TEST(Hint, FindsAKeyInAnotherSection) {
   const auto keys = all_keys();
   EXPECT_EQ(hint("learning_rate", keys), "it is called 'optimizer.lr' here");

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <fstream>
+#include <regex>
 #include <sstream>
 #include "tests/place.h"
 #include "tests/plans.h"
@@ -70,7 +71,7 @@ static const std::set<std::string>& known_statements() {
 
 TEST_P(EachToggle, SaysAllThereIsToSay) {
   for (const char* text :
-       {toggle.idea, toggle.claim, toggle.cost, toggle.sources, toggle.footprint})
+       {toggle.idea, toggle.claim, toggle.cost, toggle.sources, toggle.footprint, toggle.what})
     EXPECT_TRUE(text && *text) << "a field is empty";
   EXPECT_TRUE(std::ifstream(source_dir() + "/" + toggle.file).good()) << toggle.file;
   EXPECT_FALSE(toggle.key_point.empty());
@@ -79,6 +80,18 @@ TEST_P(EachToggle, SaysAllThereIsToSay) {
   EXPECT_EQ(toggle.set != nullptr, toggle.values.size() > 2 || toggle.numbers) << "takes a value";
   EXPECT_TRUE(accepts(toggle, toggle.default_value)) << toggle.default_value;
   EXPECT_TRUE(!*toggle.fast || accepts(toggle, toggle.fast)) << toggle.fast;
+}
+
+// `code` is "file: function". The function is called or defined in that file.
+TEST_P(EachToggle, LeadsToItsCode) {
+  const std::string code = toggle.code, file = code.substr(0, code.find(": "));
+  ASSERT_LT(file.size(), code.size()) << code;
+  std::ifstream in(source_dir() + "/" + file);
+  const std::string text(std::istreambuf_iterator<char>(in), {});
+  EXPECT_TRUE(std::regex_search(text, std::regex("\\b" + code.substr(file.size() + 2) + "\\(")))
+      << code;
+  EXPECT_THAT(toggle.elsewhere, testing::ContainsRegex("^PyTorch: .+; Paddle: .+$"));
+  EXPECT_LE(std::string(toggle.what).size(), 42u) << "too long for `trainer list toggles`";
 }
 
 TEST_P(EachToggle, HasNamesOfItsOwn) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include "tests/plans.h"
 #include "tests/toggles/trial.h"
+#include "trainer/verbs/topics.h"
 
 using namespace bellows;
 using testing::HasSubstr;
@@ -26,6 +27,8 @@ INSTANTIATE_TEST_SUITE_P(Of, TogglesInTraining, testing::ValuesIn(toggle_names()
 TEST_P(TogglesInTraining, LeavesItsFootprintAndKeepsItsPromise) {
   EXPECT_EQ(footprint_findings(toggle, device), "");
   EXPECT_EQ(loss_findings(toggle, device), "");
+  for (const auto& [name, value] : trace::counters())
+    EXPECT_TRUE(find_topic(name)) << name << " has no line in docs/topics.md";
 }
 
 // A promise about training alone says nothing of the running statistics.

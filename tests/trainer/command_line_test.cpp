@@ -50,6 +50,68 @@ TEST_F(CommandLineTest, NumbersAreFiniteAndRangesReadable) {
   });
 }
 
+TEST_F(CommandLineTest, UnknownEntriesLeadToTheNearestByMeaningOrSpelling) {
+  expect_refusal({"train", "data=table"}, 2, " or text; the nearest one is 'csv'");
+  expect_refusal({"train", "data={name: numpy}"}, 2, "; the nearest one is 'npy'");
+  expect_refusal({"train", "model=resnet19"}, 2, "; the nearest one is 'resnet18'");
+  const Ended odd = run({"train", "data=quux"});
+  EXPECT_THAT(odd.err,
+              AllOf(HasSubstr("'quux' is not cifar10 or "), testing::EndsWith(" or text\n")));
+}
+
+TEST_F(CommandLineTest, HelpGroupsTheVerbsAndExplainsEach) {
+  const std::string help = succeed({"--help"});
+  EXPECT_EQ(succeed({"help"}), help);
+  for (const char* group : {"\ntrain\n", "\nlearn\n", "\nmeasure\n", "\nuse\n"})
+    EXPECT_THAT(help, HasSubstr(group));
+  for (const auto& [name, verb] : verbs()) {
+    EXPECT_EQ(count(help, "\n  " + name + " "), 1u) << name << " is in no group, or in two";
+    EXPECT_EQ(succeed({"help", name}), succeed({name, "--help"}));
+  }
+  expect_refusal({"help", "trian"}, 2, "the nearest one is 'train'");
+}
+
+// Each line is completed by bash itself, with its script and its own list of word breaks.
+TEST_F(CommandLineTest, BashCompletesVerbsFlagsKeysAndValues) {
+  write("complete.sh", R"(
+PATH=$1:$PATH
+source <(trainer completion bash)
+complete -p trainer >/dev/null || exit 1
+COMP_LINE=$2 COMP_POINT=${#2} COMP_WORDS=(trainer)
+_trainer
+printf '%s\n' "${COMPREPLY[@]}"
+)");
+  const std::pair<const char*, const char*> cases[] = {
+      {"trainer exp", "explain\nexport\n"},
+      {"trainer help swe", "sweep\n"},
+      {"trainer export --exp", ""},
+      {"trainer predict --inv", "--invert\n"},
+      {"trainer --conf", "--config\n"},
+      {"trainer launch --ranks 2 -- --conf", "--config\n"},
+      {"trainer train optimizer.l", "optimizer.lr=\n"},
+      {"trainer train toggles.am", "toggles.amp=\n"},
+      {"trainer train toggles.amp=", "off\nbf16\nfp16\n"},
+      {"trainer train toggles.amp=b", "bf16\n"},
+      {"trainer train model=len", "lenet\n"},
+      {"trainer train train.epochs=", ""},
+      {"trainer ab --toggle fused_opt", "fused_optimizer\n"},
+      {"trainer ab --toggle amp --value b", "bf16\n"},
+      {"trainer explain GradS", "GradScaler\n"},
+      {"trainer list togg", "toggles\n"},
+      {"trainer --config ", ""},
+  };
+  for (const auto& [line, expected] : cases) {
+    const std::string command =
+        cat("bash ", quoted((folder_ / "complete.sh").string()), " ", quoted(program_dir()), " ",
+            quoted(line), " > ", quoted((folder_ / "words").string()));
+    EXPECT_EQ(std::system(command.c_str()), 0) << line;
+    const std::string words = read("words");
+    EXPECT_EQ(words == "\n" ? "" : words, expected) << line;
+  }
+  EXPECT_THAT(succeed({"completion", "zsh"}), HasSubstr("compdef _trainer trainer"));
+  expect_refusal({"completion", "fish"}, 2, "fish");
+}
+
 TEST_F(CommandLineTest, HelpHas80ColumnsAndWholeExamples) {
   std::vector<Args> pages = {{"--help"}};
   for (const auto& [name, verb] : verbs()) pages.push_back({name, "--help"});

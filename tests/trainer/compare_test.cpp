@@ -6,6 +6,7 @@
 #include <sstream>
 #include "core/base/json.h"
 #include "tests/trainer/program.h"
+#include "tests/trainer/terminal.h"
 #include "trainer/log/system.h"
 #include "trainer/state/run_record.h"
 
@@ -39,6 +40,24 @@ TEST_F(Compare, SaysOfEqualRunsThatNothingDiffers) {
   EXPECT_THAT(text, HasSubstr("The runs differ in nothing that they record"));
   EXPECT_THAT(text, HasSubstr("train loss: equal to the last bit in 4 log windows\n"));
   EXPECT_THAT(text, Not(HasSubstr("warning")));
+}
+
+TEST_F(Compare, ColorsVerdictsOnATerminalThatWantsColors) {
+  for (int i = 0; i < 2; ++i) succeed(tiny({}));
+  const Args args = {"compare", "runs/run", "runs/run-2"};
+  const auto shown_with = [&](const char* variable, const char* value) {
+    const Terminal terminal;
+    const auto program = start(args, [&] {
+      terminal.in_child()();
+      setenv(variable, value, 1);
+    });
+    return terminal.end(*program).out;
+  };
+  EXPECT_THAT(shown_with("TERM", "xterm"), HasSubstr("plan: \033[32mno differences\033[0m in "));
+  for (const auto& [variable, value] : {std::pair("TERM", "dumb"), {"NO_COLOR", "1"}})
+    EXPECT_THAT(shown_with(variable, value),
+                AllOf(HasSubstr("plan: no differences in "), Not(HasSubstr("\033"))));
+  EXPECT_THAT(succeed(args), Not(HasSubstr("\033")));
 }
 
 TEST_F(Compare, NamesTheOneOptionThatDiffers) {

@@ -1,8 +1,11 @@
 // `trainer list` and `trainer explain`: names in any case and of other tools, cards, topics.
 #include <gmock/gmock.h>
+#include <set>
+#include <sstream>
 #include "plan/toggle.h"
 #include "tests/place.h"
 #include "tests/trainer/program.h"
+#include "trainer/verbs/topics.h"
 
 using namespace bellows;
 using testing::AllOf;
@@ -81,6 +84,110 @@ TEST_F(Explain, WritesTopicsIn80Columns) {
     EXPECT_THAT(out, testing::EndsWith(ends));
     expect_80_columns(out);
   }
+}
+
+// The card of a toggle names files, a counter and results, as far as there are any.
+TEST_F(Explain, LeadsFromEachToggleToItsCode) {
+  for (const Toggle& toggle : toggles()) {
+    const std::string card = succeed({"explain", toggle.name}),
+                      places = places_of(toggle.footprint);
+    EXPECT_THAT(places, HasSubstr(":")) << toggle.footprint << " is counted nowhere";
+    for (const std::string& text :
+         {"\n  card:      " + toggle.file, cat("\n  code:      ", toggle.code),
+          "\n  counted:   " + places.substr(0, places.find(',')),
+          std::string("\n  elsewhere: PyTorch: ")})
+      EXPECT_THAT(card, HasSubstr(text));
+    expect_80_columns(card.substr(0, card.find("\n  measure: ")));
+  }
+  EXPECT_THAT(succeed({"explain", "amp"}),
+              HasSubstr("\n  measured:  amp=bf16 on configs/plain/resnet18.yaml: faster, 1."));
+}
+
+TEST_F(Explain, KnowsEveryCounterOfTheProgram) {
+  const std::string places = kCounterPlaces;
+  std::set<std::string> counted;
+  std::istringstream lines(places);
+  for (std::string name, place; lines >> name >> place; counted.insert(name)) {
+    EXPECT_TRUE(find_topic(name)) << name << " has no line in docs/topics.md";
+    const size_t colon = place.find(':');
+    std::istringstream file(read(source_dir() + "/" + place.substr(0, colon)));
+    std::string line;
+    for (int i = std::stoi(place.substr(colon + 1)); i > 0; --i) std::getline(file, line);
+    EXPECT_THAT(line, HasSubstr("\"" + name + "\"")) << place;
+  }
+  EXPECT_GT(counted.size(), 90u);
+  for (const Topic& line : topics())
+    EXPECT_TRUE(!line.counter || counted.contains(line.name) ||
+                line.name.find('*') != line.name.npos)
+        << line.name << " is in docs/topics.md, but nothing counts it";
+  EXPECT_THAT(
+      succeed({"explain", "dist.buckets"}),
+      AllOf(HasSubstr("collectives of gradients"), HasSubstr("counted in: dist/reducer.cpp:"),
+            HasSubstr("footprint of the toggle ddp")));
+  EXPECT_THAT(succeed({"explain", "lock.queue.wait_ns"}), HasSubstr("nanoseconds"));
+}
+
+// Files and commands after "See:" exist, and each name of a topic leads to it.
+TEST_F(Explain, KnowsTheWordsOfTheCourse) {
+  for (const char* word : {"GradScaler",
+                           "DataLoader",
+                           "bucket",
+                           "batch_cost",
+                           "reader_cost",
+                           "ips",
+                           "footprint",
+                           "placebo",
+                           "roofline",
+                           "MFU",
+                           "overlap",
+                           "all-reduce",
+                           "straggler",
+                           "Tensor Cores",
+                           "mixed precision",
+                           "launch overhead",
+                           "kernel fusion",
+                           "pinned memory",
+                           "NUMA",
+                           "Amdahl",
+                           "oversubscription",
+                           "confidence interval",
+                           "micro-batch",
+                           "gpu utilization",
+                           "Winograd"})
+    EXPECT_THAT(succeed({"explain", word}), HasSubstr("\n\n    ")) << word;
+  std::set<std::string> names;
+  for (const Topic& topic : topics()) {
+    Names all = topic.others;
+    all.push_back(topic.name);
+    for (const std::string& name : all)
+      EXPECT_TRUE(names.insert(folded(name)).second) << name << " names two topics";
+    std::istringstream items(
+        topic.text.substr(std::min(topic.text.find("See: "), topic.text.size())));
+    for (std::string item; std::getline(items >> std::ws, item, ',');) {
+      if (item.starts_with("See: ")) item.erase(0, 5);
+      const bool command = item.starts_with("trainer ");
+      EXPECT_TRUE(command || std::filesystem::is_regular_file(source_dir() + "/" + item)) << item;
+      if (item.starts_with("trainer explain ")) succeed({"explain", item.substr(16)});
+    }
+  }
+  EXPECT_GT(names.size(), 100u);
+}
+
+TEST_F(Explain, ListsTogglesByKeyPointIn80Columns) {
+  const std::string list = "\n" + succeed({"list", "toggles"});
+  expect_80_columns(list);
+  for (const Toggle& toggle : toggles()) {
+    EXPECT_THAT(list, HasSubstr("\n" + toggle.key_point + " "));
+    const size_t at = list.find(" " + toggle.name + " "), end = list.find('\n', at);
+    ASSERT_NE(at, list.npos) << toggle.name;
+    EXPECT_THAT(list.substr(at, end - at), testing::EndsWith(toggle.what));
+    const std::string why = no_effect(toggle);
+    EXPECT_EQ(list[at - 1] == ' ', why.empty()) << toggle.name;
+    if (!why.empty()) {
+      EXPECT_THAT(list, HasSubstr(cat("\n", list[at - 1], " ", why, "\n")));
+    }
+  }
+  for (const char* table : {"topics", "counters"}) expect_80_columns(succeed({"list", table}));
 }
 
 TEST_F(Explain, ListsEveryCollection) {

@@ -164,6 +164,27 @@ TEST_F(Trained, PredictReadsAnImageOrAListFromStdin) {
                  "cannot be both an image and the list");
 }
 
+// A program that writes one line and waits for its answer must not wait forever.
+TEST_F(Trained, PredictAnswersEachLineBeforeTheNextOneIsWritten) {
+  run(tiny({}));
+  write("a.pgm", pgm('\x80'));
+  write("b.pgm", pgm('\x40'));
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  const auto program = start({"predict", "runs/run", "--list", "-"}, [&] { dup2(ends[0], 0); });
+  close(ends[0]);
+  const auto type = [&](const std::string& text) {
+    EXPECT_EQ(::write(ends[1], text.data(), text.size()), std::ssize(text));
+  };
+  type("a.pgm\nb.p");
+  ASSERT_TRUE(program->says("a.pgm: class "));
+  type("gm\n");
+  ASSERT_TRUE(program->says("b.pgm: class "));
+  EXPECT_FALSE(program->over());
+  close(ends[1]);
+  EXPECT_EQ(program->end().code, 0);
+}
+
 TEST_F(Trained, PredictWritesJsonWithProbabilitiesOrLogits) {
   run(tiny({"data={name: shapes, train_size: 16, test_size: 10, batch_size: 16}"}));
   write("a.ppm", "P6 32 32 255\n" + std::string(3072, '\x20'));

@@ -8,6 +8,8 @@ data.transforms: [{name: random_crop, size: 28, padding: 2}, random_flip, {name:
 
 static const bellows::AddToggle device_augment({
     .aliases = {"gpu_transforms", "dali", "kornia"},
+    .elsewhere = "PyTorch: torchvision.transforms.v2 on CUDA tensors; Paddle: NVIDIA DALI",
+    .what = "crops, flips and normalizes on the device",
     .idea = "Images are copied as bytes. One kernel crops, flips, cuts out and normalizes them on "
             "the device with the random values that the host would have drawn, and writes the "
             "input format of the first convolution: 16 bits, padded channels.",
@@ -15,6 +17,7 @@ static const bellows::AddToggle device_augment({
     .cost = "images that the host resizes or recolors first are rounded to bytes once more; memory "
             "for a second batch on the device",
     .sources = "S1:26,30,47",
+    .code = "data/feeds/augmenting_feed.cpp: augmenting_feed",
     .footprint = "augment.device_images",
     .same = bellows::Same::close,  // bitwise if no transform on the host changes pixels
     .tolerance = 1e-2,

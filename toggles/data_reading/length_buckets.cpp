@@ -9,13 +9,16 @@ eval.metrics: [exact_match]
 
 static const bellows::AddToggle length_buckets({
     .aliases = {"bucketing", "group_by_length", "max_tokens", "bucket_iterator", "sortagrad"},
+    .elsewhere = "PyTorch: torchtext BucketIterator; Paddle: paddlenlp.data.SamplerHelper.sort",
+    .what = "batches samples of like length",
     .idea = "Samples of like length share a batch, so less of it is padding. sorted: from short to "
             "long; buckets: rounds in random order; tokens: the same, and each batch of each rank "
             "has about the same sum of lengths, so that no rank waits for another.",
-    .claim = "no figure in the seeds; the share of padding falls, and so does the wait of ranks",
+    .claim = "no figure in the sources; the share of padding falls, and so does the wait of ranks",
     .cost = "batches are less random; sorted loses the shuffle; with tokens the number of samples "
             "in a batch varies",
     .sources = "S4:140,141,142",
+    .code = "data/loader/sampler.cpp: Sampler::plan",
     .footprint = "data.bucketed_batches",
     .same = bellows::Same::statistical,
     .values = {"off", "sorted", "buckets", "tokens"},

@@ -1,12 +1,15 @@
 #include "plan/toggle.h"
 
 static const bellows::AddToggle persistent_workers({
+    .elsewhere = "PyTorch: DataLoader(persistent_workers=True); Paddle: the same argument",
+    .what = "keeps the workers between epochs",
     .idea = "Workers are kept between epochs instead of being started for each one.",
     .claim =
         "shorter gap between epochs, epoch_gap_s in metrics.jsonl: 7 s instead of 11 s with 10 "
-        "worker processes (seed S3)",
+        "worker processes (source S3)",
     .cost = "the workers' buffers stay allocated during evaluation",
     .sources = "S1:35 S3:115",
+    .code = "data/loader/loader.cpp: Loader::start_workers",
     .footprint = "data.worker_reuses",
     .same = bellows::Same::bitwise,
     .needs = {"num_workers"},

@@ -2,10 +2,13 @@
 
 static const bellows::AddToggle prefetch_factor({
     .aliases = {"prefetch", "buffer_size", "use_buffer_reader"},
+    .elsewhere = "PyTorch: DataLoader(prefetch_factor=F); Paddle: DataLoader(prefetch_factor=F)",
+    .what = "lets workers make batches ahead",
     .idea = "Each worker makes up to F batches ahead instead of waiting until its batch is taken.",
-    .claim = "no stalls when the loading time varies; little effect when it does not (seed S3)",
+    .claim = "no stalls when the loading time varies; little effect when it does not (source S3)",
     .cost = "memory for W x F batches",
     .sources = "S3:112,114",
+    .code = "data/loader/batch_queue.cpp: make_queue",
     .footprint = "data.queue_max",
     .same = bellows::Same::bitwise,
     .values = {"0", "1", "2", "4"},

@@ -2,6 +2,8 @@
 
 static const bellows::AddToggle fused_optimizer({
     .aliases = {"fused", "foreach", "multi_tensor_apply", "use_multi_tensor", "fuse_adamw"},
+    .elsewhere = "PyTorch: AdamW(fused=True); Paddle: Adam(use_multi_tensor=True)",
+    .what = "updates all parameters in one pass",
     .idea = "One pass updates every parameter, weight decay inside, instead of several passes for "
             "each tensor. Under amp it writes the 16-bit copies of weights too, which the next "
             "forward would have to cast, and with set_to_none it reads 16-bit gradients.",
@@ -11,6 +13,7 @@ static const bellows::AddToggle fused_optimizer({
         "product saves the cast of a gradient",
     .cost = "hardly helps a model of few large tensors, where bandwidth is the limit",
     .sources = "S1:83",
+    .code = "optim/optimizer.cpp: Optimizer::step",
     .footprint = "optim.fused_launches",
     .same = bellows::Same::bitwise,
     .enable = [](bellows::Plan& plan) { plan.optimizer.fused = true; },

@@ -15,11 +15,14 @@ model:
 
 static const bellows::AddToggle fused_pointwise({
     .aliases = {"torch.jit.script", "jit_fuser", "nvfuser", "pointwise_fusion"},
+    .elsewhere = "PyTorch: torch.jit.script, torch.compile; Paddle: CINN",
+    .what = "runs a chain of functions in one kernel",
     .idea = "A chain of elementwise functions, written as text (layer pointwise), is one pass over "
             "memory: one kernel, compiled at run time on a GPU. Backward computes the chain again.",
-    .claim = "k functions read and write memory once instead of k times; no figure in the seeds",
+    .claim = "k functions read and write memory once instead of k times; no figure in the sources",
     .cost = "the first run of a new chain on a GPU waits for the compiler",
     .sources = "S1:38 S4:121",
+    .code = "ops/chain/pointwise.cpp: pointwise",
     .footprint = "fuse.pointwise",
     .same = bellows::Same::bitwise,
     .default_value = "off",

@@ -2,6 +2,8 @@
 
 static const bellows::AddToggle pad_channels({
     .aliases = {"pad_to_multiple_of", "channel_padding", "pad_vocab_size_to_multiple_of"},
+    .elsewhere = "PyTorch: none, sizes are chosen by the user; Paddle: none",
+    .what = "pads channels to multiples of 8",
     .idea = "Convolutions and linear layers in 16 bits or TF32 compute with channels and features "
             "padded with zeros to multiples of 8, because Tensor Cores want rows of 16 bytes. "
             "Weights, checkpoints and results keep their shapes.",
@@ -11,6 +13,7 @@ static const bellows::AddToggle pad_channels({
             "in NHWC; slower on CPUs, whose kernels mask the rest of a row. Idle in f32, and if "
             "all sizes are multiples of 8",
     .sources = "S1:57,58,61,62 S4:135",
+    .code = "ops/matmul/padded.h: forward",
     .footprint = "pad.channels",
     .same = bellows::Same::close,
     .tolerance = 0.02,

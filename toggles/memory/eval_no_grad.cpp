@@ -2,10 +2,13 @@
 
 static const bellows::AddToggle eval_no_grad({
     .aliases = {"torch.no_grad", "inference_mode"},
+    .elsewhere = "PyTorch: torch.no_grad(); Paddle: paddle.no_grad()",
+    .what = "records no graph in evaluation",
     .idea = "Evaluation records no graph, so each activation is freed after its last use.",
-    .claim = "an evaluation records no graph nodes and saves no bytes; no figure in the seeds",
+    .claim = "an evaluation records no graph nodes and saves no bytes; no figure in the sources",
     .cost = "none",
     .sources = "S4:118",
+    .code = "trainer/session/evaluate.cpp: evaluate",
     .footprint = "eval.untracked_ops",
     .same = bellows::Same::bitwise,
     .proof = "eval.every: 1",

@@ -2,14 +2,18 @@
 
 static const bellows::AddToggle channels_last({
     .aliases = {"memory_format", "torch.channels_last", "nhwc", "data_format", "data_layout"},
+    .elsewhere =
+        "PyTorch: to(memory_format=torch.channels_last); Paddle: Conv2D(data_format=\"NHWC\")",
+    .what = "stores images in NHWC",
     .idea = "Batches and weights are stored in NHWC, and outputs of convolutions follow their "
             "input. Tensor Cores and the fast CPU kernels compute in that order, so nothing is "
             "transposed.",
     .claim = "ResNet-50 in 16 bits 1.47x, ResNet-18 1.26x (timm's results on an RTX 3090); no "
-             "figure in the seeds",
+             "figure in the sources",
     .cost = "slower without vendor kernels, whose plain versions compute in NCHW, if images are "
             "flattened before a linear layer, and in f32 without TF32 on a GPU",
     .sources = "S1:59 S4:122",
+    .code = "core/tensor/copy.cpp: contiguous",
     .footprint = "layout.nhwc_ops",
     .same = bellows::Same::close,
     .proof = bellows::kResidualNet,

@@ -2,12 +2,16 @@
 
 static const bellows::AddToggle core_pinning({
     .aliases = {"KMP_AFFINITY", "GOMP_CPU_AFFINITY", "OMP_PROC_BIND", "taskset"},
+    .elsewhere = "PyTorch: OMP_PROC_BIND, GOMP_CPU_AFFINITY; Paddle: the same variables",
+    .what = "keeps each thread on its core",
     .idea = "Each thread of the pool stays on one core and its caches. compact: neighboring cores; "
             "spread: over the sockets; list: threads.cores.",
-    .claim = "threads no longer migrate (cpu_migrations in metrics.jsonl); no figure in the seeds",
+    .claim =
+        "threads no longer migrate (cpu_migrations in metrics.jsonl); no figure in the sources",
     .cost = "two runs on one machine use the same cores; a core busy with other work delays all "
             "threads",
     .sources = "S4:128",
+    .code = "core/device/affinity.cpp: pin_threads",
     .footprint = "cpu.core_pinning",
     .same = bellows::Same::bitwise,
     .values = {"off", "compact", "spread", "list"},

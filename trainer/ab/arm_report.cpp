@@ -85,7 +85,7 @@ void announce(const std::string& verb, const std::string& text) {
 int publish(const Comparison& c, const std::string& markdown, Json json) {
   const int code = c.signal ? 128 + c.signal : 0;
   say("");
-  say_part(markdown);
+  say_verdicts(markdown);
   if (c.options.report.empty()) return code;
   Path path = c.options.report;
   json["text"] = markdown;

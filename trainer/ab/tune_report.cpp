@@ -145,6 +145,6 @@ static int run_tune(CommandLine& line, const Arguments& args) {
 
 static const AddVerb tune_verb(
     {"tune", "finds the fastest settings of a config in a limited time",
-     "trainer tune --config configs/lenet.yaml --budget 60s --out fast.yaml", run_tune});
+     "trainer tune --config configs/lenet.yaml --budget 60s --out fast.yaml", run_tune, "measure"});
 
 }  // namespace bellows

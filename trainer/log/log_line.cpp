@@ -85,11 +85,6 @@ std::string bar_line(const LogPoint& p, int64_t epochs, double elapsed_s, int wi
 
 // ---- the line of a terminal
 
-static bool on_terminal() {
-  const char* const term = std::getenv("TERM");
-  return isatty(STDOUT_FILENO) && !std::getenv("NO_COLOR") && term && std::string(term) != "dumb";
-}
-
 LiveLine::LiveLine(bool wanted) : on_(wanted && on_terminal()) {}
 
 bool LiveLine::due() const { return on_ && trace::now_ns() - drawn_ns_ > 100'000'000; }

@@ -163,8 +163,15 @@ static std::string in_80_columns(const std::string& help) {
   return text + help.substr(std::min(examples, help.size()));
 }
 
+static void print_options(const CLI::App& app, const std::string& begin) {
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& name : option->get_lnames())
+      if (cat("--", name).starts_with(begin) && !option->get_group().empty()) say("--" + name);
+}
+
 bool CommandLine::read(Arguments args, const std::string& if_unexpected) {
   try {
+    if (args.size() == 2 && args[0] == kComplete) return print_options(*app_, args[1]), false;
     refuse_empty(args, program_);
     for (std::string& arg : args)  // the shell expands only a ~ that begins a word
       if (const size_t equals = arg.find('='); arg.starts_with("--") && equals != arg.npos)

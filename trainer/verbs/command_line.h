@@ -65,6 +65,9 @@ class CommandLine {
   // Parses `args`. Returns false if --help was given and has been printed. Throws Error (exit 2)
   // for arguments that it does not know, with the text `if_unexpected` if there is one.
   bool read(Arguments args, const std::string& if_unexpected = "");
+  // As the first argument it makes read() print the options that begin with the second one, for the
+  // completion of a shell, and return false.
+  static constexpr const char* kComplete = "--complete";
 
  private:
   std::string program_;

@@ -96,7 +96,7 @@ static size_t print(const std::string& group, const Values& a, const Values& b,
   if (a.empty() && b.empty())
     say(cat(group, ": neither run records any"));
   else if (found.empty())
-    say(cat(group, ": no differences in ", count_of(std::ssize(a), "value")));
+    say_verdicts(cat(group, ": no differences in ", count_of(std::ssize(a), "value"), "\n"));
   else
     say(cat(group, ": ", count_of(std::ssize(found), "difference"), " in ",
             count_of(int64_t(values), "value")));

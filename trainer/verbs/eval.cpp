@@ -33,6 +33,6 @@ static int run_eval(CommandLine& line, const Arguments& args) {
 }
 
 static const AddVerb eval_verb({"eval", "computes the metrics of a trained model on the test set",
-                                "trainer eval runs/lenet", run_eval});
+                                "trainer eval runs/lenet", run_eval, "use"});
 
 }  // namespace bellows

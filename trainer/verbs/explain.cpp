@@ -1,6 +1,6 @@
-// trainer explain NAME: a toggle (by any of its names), an op, an option, an entry or a topic.
+// trainer explain NAME: a toggle (by any of its names), an op, an option, an entry, a topic or a
+// counter.
 #include <algorithm>
-#include <cctype>
 #include <map>
 #include <sstream>
 #include "core/base/output.h"
@@ -11,6 +11,7 @@
 #include "ops/matmul/einsum.h"
 #include "plan/toggle.h"
 #include "trainer/verbs/tables.h"
+#include "trainer/verbs/topics.h"
 #include "trainer/verbs/verbs.h"
 
 namespace bellows {
@@ -23,13 +24,8 @@ static std::string text_of_need(const std::string& need) {
 }
 
 // docs/seeds.md, whose lines of statements read "- S1:37 Mixed precision: ...".
-constexpr std::string_view kSeeds =
+constexpr std::string_view kSources =
 #include <seeds.md.inc>
-    ;
-
-// docs/topics.md, a section for each topic: "## blas".
-constexpr std::string_view kTopics =
-#include <topics.md.inc>
     ;
 
 // docs/results.md, a row for each figure: "| `amp=bf16` on configs/plain/resnet18.yaml: faster |".
@@ -37,18 +33,36 @@ constexpr std::string_view kResults =
 #include <results.md.inc>
     ;
 
+// Returns the rows of docs/results.md about a toggle: "amp=bf16 on configs/x.yaml: faster, 1.476 x
+// (1.231 to 1.769), AMD EPYC, 2026-11-27".
+static Names results_of(const Toggle& t) {
+  Names results;
+  const std::string begin = cat("\n| `", t.name, "=");
+  for (size_t at = 0; (at = kResults.find(begin, at)) != kResults.npos; ++at) {
+    std::istringstream row{
+        std::string(kResults.substr(at + 3, kResults.find('\n', at + 1) - at - 3))};
+    std::string figure, value, interval, machine, commit, date;
+    for (std::string* cell : {&figure, &value, &interval, &machine, &commit, &date})
+      std::getline(row >> std::ws, *cell, '|');
+    std::erase(figure, '`');
+    for (std::string* cell : {&figure, &value, &interval, &machine, &date})
+      cell->erase(cell->find_last_not_of(' ') + 1);
+    results.push_back(cat(figure, ", ", value, " (", interval, "), ", machine, ", ", date));
+  }
+  return results;
+}
+
 // True if only a GPU can show what the toggle gains, and no result does.
 static bool is_experimental(const Toggle& t) {
-  const bool measured = kResults.find(cat("\n| `", t.name, "=")) != kResults.npos;
-  return std::ranges::count(t.needs, "cuda") && !measured;
+  return std::ranges::count(t.needs, "cuda") && results_of(t).empty();
 }
 
 // Returns the text of the statement "S1:37", with its number before it.
 static std::string_view statement(const std::string& number) {
-  const size_t at = kSeeds.find("\n- " + number + " ");
+  const size_t at = kSources.find("\n- " + number + " ");
   if (at == std::string_view::npos) return {};
   const size_t begin = at + 3;
-  return kSeeds.substr(begin, kSeeds.find('\n', begin) - begin);
+  return kSources.substr(begin, kSources.find('\n', begin) - begin);
 }
 
 // Splits "S0:12,13 S1:27" into "S0:12", "S0:13", "S1:27". Skips words without a colon.
@@ -77,33 +91,55 @@ static bool explain_statement(const std::string& number) {
   return true;
 }
 
-static void explain_toggle(const Toggle& t) {
-  say(cat("toggle ", t.name, " (", t.key_point, ")"));
-  if (!t.aliases.empty()) say("  also known as: " + joined(t.aliases));
-  if (is_experimental(t))
-    say("  status:    experimental: it needs a GPU, and no measurement shows yet that it helps");
-  say(cat("  idea:      ", t.idea));
-  say(cat("  claim:     ", t.claim));
-  say(cat("  cost:      ", t.cost));
-  for (const std::string& number : statements_of(t.sources))
-    say(cat("  source:    ", statement(number)));
-  say(cat("  footprint: ", t.footprint, " (0 when off)"));
-  say(cat(
-      "  same loss: ", name_of(t.same), t.same == Same::close ? cat(", within ", t.tolerance) : "",
+// Prints "  claim:     text" in 80 columns. An empty text prints nothing.
+static void say_row(const std::string& label, const std::string& text) {
+  if (text.empty()) return;
+  std::string line = cat("  ", label, ":");
+  line.resize(std::max<size_t>(line.size() + 1, 13), ' ');
+  say_part(wrapped(line + text, std::string(13, ' ')) + "\n");
+}
+
+static std::string promise_of(const Toggle& t) {
+  return cat(
+      name_of(t.same), t.same == Same::close ? cat(", within ", t.tolerance) : "",
       *t.statistical_where ? cat("; statistical where ", t.statistical_where, " increments") : "",
-      *t.close_where ? cat("; close where ", t.close_where, " increments") : ""));
-  int64_t number = 0;
-  const std::string numbers = t.numbers ? " or " + option_of(number, *t.numbers).accepts : "";
-  say(cat("  values:    ", joined(t.values), numbers, "; default ", t.default_value,
-          ", under `toggles: all` ", *t.fast ? t.fast : t.default_value));
-  for (const std::string& need : t.needs) say("  needs:     " + text_of_need(need));
-  if (const std::string why = no_effect(t); !why.empty()) say("  here:      " + why);
-  for (const auto& [option, owner] : option_owners())
-    if (owner->name == t.name) say("  sets:      " + option);
+      *t.close_where ? cat("; close where ", t.close_where, " increments") : "");
+}
+
+// Prints the command that measures the toggle, in one line, so that it can be copied.
+static void say_measurement(const Toggle& t) {
   const bool ranks = std::ranges::count(t.needs, "ranks");
   if (*t.example)
     say(cat("  measure:   trainer ", ranks ? "launch --ranks 2 -- " : "", "ab --toggle ", t.name,
             " --config ", t.example));
+  for (const std::string& result : results_of(t)) say_row("measured", result);
+}
+
+static void explain_toggle(const Toggle& t) {
+  say(cat("toggle ", t.name, " (", t.key_point, ")"));
+  say_row("also known as", joined(t.aliases));
+  say_row("elsewhere", t.elsewhere);
+  if (is_experimental(t))
+    say_row("status", "experimental: it needs a GPU, and no measurement shows yet that it helps");
+  say_row("idea", t.idea);
+  say_row("claim", t.claim);
+  say_row("cost", t.cost);
+  for (const std::string& number : statements_of(t.sources))
+    say_row("source", std::string(statement(number)));
+  say_row("card", t.file);
+  say_row("code", t.code);
+  say_row("footprint", cat(t.footprint, " (0 when off)"));
+  say_row("counted", places_of(t.footprint));
+  say_row("same loss", promise_of(t));
+  int64_t number = 0;
+  const std::string numbers = t.numbers ? " or " + option_of(number, *t.numbers).accepts : "";
+  say_row("values", cat(joined(t.values), numbers, "; default ", t.default_value,
+                        ", under `toggles: all` ", *t.fast ? t.fast : t.default_value));
+  for (const std::string& need : t.needs) say_row("needs", text_of_need(need));
+  say_row("here", no_effect(t));
+  for (const auto& [option, owner] : option_owners())
+    if (owner->name == t.name) say_row("sets", option);
+  say_measurement(t);
 }
 
 static std::vector<Listing::Line> options_of(const Table& table, const std::string& entry) {
@@ -131,8 +167,7 @@ static bool explain_op(const std::string& name) {
 static bool explain_entry(const std::string& name) {
   bool found = false;
   for (const Table& table : tables()) {
-    if (table.name == std::string_view("ops") || table.name == std::string_view("toggles"))
-      continue;
+    if (table.has_cards) continue;
     for (const TableRow& row : table.rows()) {
       if (row[0] != name) continue;
       say(cat(table.name, ": ", name, ": ", row[1]));
@@ -142,25 +177,6 @@ static bool explain_entry(const std::string& name) {
     }
   }
   return found;
-}
-
-static Names topics() {
-  Names names;
-  for (size_t at = 0; (at = kTopics.find("\n## ", at)) != std::string_view::npos; ++at)
-    names.emplace_back(kTopics.substr(at + 4, kTopics.find('\n', at + 1) - at - 4));
-  return names;
-}
-
-// Prints paragraphs in 80 columns, and commands, which are indented, as they are.
-static bool explain_topic(const std::string& name) {
-  const std::string heading = cat("\n## ", name, "\n\n");
-  const size_t at = kTopics.find(heading);
-  if (at == std::string_view::npos) return false;
-  const size_t begin = at + heading.size(), end = kTopics.find("\n\n## ", begin);
-  std::istringstream lines{std::string(kTopics.substr(begin, end - begin))};
-  for (std::string line; std::getline(lines, line);)
-    say_part((line.starts_with(" ") ? line : wrapped(line, "")) + "\n");
-  return true;
 }
 
 // Explains an option of every run, or all options below the prefix `key`.
@@ -195,7 +211,9 @@ static bool explain_entry_option(const std::string& key) {
 }
 
 static Names all_names() {
-  Names names = topics();
+  Names names;
+  for (const Topic& topic : topics())
+    names.insert(names.end(), topic.others.begin(), topic.others.end());
   for (const Table& table : tables())
     for (const TableRow& row : table.rows()) names.push_back(row[0]);
   for (const auto& [key, value] : dump(Plan{})) {
@@ -204,14 +222,6 @@ static Names all_names() {
     names.push_back(key);
   }
   return names;
-}
-
-// Names are compared without case, "_" and "-": EarlyStopping is early_stopping.
-static std::string folded(const std::string& name) {
-  std::string letters;
-  for (const unsigned char c : name)
-    if (c != '_' && c != '-') letters += static_cast<char>(std::tolower(c));
-  return letters;
 }
 
 // Returns our name for `name`, which may differ in case or be another tool's name.
@@ -242,17 +252,13 @@ static std::string known_name(const std::string& name) {
 
 static int run_explain(CommandLine& line, const Arguments& args) {
   std::string name, expression;
-  line.add_option("name", name, "name of a toggle, an op, an option, a model and so on").required();
+  line.add_option("name", name, "a toggle, an op, an option, a model, a topic, a counter and so on")
+      .required();
   line.add_option("expression", expression, "an expression of einsum, whose loops are printed");
   if (!line.read(args)) return 0;
   CHECK(expression.empty() || name == "einsum", "explain: only einsum takes an expression");
   if (!expression.empty()) {
     say_part(explain_einsum(expression));
-    return 0;
-  }
-  if (name == "toggles") {
-    say("toggles: switches of the optimizations, as in  toggles.amp=bf16; trainer list toggles  "
-        "shows all");
     return 0;
   }
   if (explain_statement(name)) return 0;
@@ -274,7 +280,7 @@ static int run_explain(CommandLine& line, const Arguments& args) {
 }
 
 static const AddVerb explain_verb({"explain",
-                                   "explains a toggle, an op, an option, a model or a topic",
-                                   "trainer explain einsum 'ij,jk->ki'", run_explain});
+                                   "explains a toggle, an op, an option, a topic or a counter",
+                                   "trainer explain einsum 'ij,jk->ki'", run_explain, "learn"});
 
 }  // namespace bellows

@@ -135,6 +135,6 @@ static int run_export(CommandLine& line, const Arguments& args) {
 
 static const AddVerb export_verb(
     {"export", "writes the weights of a trained model as safetensors, for PyTorch",
-     "trainer export runs/lenet lenet.safetensors", run_export});
+     "trainer export runs/lenet lenet.safetensors", run_export, "use"});
 
 }  // namespace bellows

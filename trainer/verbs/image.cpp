@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
-#include <sstream>
+#include <utility>
 #include "core/base/file.h"
 #include "core/base/output.h"
 #include "data/images/file.h"
@@ -17,33 +17,52 @@ static constexpr int64_t kMaxBytes = int64_t{1} << 28;
 
 // ---- files and standard input
 
+// Appends what comes from standard input next. Returns false at its end.
+static bool read_more(std::string& all) {
+  std::vector<char> piece(1 << 16);
+  ssize_t got;
+  do got = ::read(STDIN_FILENO, piece.data(), piece.size());
+  while (got < 0 && errno == EINTR);
+  if (got < 0) fail(Exit::data, "standard input: read: ", std::strerror(errno));
+  all.append(piece.data(), got);
+  if (std::ssize(all) > kMaxBytes)
+    fail(Exit::data, "standard input: more than ", kMaxBytes, " bytes");
+  return got > 0;
+}
+
 static std::string read_stdin() {
   std::string all;
-  std::vector<char> piece(1 << 16);
-  for (;;) {
-    const ssize_t got = ::read(STDIN_FILENO, piece.data(), piece.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail(Exit::data, "standard input: read: ", std::strerror(errno));
-    if (got == 0) return all;
-    all.append(piece.data(), got);
-    if (std::ssize(all) > kMaxBytes)
-      fail(Exit::data, "standard input: more than ", kMaxBytes, " bytes");
-  }
+  while (read_more(all)) continue;
+  return all;
 }
 
 std::string read_path(const std::string& path) {
   return path == "-" ? read_stdin() : read_file(path, kMaxBytes, Exit::data);
 }
 
-std::vector<std::string> read_lines(const std::string& path) {
-  std::string whole = read_path(path);
-  if (whole.starts_with("\xef\xbb\xbf")) whole.erase(0, 3);  // a byte order mark
-  std::istringstream text(whole);
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(text, line);) {
-    if (line.ends_with('\r')) line.pop_back();
-    if (!line.empty()) lines.push_back(line);
+void each_line(const std::string& path, const std::function<void(const std::string&)>& use) {
+  std::string text = path == "-" ? "" : read_path(path);
+  bool first = true;
+  for (bool more = true; more;) {
+    more = path == "-" && read_more(text);
+    size_t begin = 0;
+    for (size_t end; begin < text.size(); begin = end + 1) {
+      end = text.find('\n', begin);
+      if (end == text.npos && more) break;  // the rest of the line is still to come
+      end = std::min(end, text.size());
+      std::string line = text.substr(begin, end - begin);
+      if (std::exchange(first, false) && line.starts_with("\xef\xbb\xbf"))
+        line.erase(0, 3);  // a byte order mark
+      if (line.ends_with('\r')) line.pop_back();
+      if (!line.empty()) use(line);
+    }
+    text.erase(0, begin);
   }
+}
+
+std::vector<std::string> read_lines(const std::string& path) {
+  std::vector<std::string> lines;
+  each_line(path, [&](const std::string& line) { lines.push_back(line); });
   return lines;
 }
 

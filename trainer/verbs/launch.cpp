@@ -138,6 +138,6 @@ static const AddVerb launch_verb({"launch",
                                   "trains on several ranks: runs the program in N processes",
                                   "trainer launch --ranks 2 -- --config configs/lenet.yaml "
                                   "train.max_iters=20",
-                                  run_launch});
+                                  run_launch, "train"});
 
 }  // namespace bellows

@@ -36,6 +36,6 @@ static int run_list(CommandLine& line, const Arguments& args) {
 
 static const AddVerb list_verb({"list",
                                 "lists the toggles, models, layers, data sets, ops and so on",
-                                "trainer list toggles --markdown", run_list});
+                                "trainer list toggles --markdown", run_list, "learn"});
 
 }  // namespace bellows

@@ -96,6 +96,6 @@ static const AddVerb pack_verb({"pack",
                                 "writes a data set as shards, which are faster to open and read",
                                 "trainer pack --config configs/resnet50_imagefolder.yaml "
                                 "data.root=photos --side 256 --out datasets/packed",
-                                run_pack});
+                                run_pack, "train"});
 
 }  // namespace bellows

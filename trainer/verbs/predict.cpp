@@ -110,37 +110,47 @@ static void declare(CommandLine& line, PredictLine& given) {
       .excludes(json);
 }
 
-static std::vector<std::string> paths_of(const PredictLine& line) {
-  std::vector<std::string> given = line.images;
-  CHECK(line.list.empty() || std::ranges::count(given, "-") == 0 || line.list != "-",
+static void refuse_two_inputs(const PredictLine& line) {
+  const auto from_stdin = std::ranges::count(line.images, "-");
+  CHECK(line.list != "-" || from_stdin == 0,
         "predict: standard input cannot be both an image and the list; name - once");
-  CHECK(std::ranges::count(given, "-") <= 1,
-        "predict: standard input holds one image; name - once");
-  if (!line.list.empty())
-    for (const std::string& path : read_lines(line.list)) given.push_back(path);
-  CHECK(!given.empty(), "no image is named; write  trainer predict ", quoted(line.from), " IMAGE");
-  return image_paths(given);
+  CHECK(from_stdin <= 1, "predict: standard input holds one image; name - once");
 }
 
-// Reports images that cannot be read and continues with the others.
-static void predict_all(const Session& session, const std::vector<std::string>& paths,
-                        const Names& names, const PredictLine& line) {
-  size_t unread = 0;
-  for (const std::string& path : paths) {
-    Json json = {{"image", path}};
-    try {
-      const std::vector<float> values = predict(session, path, line);
-      json.update(json_of(values, names, line));
-      if (!line.json) say(printable(path) + ": " + joined(best_of(values, names, line.top)));
-    } catch (const Error& error) {
-      if (error.exit != Exit::data) throw;
-      ++unread;
-      json["error"] = error.what();
-      if (!line.json) complain(error.what());
-    }
-    if (line.json) say(to_line(json));
+// Prints the answer for an image. Returns false, after a message, if it cannot be read.
+static bool predict_one(const Session& session, const std::string& path, const PredictLine& line) {
+  const Names& names = session.train_set->info().names;
+  Json json = {{"image", path}};
+  bool read = true;
+  try {
+    const std::vector<float> values = predict(session, path, line);
+    json.update(json_of(values, names, line));
+    if (!line.json) say(printable(path) + ": " + joined(best_of(values, names, line.top)));
+  } catch (const Error& error) {
+    if (error.exit != Exit::data) throw;
+    read = false;
+    json["error"] = error.what();
+    if (!line.json) complain(error.what());
   }
-  if (unread) fail(Exit::data, unread, " of ", paths.size(), " images could not be used");
+  if (line.json) say(to_line(json));
+  return read;
+}
+
+// Answers each image before the next line of the list is read.
+static void predict_all(const Session& session, const std::vector<std::string>& paths,
+                        const PredictLine& line) {
+  size_t all = 0, unread = 0;
+  const auto answer = [&](const std::string& path) {
+    ++all;
+    if (!predict_one(session, path, line)) ++unread;
+  };
+  std::ranges::for_each(paths, answer);
+  if (!line.list.empty())
+    each_line(line.list, [&](const std::string& given) {
+      std::ranges::for_each(image_paths({given}), answer);
+    });
+  CHECK(all, "no image is named; write  trainer predict ", quoted(line.from), " IMAGE");
+  if (unread) fail(Exit::data, unread, " of ", all, " images could not be used");
 }
 
 // ---- samples that are not images
@@ -185,32 +195,30 @@ static bool takes_texts(const Session& session) {
   return entries<EncodeText>().contains(session.plan.data.dataset.name());
 }
 
-// Texts are given themselves, other inputs as files; - is standard input, of texts one per line.
-static std::vector<GivenInputs> given_inputs(const Session& session, const PredictLine& line) {
-  const DatasetInfo& info = session.train_set->info();
-  const bool texts = takes_texts(session);
-  std::vector<GivenInputs> all;
-  for (const std::string& given : line.images)
-    if (texts && given == "-")
-      for (const std::string& text : read_lines("-")) all.push_back({info, text, text});
-    else
-      all.push_back({info, given, texts ? given : read_path(given)});
-  CHECK(!all.empty(), "predict: no input is named; write  trainer predict ", quoted(line.from),
-        texts ? " TEXT" : " FILE");
-  return all;
-}
-
+// Texts are given themselves, other inputs as files; - is standard input, of texts one per line,
+// each of which is answered before the next one is read.
 static void predict_inputs(const Session& session, const PredictLine& line) {
   const Kernels use(session.plan.kernels);
   const NoGrad untracked;
+  const DatasetInfo& info = session.train_set->info();
   const std::string& set = session.plan.data.dataset.name();
   const bool texts = takes_texts(session);
-  for (const GivenInputs& given : given_inputs(session, line))
+  bool any = false;
+  const auto answer = [&](const GivenInputs& given) {
+    any = true;
     for (const Tensor& x : texts ? std::vector{Choice<EncodeText>(set).make(given)}
                                  : Choice<MakeInputs>(set).make(given)) {
       const Json made = prediction(session, x, line);
-      say(line.json ? to_line(made) : text_of(made, session.train_set->info().names, line));
+      say(line.json ? to_line(made) : text_of(made, info.names, line));
     }
+  };
+  for (const std::string& given : line.images)
+    if (texts && given == "-")
+      each_line("-", [&](const std::string& text) { answer({info, text, text}); });
+    else
+      answer({info, given, texts ? given : read_path(given)});
+  CHECK(any, "predict: no input is named; write  trainer predict ", quoted(line.from),
+        texts ? " TEXT" : " FILE");
 }
 
 static int run_predict(CommandLine& line, const Arguments& args) {
@@ -220,19 +228,18 @@ static int run_predict(CommandLine& line, const Arguments& args) {
   const auto session = load_to_predict(given.from);
   session->model->train(false);
   if (!session->train_set->info().images()) return predict_inputs(*session, given), 0;
-  const std::vector<std::string> paths = paths_of(given);
+  refuse_two_inputs(given);
+  const std::vector<std::string> paths = image_paths(given.images);
+  const bool only_one = paths == given.images && paths.size() == 1 && given.list.empty();
+  if (!only_one || given.json) return predict_all(*session, paths, given), 0;
   const Names& names = session->train_set->info().names;
-  const bool only_one = paths == given.images && paths.size() == 1;
-  if (!only_one || given.json)
-    predict_all(*session, paths, names, given);
-  else
-    for (const std::string& text : best_of(predict(*session, paths[0], given), names, given.top))
-      say(text);
+  for (const std::string& text : best_of(predict(*session, paths[0], given), names, given.top))
+    say(text);
   return 0;
 }
 
 static const AddVerb predict_verb(
     {"predict", "prints what a trained model says of images, texts, rows or arrays",
-     "trainer predict runs/lenet digit.png", run_predict});
+     "trainer predict runs/lenet digit.png", run_predict, "use"});
 
 }  // namespace bellows

@@ -1,9 +1,12 @@
 #include "trainer/verbs/tables.h"
+#include <fmt/format.h>
 #include <algorithm>
+#include <sstream>
 #include "dist/groups/process_group.h"
 #include "ops/base/op.h"
 #include "optim/schedule.h"
 #include "plan/toggle.h"
+#include "trainer/verbs/topics.h"
 #include "trainer/verbs/verbs.h"
 
 namespace bellows {
@@ -38,6 +41,37 @@ static std::vector<TableRow> toggle_rows() {
   return sorted(rows);
 }
 
+// Lists the toggles of each key point: name, default, what it does. A number before the name refers
+// to the reason why the toggle has no effect on this machine.
+static std::string toggle_text() {
+  std::map<std::string, std::vector<TableRow>> groups;
+  Names reasons;
+  for (const Toggle& t : toggles()) {
+    const std::string why = no_effect(t);
+    const auto at = std::ranges::find(reasons, why) - reasons.begin();
+    if (!why.empty() && at == std::ssize(reasons)) reasons.push_back(why);
+    const std::string mark = why.empty() ? " " : cat(at + 1);
+    groups[t.key_point].push_back({cat(mark, " ", t.name), t.default_value, t.what});
+  }
+  std::string text;
+  for (auto& [key_point, rows] : groups) {
+    std::ranges::sort(rows, {}, [](const TableRow& row) { return row[0].substr(2); });
+    rows.insert(rows.begin(), {fmt::format("{:25}", key_point), "default  "});
+    text += aligned(rows) + "\n";
+  }
+  for (size_t i = 0; i < reasons.size(); ++i) text += cat(i + 1, " ", reasons[i], "\n");
+  return text;
+}
+
+// The first sentence of each topic, or what each counter counts.
+static std::vector<TableRow> topic_rows(bool counters) {
+  std::vector<TableRow> rows;
+  for (const Topic& topic : topics())
+    if (topic.counter == counters)
+      rows.push_back({topic.name, topic.text.substr(0, topic.text.find(". "))});
+  return rows;
+}
+
 static std::vector<TableRow> op_rows() {
   std::vector<TableRow> rows;
   for (const OpSpec& op : op_specs())
@@ -66,7 +100,10 @@ const std::vector<Table>& tables() {
       {"toggles",
        "toggle",
        {"toggle", "key point", "sources", "same loss", "footprint", "default", "fast"},
-       toggle_rows},
+       toggle_rows,
+       nullptr,
+       true,
+       toggle_text},
       {"verbs", "verb", {"verb", "what", "example"}, [] { return verb_rows(verbs()); }},
       {"benches", "benchmark", {"bench", "what", "example"}, [] { return verb_rows(benches()); }},
       table_of<MakeModel>("models", "model"),
@@ -79,7 +116,14 @@ const std::vector<Table>& tables() {
       table_of<UpdateRule()>("optimizers", "optimizer"),
       table_of<MakeCurve>("schedules", "schedule"),
       table_of<MakeGroup>("backends", "backend"),
-      {"ops", "op", {"op", "maths"}, op_rows},
+      {"ops", "op", {"op", "maths"}, op_rows, nullptr, true},
+      {"topics", "topic", {"topic", "what"}, [] { return topic_rows(false); }, nullptr, true},
+      {"counters",
+       "counter",
+       {"counter", "counts"},
+       [] { return topic_rows(true); },
+       nullptr,
+       true},
   };
   return all;
 }
@@ -116,9 +160,17 @@ std::string wrapped(std::string text, const std::string& indent) {
 }
 
 std::string as_text(const Table& table) {
+  if (table.text) return table.text();
   std::vector<TableRow> rows = table.rows();
   rows.insert(rows.begin(), table.columns);
-  return aligned(rows);
+  if (table.columns.size() != 2) return aligned(rows);
+  size_t width = 0;
+  for (const TableRow& row : rows) width = std::max(width, row[0].size() + 2);
+  std::istringstream lines(aligned(rows));
+  std::string text;
+  for (std::string line; std::getline(lines, line);)
+    text += wrapped(line, std::string(width, ' ')) + "\n";
+  return text;
 }
 
 static std::string markdown_row(const TableRow& row) {

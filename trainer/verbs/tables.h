@@ -17,6 +17,8 @@ struct Table {
   TableRow columns;
   std::function<std::vector<TableRow>()> rows;                        // sorted by the first column
   std::function<void(Visitor&, const std::string&)> visit = nullptr;  // options of an entry
+  bool has_cards = false;           // `trainer explain` prints more of an entry than its row
+  std::string (*text)() = nullptr;  // as_text(), if it is not the rows in columns
 };
 const std::vector<Table>& tables();
 
@@ -26,7 +28,8 @@ std::string aligned(const std::vector<TableRow>& rows, std::string_view sides = 
 // Breaks text after spaces, or in a word that is longer than a line, into lines of at most 80
 // columns. Lines but the first are indented.
 std::string wrapped(std::string text, const std::string& indent);
-std::string as_text(const Table& table);      // aligned columns
+// Returns aligned columns; a table of two columns fits into 80.
+std::string as_text(const Table& table);
 std::string as_markdown(const Table& table);  // with a header row
 
 }  // namespace bellows

@@ -106,6 +106,6 @@ static int run_train(CommandLine& line, const Arguments& args) {
 
 static const AddVerb train_verb({"train", "trains a model on a data set, as a config describes",
                                  "trainer --config configs/lenet.yaml train.epochs=2 seed=7",
-                                 run_train});
+                                 run_train, "train"});
 
 }  // namespace bellows

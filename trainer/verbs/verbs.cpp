@@ -30,8 +30,12 @@ static void print_help() {
   say("  trainer --config FILE [key=value ...]   trains a model");
   say("  trainer VERB --help                     prints the options of a verb");
   say("  trainer --version                       prints version, commit and libraries");
-  say("");
-  for (const auto& [name, verb] : verbs()) say(fmt::format("  {:9} {}", name, verb.help));
+  for (const std::string group : {"train", "learn", "measure", "use"}) {
+    say("");
+    say(group);
+    for (const auto& [name, verb] : verbs())
+      if (verb.group == group) say(fmt::format("  {:11}{}", name, verb.help));
+  }
 }
 
 static int run_named(const Arguments& args) {
@@ -98,6 +102,17 @@ static bool reader_left(int error) {
   fstat(STDOUT_FILENO, &output);
   return error == EPIPE || (error == EIO && S_ISCHR(output.st_mode));
 }
+
+static int run_help(CommandLine& line, const Arguments& args) {
+  Arguments verb;
+  line.add_option("verb", verb, "name of a verb, or bench and a benchmark; none: all verbs");
+  if (!line.read(args)) return 0;
+  verb.emplace_back("--help");
+  return run_named(verb);
+}
+
+static const AddVerb help_verb({"help", "lists the verbs, or prints the options of one",
+                                "trainer help ab", run_help, "learn"});
 
 int run_program(const Arguments& args) {
   open_standard_streams();

@@ -23,6 +23,7 @@ struct Verb {
   // Declares its options in `line`, which has help and example already, and reads `args`. Returns
   // the exit code or throws Error.
   int (*run)(CommandLine& line, const Arguments& args);
+  const char* group = "measure";  // heading in `trainer --help`: train, learn, measure or use
 };
 inline std::map<std::string, Verb>& verbs() {
   static std::map<std::string, Verb> all;
