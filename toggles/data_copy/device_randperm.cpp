@@ -6,8 +6,7 @@ static const bellows::AddToggle device_randperm({
     .what = "draws the order of an epoch in parallel",
     .idea = "The order of an epoch is a keyed permutation: each element is computed alone and in "
             "parallel, instead of by a serial shuffle on the host.",
-    .claim =
-        "1e8 elements take 1 to 2 s in a serial shuffle and almost no time on a GPU (source S3)",
+    .claim = "1e8 elements: 1 to 2 s in a serial shuffle, almost no time on a GPU (source S3)",
     .cost = "none known; the order differs from that of the shuffle, and is as random",
     .sources = "S3:100",
     .code = "core/tensor/rng.cpp: randperm",

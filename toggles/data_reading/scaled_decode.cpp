@@ -16,8 +16,7 @@ static const bellows::AddToggle scaled_decode({
     .what = "decodes JPEG only as large as needed",
     .idea = "Decodes only the part of a JPEG that the transforms read, and at 1/2, 1/4 or 1/8 of "
             "its size if the part is reduced to half or less, which computes fewer cosines.",
-    .claim =
-        "no figure in the sources; the number of decoded pixels falls with the area of the crop",
+    .claim = "no figure in the sources; decoded pixels fall with the area of the crop",
     .cost = "the reduced image is only close to the mean of its pixels; damage outside the decoded "
             "part goes unnoticed",
     .sources = "S1:26 S1:47",

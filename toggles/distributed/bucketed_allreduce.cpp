@@ -2,8 +2,7 @@
 
 static const bellows::AddToggle bucketed_allreduce({
     .aliases = {"fuse_all_reduce_ops", "fuse_grad_size_in_MB", "tensor_fusion"},
-    .elsewhere = "PyTorch: DistributedDataParallel(bucket_cap_mb=25); Paddle: "
-                 "DataParallel(comm_buffer_size=25)",
+    .elsewhere = "PyTorch: DDP(bucket_cap_mb=25); Paddle: DataParallel(comm_buffer_size=25)",
     .what = "sends gradients in buckets",
     .idea = "Gradients travel together in flat buckets of dist.bucket_mb, not each on its own. The "
             "first bucket is smaller (dist.first_bucket_mb), so that communication begins early.",

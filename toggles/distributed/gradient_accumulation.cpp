@@ -3,8 +3,7 @@
 static const bellows::AddToggle gradient_accumulation({
     .aliases = {"accumulate_grad_batches", "gradient_accumulation_steps", "gradient_merge",
                 "update_freq", "accum_iter"},
-    .elsewhere =
-        "PyTorch: several loss.backward() per step(); Paddle: DistributedStrategy.gradient_merge",
+    .elsewhere = "PyTorch: several backward() per step; Paddle: DistributedStrategy.gradient_merge",
     .what = "sums gradients over parts of a batch",
     .idea = "Each batch passes through the model in N parts whose gradients add up to one update. "
             "An update still takes data.batch_size samples.",

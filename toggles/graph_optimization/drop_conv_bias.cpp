@@ -7,8 +7,7 @@ static const bellows::AddToggle drop_conv_bias({
     .idea = "Removes the bias of a convolution followed by a batch normalization: subtracting the "
             "mean cancels it, and its gradient is 0. The running mean starts at minus the bias, so "
             "evaluation does not change either.",
-    .claim =
-        "saves an addition in forward and a sum in backward per layer; no figure in the sources",
+    .claim = "saves an addition in forward and a sum in backward; no figure in the sources",
     .cost = "checkpoints lack these biases; no effect on models built without them",
     .sources = "S4:119",
     .code = "models/layers/conv2d.cpp: Conv2dLayer::drop_bias",

@@ -2,8 +2,7 @@
 
 static const bellows::AddToggle preallocate({
     .aliases = {"warm_up_allocator", "reserve_memory"},
-    .elsewhere =
-        "PyTorch: none, its tuning guide describes it; Paddle: FLAGS_fraction_of_gpu_memory_to_use",
+    .elsewhere = "PyTorch: in its tuning guide; Paddle: FLAGS_fraction_of_gpu_memory_to_use",
     .what = "runs the largest batch before step 1",
     .idea = "Runs one forward and backward pass on the largest batch before the first step, "
             "without an update, so the allocator already holds all blocks that training needs.",

@@ -2,8 +2,7 @@
 
 static const bellows::AddToggle recompute({
     .aliases = {"activation_checkpointing", "gradient_checkpointing", "torch.utils.checkpoint"},
-    .elsewhere =
-        "PyTorch: torch.utils.checkpoint; Paddle: paddle.distributed.fleet.utils.recompute",
+    .elsewhere = "PyTorch: torch.utils.checkpoint; Paddle: distributed.fleet.utils.recompute",
     .what = "computes activations again in backward",
     .idea = "A residual block saves only its input; backward runs the block again to get its "
             "activations. n: of n adjacent blocks only the first saves its input.",

@@ -2,8 +2,7 @@
 
 static const bellows::AddToggle channels_last({
     .aliases = {"memory_format", "torch.channels_last", "nhwc", "data_format", "data_layout"},
-    .elsewhere =
-        "PyTorch: to(memory_format=torch.channels_last); Paddle: Conv2D(data_format=\"NHWC\")",
+    .elsewhere = "PyTorch: memory_format=torch.channels_last; Paddle: data_format=\"NHWC\"",
     .what = "stores images in NHWC",
     .idea = "Batches and weights are stored in NHWC, and outputs of convolutions follow their "
             "input. Tensor Cores and the fast CPU kernels compute in that order, so nothing is "

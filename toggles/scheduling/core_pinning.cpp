@@ -6,8 +6,7 @@ static const bellows::AddToggle core_pinning({
     .what = "keeps each thread on its core",
     .idea = "Each thread of the pool stays on one core and its caches. compact: neighboring cores; "
             "spread: over the sockets; list: threads.cores.",
-    .claim =
-        "threads no longer migrate (cpu_migrations in metrics.jsonl); no figure in the sources",
+    .claim = "threads stay (cpu_migrations in metrics.jsonl); no figure in the sources",
     .cost = "two runs on one machine use the same cores; a core busy with other work delays all "
             "threads",
     .sources = "S4:128",
