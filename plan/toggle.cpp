@@ -106,7 +106,7 @@ static Owners find_owners() {
   Owners owners;
   const Values plain = dump(Plan{});
   for (const Toggle& toggle : toggles())
-    for (const std::string& value : toggle.values)
+    for (const std::string& value : std::span(toggle.values).subspan(1))  // the first one is off
       for (const auto& [key, text] : dump(switched(Plan{}, toggle, value))) {
         if (plain.contains(key) && plain.at(key) == text) continue;
         const Toggle* const owner = owners.emplace(key, &toggle).first->second;
