@@ -264,7 +264,7 @@ def every_step():
     yield resnet("resnet50", "f16")
     yield resnet("resnet18", "f16")
     yield Step("seed_table", "the seeds' matmul table", "the seeds' ratios", 60,
-               [trainer, "bench", "matmul", "--seed-table"], [])
+               [trainer, "bench", "matmul", "--source-table"], [])
     yield Step("align", "which sizes Tensor Cores want", "multiples of 8 in 16 bits", 60,
                [trainer, "bench", "matmul", "--align"], [])
     yield Step("memcheck", "the ops' kernels under compute-sanitizer: memory", passes, 400,

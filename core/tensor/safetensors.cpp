@@ -206,9 +206,8 @@ static std::string seal_of(const std::string& tensor) { return cat(kSeal, ".", t
 static std::string hex(uint32_t crc) { return fmt::format("{:08x}", crc); }
 static Bytes data_of(const Tensor& t) { return {t.bytes(), t.nbytes()}; }
 
-// Returns the position of the header's own checksum. Inside a JSON string a quote follows a
-// backslash, so these characters occur nowhere else. The version's key precedes it, hence the
-// comma.
+// Returns the position of the header's own checksum, whose key is never the first. Inside a JSON
+// string a quote follows a backslash, so these characters occur nowhere else.
 static size_t seal_at(std::string_view header) {
   constexpr std::string_view key = ",\"crc32c\":\"";
   const size_t at = header.find(key);
@@ -222,8 +221,7 @@ NamedTensors snapshot(const NamedTensors& tensors) {
   return copies;
 }
 
-static void write_file_or_retry(const Path& path, const std::vector<Bytes>& pieces,
-                                int64_t retries) {
+static void write_or_retry(const Path& path, const std::vector<Bytes>& pieces, int64_t retries) {
   for (;; --retries, trace::count<"ckpt.retries">()) {
     try {
       return write_file(path, pieces);
@@ -262,7 +260,7 @@ void write_safetensors(const Path& path, const NamedTensors& tensors, const Meta
   const uint64_t length = text.size();
   pieces[0] = std::as_bytes(std::span(&length, 1));
   pieces[1] = bytes_of(text);
-  write_file_or_retry(path, pieces, retries);
+  write_or_retry(path, pieces, retries);
 }
 
 std::future<void> write_safetensors_async(const Path& path, NamedTensors snapshot,

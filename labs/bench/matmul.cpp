@@ -83,7 +83,7 @@ static TableRow row_of(const SeedRow& seed, const std::map<std::string, double>&
   return row;
 }
 
-static void print_seed_table(const Measuring& how) {
+static void print_source_table(const Measuring& how) {
   std::vector<TableRow> rows = {{"", "", "", "|", "V100", "", "", "|", "here"},
                                 {"M", "K", "N", "|", "FP32", "FP16", "speed-up", "|", "FP32",
                                  "TF32", "FP16", "BF16", "speed-up", "|", "remark of S1:62"}};
@@ -129,10 +129,10 @@ static void print_alignment(const Measuring& how) {
 
 static int run_matmul(CommandLine& line, const Arguments& args) {
   int64_t batch = 16, m = 36, k = 1504, n = 10000, rounds = 5;
-  bool seed_table = false, align = false;
+  bool source_table = false, align = false;
   std::string device = "auto";
   const auto table =
-      line.add_flag("--source-table,--seed-table", seed_table,
+      line.add_flag("--source-table", source_table,
                     "the sizes of statement S1:62: times of its V100, and of this machine");
   const auto rules =
       line.add_flag("--align", align, "the sizes that suit Tensor Cores").excludes(table);
@@ -149,8 +149,8 @@ static int run_matmul(CommandLine& line, const Arguments& args) {
   add_device_option(line, device);
   if (!line.read(args)) return 0;
   const Measuring how = {start_bench(device), rounds};
-  if (seed_table)
-    print_seed_table(how);
+  if (source_table)
+    print_source_table(how);
   else if (align)
     print_alignment(how);
   else

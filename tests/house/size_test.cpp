@@ -13,9 +13,9 @@ namespace {
 
 // Lines of source files, or of all files under docs.
 const std::map<std::string, size_t> kBudgets = {
-    {"core", 9339}, {"autograd", 1155}, {"data", 6984},   {"ops", 12959},   {"optim", 1173},
-    {"dist", 3549}, {"models", 2665},   {"plan", 825},    {"toggles", 830}, {"trainer", 12186},
-    {"labs", 7063}, {"peers", 1931},    {"tests", 42039}, {"docs", 1775}};
+    {"core", 9516}, {"autograd", 1155}, {"data", 7017},   {"ops", 12971},   {"optim", 1192},
+    {"dist", 3550}, {"models", 2680},   {"plan", 841},    {"toggles", 968}, {"trainer", 13456},
+    {"labs", 7110}, {"peers", 1931},    {"tests", 42502}, {"docs", 2240}};
 // A budget may exceed the lines by this many, so that a mend need not touch this file.
 constexpr size_t kSlack = 25;
 const std::set<std::string> kSources = {".cpp", ".h", ".cu", ".cuh", ".py", ".html", ".css", ".js"};
@@ -23,9 +23,11 @@ const std::set<std::string> kSources = {".cpp", ".h", ".cu", ".cuh", ".py", ".ht
 constexpr size_t kLongestFile = 350, kLongestFunction = 50;
 // Files and functions that are longer today, by "file" and "file: first line". They may only go.
 const std::map<std::string, size_t> kLongFiles = {
-    {"core/base/file.cpp", 361},        {"ops/conv/conv2d_winograd.cpp", 527},
-    {"ops/conv/conv_act_pool.cu", 361}, {"ops/norm/batch_norm_cpu.cpp", 399},
-    {"plan/toggle.cpp", 362},           {"trainer/run/loop.cpp", 480}};
+    {"core/base/file.cpp", 361},
+    {"ops/conv/conv2d_winograd.cpp", 527},
+    {"ops/conv/conv_act_pool.cu", 361},
+    {"ops/norm/batch_norm_cpu.cpp", 399},
+};
 const std::set<std::string> kLongFunctions = {
     "data/sets/digits.cpp: const std::vector<std::vector<Glyph>>& digit_glyphs() {"};
 

@@ -84,7 +84,7 @@ TEST_F(Program, BenchRefusesWhatItCannotDo) {
   expect_refusal({"bench", "op", "matmull"}, 2, "the nearest is 'matmul'");
   expect_refusal({"bench", "matmul", "--m", "0"}, 2, "--m");
   expect_refusal({"bench", "randperm", "--elements", "0"}, 2, "--elements");
-  expect_refusal({"bench", "matmul", "--align", "--seed-table"}, 2, "--align");
+  expect_refusal({"bench", "matmul", "--align", "--source-table"}, 2, "--align");
   expect_refusal({"bench", "matmul", "--device", "tpu"}, 2, "--device");
   if (device_count(Device::cuda) > 0) GTEST_SKIP() << "here is a GPU";
   expect_refusal({"bench", "h2d"}, 2, "device cuda: ");

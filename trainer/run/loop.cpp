@@ -3,6 +3,7 @@
 #include "core/base/trace.h"
 #include "trainer/run/consensus.h"
 #include "trainer/run/gauges.h"
+#include "trainer/run/judge.h"
 #include "trainer/run/saver.h"
 #include "trainer/session/session.h"
 #include "trainer/session/training_step.h"

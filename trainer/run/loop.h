@@ -1,8 +1,8 @@
 // The training loop.
 #pragma once
 #include <functional>
+#include "trainer/log/log.h"
 #include "trainer/log/meter.h"
-#include "trainer/run/judge.h"
 #include "trainer/run/signals.h"
 #include "trainer/state/checkpoints.h"
 

@@ -7,6 +7,7 @@
 #include "trainer/log/system.h"
 #include "trainer/run/auto_batch.h"
 #include "trainer/run/consensus.h"
+#include "trainer/run/judge.h"
 #include "trainer/run/loop.h"
 #include "trainer/run/summary.h"
 #include "trainer/session/session.h"

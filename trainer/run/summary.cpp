@@ -6,6 +6,7 @@
 #include "core/base/trace.h"
 #include "core/base/words.h"
 #include "core/device/affinity.h"
+#include "trainer/run/judge.h"
 #include "trainer/session/session.h"
 
 namespace bellows {
