@@ -347,7 +347,7 @@ TEST_F(DiagnoseProgram, AppliesTheRemedy) {
     const std::string better = cat("better", attempt, ".yaml");
     const std::string out = succeed({"diagnose", "--config", "slow #1.yaml", "--seconds", "0.3",
                                      "--apply", better, "--budget", "30s"});
-    EXPECT_THAT(read(better), HasSubstr("base: \"slow #1.yaml\"\ntoggles: {num_workers: "));
+    EXPECT_THAT(read(better), HasSubstr("base: \"slow #1.yaml\"\ntoggles:\n  num_workers: "));
     EXPECT_THAT(out, HasSubstr("predicted at most"));
     faster = out.find("measured: faster") != out.npos;
   }

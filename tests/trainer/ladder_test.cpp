@@ -131,7 +131,7 @@ TEST(Pilot, EstimatesTheDurationAndFitsTheStepsToTheBudget) {
   EXPECT_EQ(pilot.text(options, 10), "10 arms in 3 rounds of 100 steps, about 00:00:39");
   const auto fitted = [&](const Pilot& p) {
     ArmOptions fit = options;
-    p.fit(fit, 10);
+    p.fit_all(fit, 10);
     return std::vector{fit.warmup, fit.blocks, fit.steps};
   };
   EXPECT_THAT(fitted(pilot), ElementsAre(20, 4, 20)) << "no budget";
@@ -140,9 +140,13 @@ TEST(Pilot, EstimatesTheDurationAndFitsTheStepsToTheBudget) {
   EXPECT_THAT(fitted(pilot), ElementsAre(20, 4, 12)) << "4 x 12 steps take as long as the start";
 
   options.budget_s = 5;
+  EXPECT_THAT(fitted(pilot), ElementsAre(8, 2, 4)) << "less than usual, for a round of all arms";
+  options.budget_s = 2;
   EXPECT_EQ(refusal([&] { fitted(pilot); }),
-            "ab: --budget: 5 s are too short for one process of each of 10 arms, about 00:00:09; "
-            "raise the budget or compare fewer arms");
+            "ab: --budget: 2 s are too short for one process of each of 10 arms, about 00:00:03 "
+            "(a step takes 0.01 s, a start 0.3 s); raise the budget or compare fewer arms");
+  ArmOptions brief = options;
+  EXPECT_EQ(pilot.fit(brief, 10), 6u);
   options.budget_s = 1000;
 
   const Pilot slow = {.start_s = 0.65, .step_s = 0.1};

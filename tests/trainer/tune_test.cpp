@@ -107,7 +107,7 @@ TEST_F(TuneVerb, WritesWhatItKnowsAfterASignal) {
 
 TEST_F(TuneVerb, RefusesWhatItCannotDo) {
   const Args to_fast = {"tune", "--config", "tiny.yaml", "--out", "fast.yaml"};
-  expect_refusal(tune({"--budget", "0.5s"}), 2, "0.5 s ");
+  expect_refusal(tune({"--budget", "0.05s"}), 2, "0.05 s ");
   expect_refusal(tune({"--budget", "0s"}), 2, "--budget");
   expect_refusal(with(to_fast, {"--report", "r.txt"}), 2, "r.md");
   expect_refusal({"tune", "--config", "tiny.yaml", "--out", "tiny.yaml"}, 2,

@@ -157,12 +157,13 @@ double Pilot::round_s(const ArmOptions& options, size_t arms) const {
 size_t Pilot::fit(ArmOptions& options, size_t arms) const {
   if (options.budget_s == 0) return arms;
   const double left_s = budget_left_s(options);
-  // Steps of a process for which the budget has time in one round.
-  const auto affordable =
-      std::max<int64_t>(2, int64_t(std::min((left_s / double(arms) - start_s) / step_s, 1e9)));
+  // Steps of a process for which the budget has time in one round, with a little to spare.
+  const auto affordable = std::max<int64_t>(
+      2, int64_t(std::min((0.95 * left_s / double(arms) - start_s) / step_s, 1e9)));
   if (may_warm_up_less(options))
-    options.warmup = std::clamp(int64_t(kWarmupSeconds / step_s),
-                                std::min(kFewestWarmup, affordable / 2), options.warmup);
+    options.warmup =
+        std::clamp(int64_t(kWarmupSeconds / step_s), std::min(kFewestWarmup, affordable / 2),
+                   std::min(options.warmup, affordable / 2));
   const int64_t steps =
       std::min(int64_t(start_s / step_s) + options.warmup, affordable - options.warmup);
   const int64_t fewest = std::clamp<int64_t>(affordable - options.warmup, 1,
