@@ -9,6 +9,7 @@
 #include "trainer/ab/arm_report.h"
 #include "trainer/ab/rounds.h"
 #include "trainer/ab/tune.h"
+#include "trainer/verbs/tables.h"
 #include "trainer/verbs/verbs.h"
 
 namespace bellows {
