@@ -56,7 +56,7 @@ class Tuner {
     const Pilot pilot = try_arms(start, o_, signals_);
     const AbBlock& block = start.front().processes.front().blocks.front();
     const bool waits = block.reader_s > 0.2 * block.wall_s;
-    std::ranges::stable_partition(r_.changes, [&](const Change& c) {
+    std::stable_partition(r_.changes.begin(), r_.changes.end(), [&](const Change& c) {
       return (c.toggle && c.toggle->key_point.starts_with("data")) == waits;
     });
     ArmOptions first = o_;
