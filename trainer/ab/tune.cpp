@@ -67,7 +67,7 @@ class Tuner {
     const size_t all = r_.changes.size();
     size_t tried = fit(kRace[0], all);
     if (tried < std::min<size_t>(all, 2)) race_end_ = 1, tried = fit(1, std::min<size_t>(all, 2));
-    CHECK(tried > 0 || all == 0, "tune: --budget: ", o_.budget_s,
+    CHECK(tried > 0, "tune: --budget: ", o_.budget_s,
           fmt::format(" s are too short to try a change: a step takes {:.3g} s, the start of a "
                       "process {:.3g} s",
                       pilot.step_s, pilot.start_s));
@@ -92,7 +92,7 @@ class Tuner {
     try {
       run_rounds(c, signals_);
     } catch (const RoundsEnded& end) {
-      if (c.placebo.processes.empty() && r_.kept.empty()) throw;  // nothing is known
+      if (first) throw;  // nothing is known
       r_.signal = end.signal;
       return false;
     }
@@ -127,14 +127,16 @@ class Tuner {
 
   // A round of the race. Arms that fail drop out.
   bool play_all(AbResult& c, std::vector<Change*>& racers, double share) {
-    while (true) try {
+    while (true) {
+      try {
         return play(c, std::max(race_end_, share));
       } catch (const ArmFailed& failed) {
+        if (failed.arm == &c.arms.front() || failed.arm == &c.placebo) throw;
         const auto i = size_t(failed.arm - c.arms.data()) - 1;
-        if (i >= racers.size()) throw;  // the base or its placebo
         racers[i]->fate = Change::Fate::barred;
         drop(c, racers, i, cat("failed: ", failed.what()));
       }
+    }
   }
 
   static void drop(AbResult& c, std::vector<Change*>& racers, size_t i, const std::string& why) {
@@ -219,7 +221,7 @@ class Tuner {
         change.gain = i == 0 ? speedup(c, c.arms[1]) : speedup(c, {&c.arms[i]}, c.arms[i + 1]);
         change.placebo = placebo_speedup(c);
       }
-      if (measured ? change.gain.ratio >= 1.01 : i == 0)
+      if (measured ? change.gain.ratio > noise_of(change.placebo) : i == 0)
         keep(change);
       else
         change.why = measured ? "adds nothing" : "no time to add it";
@@ -227,7 +229,10 @@ class Tuner {
   }
 
   void keep(Change& change) {
-    std::erase_if(r_.kept, [&](const Change* old) { return old->key == change.key; });
+    for (Change& old : r_.changes)
+      if (old.key == change.key && old.fate == Change::Fate::kept)
+        old.fate = Change::Fate::barred, old.why = "slower than another value";
+    std::erase_if(r_.kept, [](const Change* old) { return old->fate != Change::Fate::kept; });
     r_.kept.push_back(&change);
     kept_ = with(kept_, change);
     change.fate = Change::Fate::kept;

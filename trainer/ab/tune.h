@@ -1,8 +1,8 @@
 // `trainer tune`: the fastest settings of a config that a limited time finds. Each change of the
 // config is raced alone, and losers drop out round by round. The winners are then added one by one,
 // the fastest first. A second pass tries the rest on top of them, because the bottleneck has moved.
-// What is kept is confirmed against the start by fresh processes, because a race favors who was
-// lucky. The answer is a config that extends the user's own.
+// Fresh processes confirm the kept changes against the start, because a race favors the lucky ones.
+// The answer is a config that extends the user's own.
 #pragma once
 #include <map>
 #include "core/config/values.h"
