@@ -81,6 +81,7 @@ void visit(Visitor& v, Plan& plan) {
   v.group("allocator", plan.allocator).resumable();
   v.group("threads", plan.threads).resumable();
   v.group("dist", plan.dist).resumable();
+  v.group("sim", plan.sim).resumable();
   v.group("profile", plan.profile).resumable();
   v.group("debug", plan.debug).resumable();
 }

@@ -70,6 +70,7 @@ struct Plan {
   AllocatorOptions allocator;
   ThreadOptions threads;
   DistOptions dist;
+  SimOptions sim;
   ProfileOptions profile;
   DebugOptions debug;
 };

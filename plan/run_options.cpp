@@ -89,6 +89,15 @@ void visit(Visitor& v, TargetOptions& o) {
   v("stop", o.stop, "end the training there; false: only report it");
 }
 
+void visit(Visitor& v, SimOptions& o) {
+  v("compute", o.compute,
+    "planted computing: least time of an update, in us; auto: twice what it takes here",
+    {.min = kAutoCompute, .max = 1e9, .auto_is_min = true});
+  v("load", o.load, "planted loading: time of a batch, as a multiple of sim.compute",
+    {.min = 0, .max = 1e4});
+  v.require("load", o.load == 0 || o.compute != 0, "needs sim.compute");
+}
+
 void visit(Visitor& v, ProfileOptions& o) {
   v.list("window", o.window, "updates to profile, the last not included, as in [20, 30]",
          {.min = 0});

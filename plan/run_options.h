@@ -75,6 +75,16 @@ struct TargetOptions {
 };
 void visit(Visitor& v, TargetOptions& o);
 
+// Planted load: a lesson states how loading relates to computing, on any machine.
+constexpr int64_t kAutoCompute = -1;
+struct SimOptions {
+  // Least time that an update computes, in us: it spins for the rest. kAutoCompute: the verb
+  // measures an update and writes at least twice as much.
+  int64_t compute = 0;
+  double load = 0;  // loading a batch takes this many times as long; 0: data.sim_latency_us
+};
+void visit(Visitor& v, SimOptions& o);
+
 struct ProfileOptions {
   std::vector<int64_t> window;  // profiled updates [first, last); empty: none
   bool exit_after = false;

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cmath>
 #include <thread>
+#include "core/base/philox.h"
 #include "core/base/round.h"
 #include "core/base/trace.h"
 #include "core/config/visitor.h"
@@ -30,6 +31,29 @@ void visit(Visitor& v, BatchOptions& o) {
   v("sim_latency_us", o.sim_latency_us, "sleep this long for each batch: a planted slow disk",
     {.min = 0, .max = 1e9})
       .resumable();
+  v("sim_jitter", o.sim_jitter, {"none", "uniform", "exponential"},
+    "distribution of planted loading times around their mean")
+      .resumable();
+  v.list("sim_slow", o.sim_slow,
+         "share of batches whose planted loading is slow, and how many times as long it takes, as "
+         "in [0.05, 20]",
+         {.min = 0, .max = 1e6})
+      .resumable();
+  const auto& slow = o.sim_slow;
+  v.require("sim_slow", slow.empty() || (slow.size() == 2 && slow[0] <= 1),
+            "must be a share up to 1 and a factor, as in [0.05, 20]");
+}
+
+int64_t planted_us(const BatchOptions& o, uint64_t seed, int64_t epoch, int64_t batch) {
+  constexpr uint64_t kSite = 0x5ca1ab1e;  // apart from the random values of data sets
+  const Philox random(
+      {.seed = seed, .purpose = Purpose::dataset, .site = kSite, .step = uint64_t(epoch)});
+  const double u = random.uniform(2 * batch);
+  double us = double(o.sim_latency_us);
+  if (o.sim_jitter == Jitter::uniform) us *= 2 * u;
+  if (o.sim_jitter == Jitter::exponential) us *= -std::log1p(-u);
+  if (!o.sim_slow.empty() && random.uniform(2 * batch + 1) < o.sim_slow[0]) us *= o.sim_slow[1];
+  return std::llround(us);
 }
 
 // ---- forms
@@ -175,7 +199,8 @@ BatchResult BatchMaker::make(const EpochPlan& plan, int64_t batch, int64_t epoch
   const trace::Range range("make_batch");
   const int64_t begin = trace::now_ns();
   if (source_->options.sim_latency_us)
-    std::this_thread::sleep_for(std::chrono::microseconds(source_->options.sim_latency_us));
+    std::this_thread::sleep_for(
+        std::chrono::microseconds(planted_us(source_->options, source_->seed, epoch, batch)));
   try {
     BatchResult made = {source_->take(buffers_, plan, batch), nullptr};
     const Tensor samples = source_->sampler.samples(plan, batch);

@@ -13,6 +13,9 @@ namespace bellows {
 
 class Visitor;
 
+// Distribution of a planted loading time around its mean.
+enum class Jitter { none, uniform, exponential };
+
 // Options for making batches of samples.
 struct BatchOptions {
   bool augment = true;                      // off: transforms are deterministic, as in evaluation
@@ -24,10 +27,17 @@ struct BatchOptions {
   // Samples of varying length are padded to the longest of the batch, rounded up to a multiple of
   // the only number, or to the next of several.
   std::vector<int64_t> pad_to = {};
-  int64_t sim_latency_us = 0;  // sleep per batch, to simulate a slow disk
+  // Planted loading: sleep per batch, in the mean; and share of batches that take so many times as
+  // long, as in [0.05, 20].
+  int64_t sim_latency_us = 0;
+  Jitter sim_jitter = Jitter::none;
+  std::vector<double> sim_slow = {};
   const MemoryFormat& format() const { return channels_last ? kNHWC : kNCHW; }
 };
 void visit(Visitor& v, BatchOptions& o);
+
+// Returns how long the loading of a batch sleeps, in us: the same for any number of workers.
+int64_t planted_us(const BatchOptions& options, uint64_t seed, int64_t epoch, int64_t batch);
 
 // Batches that all makers of a loader have made, and the time that took them, waits for files
 // included.

@@ -60,6 +60,7 @@ static int apply(const DiagnoseLine& given, const Diagnosis& d, double budget_s)
   options.allow_many = true;
   limit_time(options, budget_s);
   options.verb = "diagnose";
+  settle_planted_load(options);
   const AbResult result = compare_arms(options, nullptr);
   say(fmt::format("{}: predicted at most {:.2f} x", curable->rule,
                   most_speedup(*curable, d.evidence)));

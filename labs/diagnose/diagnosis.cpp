@@ -2,26 +2,46 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <tuple>
 #include "core/base/words.h"
+#include "trainer/session/planted_load.h"
 #include "trainer/verbs/tables.h"
 
 namespace bellows {
 
 Diagnosis diagnose(Evidence evidence) {
   Diagnosis result{std::move(evidence)};
+  std::map<std::string, double> largest;  // saving of each key
   for (const Rule& rule : diagnosis_rules()) {
     std::optional<Fault> found = rule.judge(result.evidence);
     if (!found) continue;
     found->rule = rule.name;
+    found->key = rule.key;
+    largest[rule.key] = std::max(largest[rule.key], found->saves_s);
     result.findings.push_back(*std::move(found));
   }
-  std::ranges::stable_sort(result.findings, std::greater(), &Fault::saves_s);
+  std::ranges::stable_sort(result.findings, std::greater(), [&](const Fault& fault) {
+    return std::tuple(largest[fault.key], fault.key, fault.saves_s);
+  });
   return result;
 }
 
+// A device is kept busy by ops that take longer than it takes to start one. A CPU starts an op at
+// once, so there the work of an op counts: a GPU of 10 TFLOP/s does this much in 2 us.
+static bool large_ops(const Evidence& e) {
+  constexpr double kFlopPerOp = 20e6;
+  double flop = 0, calls = 0, planted_s = 0;
+  for (const OpTime& op : e.ops) {
+    flop += op.flop, calls += op.calls;
+    if (op.name == "sim_compute") planted_s = op.s;
+  }
+  return e.on_gpu || planted_s > 0.5 * e.compute_s() || flop > kFlopPerOp * calls;
+}
+
 int class_of(const Evidence& e) {
-  const bool large = e.compute_s() - e.between_ops_s > 0.7 * e.batch_s();
+  const bool large = e.compute_s() - e.between_ops_s > 0.7 * e.batch_s() && large_ops(e);
   // Loading is heavy if one worker takes half as long for a batch as computing does.
   const bool heavy = e.load_s > 0.5 * e.compute_s() || e.swing() > 0.25;
   return 1 + (heavy ? 1 : 0) + (large ? 2 : 0);
@@ -53,7 +73,7 @@ double most_speedup(const Fault& f, const Evidence& e) {
 
 static std::string text_of(const Fault& f, const Evidence& e) {
   std::string text =
-      cat(f.rule,
+      cat(f.rule, " (", f.key, ")",
           f.saves_s > 0 ? fmt::format(", at most {:.2f} x", most_speedup(f, e)) : std::string());
   text += "\n" + wrapped("   " + f.text, "   ");
   for (const std::string& remedy : f.remedies) text += "\n   try: " + remedy;
@@ -79,6 +99,8 @@ std::string to_text(const Diagnosis& d) {
     text += fmt::format("  batches: {:.1f} MB/s\n", 1e-6 * e.batch_bytes / e.batch_s());
   if (e.disk_bytes_per_s >= 0)
     text += fmt::format("  disks: {:.1f} MB/s\n", 1e-6 * e.disk_bytes_per_s);
+  if (const std::string planted = planted_load(e.config.plan); !planted.empty())
+    text += wrapped("  " + planted, "    ") + "\n";
   std::string limit = cat("limit: ", limit_of(e));
   if (!e.ops.empty()) {
     const auto [name, advice] = describe(class_of(e));
@@ -113,6 +135,7 @@ Json to_json(const Diagnosis& d) {
                {"load_s", e.load_s},
                {"batch_bytes", e.batch_bytes},
                {"disk_bytes_per_s", e.disk_bytes_per_s},
+               {"planted_load", planted_load(e.config.plan)},
                {"limit", limit_of(e)},
                {"untried", untried(e)},
                {"ops", Json::array()},
@@ -126,6 +149,7 @@ Json to_json(const Diagnosis& d) {
     json["ops"].push_back({{"op", op.name}, {"s", op.s}, {"flop", op.flop}});
   for (const Fault& f : d.findings)
     json["findings"].push_back({{"rule", f.rule},
+                                {"key", f.key},
                                 {"text", f.text},
                                 {"saves_s", f.saves_s},
                                 {"most_speedup", most_speedup(f, e)},

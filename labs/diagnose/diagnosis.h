@@ -14,8 +14,9 @@ namespace bellows {
 // An op in both passes, all its calls of an update together.
 struct OpTime {
   std::string name;
-  double s = 0;     // self time per update
-  double flop = 0;  // of products, per update
+  double s = 0;      // self time per update
+  double flop = 0;   // of products, per update
+  double calls = 0;  // per update
 };
 
 // A run as measured by training here, or what its folder records, which is less.
@@ -65,7 +66,7 @@ struct Evidence {
 
 // Trains with the plan for about `seconds`, after the warm-up, without evaluations and checkpoints.
 // Throws what training throws.
-Evidence measure(const Config& config, double seconds);
+Evidence measure(Config config, double seconds);
 // Reads what the folder of a run records. Throws Error: exit 2 if no run is in it, 3 if a file of
 // it is damaged.
 Evidence evidence_of(const std::string& folder);
@@ -73,7 +74,7 @@ Evidence evidence_of(const std::string& folder);
 // ---- diagnosis
 
 struct Fault {
-  std::string rule = {};  // its name; diagnose() sets it
+  std::string rule = {}, key = {};  // name and key of the rule; diagnose() sets them
   std::string text = {};
   double saves_s = 0;       // per update, at most: the measured time of what the remedy can remove
   Names remedies = {};      // settings that a command line takes: "toggles.num_workers=4"
@@ -82,6 +83,7 @@ struct Fault {
 
 struct Rule {
   const char* name;
+  const char* key;  // one of the source's five: reading, configuration, op performance, ...
   std::optional<Fault> (*judge)(const Evidence&);  // returns the fault, or nothing
 };
 const std::vector<Rule>& diagnosis_rules();
@@ -90,12 +92,12 @@ const std::vector<Rule>& diagnosis_rules();
 // step computes for C.
 int64_t workers_needed(const Evidence& e);
 
-// Returns the toggles that `toggles: all` would switch on.
+// Returns the toggles that `toggles: all` would switch on: "preallocate", "amp=bf16".
 Names untried(const Evidence& e);
 
 // The four kinds of training of the source texts, by the share of an update in ops, whose times
-// must be known, and how much work loading is: 1 small model, light loading; 2 small, heavy; 3
-// large, light; 4 large, heavy.
+// must be known, by the work of an op, and by how much work loading is: 1 small model, light
+// loading; 2 small, heavy; 3 large, light; 4 large, heavy.
 int class_of(const Evidence& e);
 
 // Amdahl's law: the speedup if the remedy removes all that it can.
@@ -103,7 +105,8 @@ double most_speedup(const Fault& fault, const Evidence& e);
 
 struct Diagnosis {
   Evidence evidence = {};
-  std::vector<Fault> findings = {};  // the largest saving first
+  // Those of a key together: first the key with the largest saving, and in it the largest saving.
+  std::vector<Fault> findings = {};
 };
 Diagnosis diagnose(Evidence evidence);
 std::string to_text(const Diagnosis& diagnosis);  // 80 columns

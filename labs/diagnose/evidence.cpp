@@ -16,6 +16,7 @@
 #include "trainer/log/machine_load.h"
 #include "trainer/log/meter.h"
 #include "trainer/log/nvml.h"
+#include "trainer/session/planted_load.h"
 #include "trainer/session/session.h"
 #include "trainer/session/training_step.h"
 #include "trainer/state/run_record.h"
@@ -100,6 +101,7 @@ static void add_ops(Evidence& e, const Recording& recording) {
   for (const OpRow& row : profile.kinds) {  // forward and backward are rows of their own
     OpTime& op = ops.try_emplace(row.key.op, OpTime{row.key.op}).first->second;
     op.s += row.s / updates;
+    op.calls += double(row.calls) / updates;
     op.flop += row.work.flop / updates;
     if (row.work.flop > 0) e.product_bytes += row.work.bytes / updates;
   }
@@ -122,9 +124,10 @@ static void add_machine(Evidence& e, const Session& session) {
   for (const NormedConv& conv : session.normed_convs) e.biases_before_norm += conv.has_bias;
 }
 
-Evidence measure(const Config& config, double seconds) {
+Evidence measure(Config config, double seconds) {
+  check_alone("diagnose", config.plan.dist);
+  settle_planted_load(config.plan);
   const Plan plan = measured_plan(config.plan);
-  check_alone("diagnose", plan.dist);
   Session session(plan);
   const Kernels use(session.kernels());
   Updates train(session);

@@ -9,6 +9,7 @@
 #include "labs/profile/recorder.h"
 #include "plan/toggle.h"
 #include "trainer/run/loop.h"
+#include "trainer/session/planted_load.h"
 #include "trainer/session/session.h"
 #include "trainer/session/windows.h"
 #include "trainer/verbs/verbs.h"
@@ -62,9 +63,10 @@ static int run_profile(CommandLine& line, const Arguments& args) {
   const std::vector<int64_t> window = window_of(steps);
   check_place(trace, "profile: --trace");
   check_place(tables, "profile: --json");
-  const Plan given = make_config(sources_of(config, overrides)).plan,
-             plan = profiled(given, window);
-  check_alone("profile", plan.dist);
+  Plan given = make_config(sources_of(config, overrides)).plan;
+  check_alone("profile", given.dist);
+  settle_planted_load(given);
+  const Plan plan = profiled(given, window);
   Session session(plan);
   CHECK(session.total_steps() >= window[1], "profile: the run ends after ", session.total_steps(),
         " updates, before step ", window[1], "; lower --steps or raise train.epochs");
@@ -76,6 +78,7 @@ static int run_profile(CommandLine& line, const Arguments& args) {
   say(cat(plan.name, ": batch ", batch, ", ", count_of(pool_threads(), "thread")));
   if (session.device == Device::cuda && given.train.cuda_graph)
     say("cuda_graph: off here, because a replay enters no ranges");
+  if (const std::string planted = planted_load(plan); !planted.empty()) say(planted);
   const std::string text = text_of(profile, ceilings);
   say_part(text);
   if (!tables.empty()) {

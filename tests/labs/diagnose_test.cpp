@@ -85,7 +85,7 @@ const Planted kFaults[] = {
     {"host_contended", [](Evidence& e) { e.waited = 2, e.others = 0.5; }, ""},
     {"lock_contended",
      [](Evidence& e) {
-       e.counters["lock.queue.wait_ns"] = 100'000'000;
+       e.counters["lock.queue.wait_ns"] = 300'000'000;
        e.config = config_of({"toggles.num_workers=2", "toggles.ring_queues=off"});
      },
      "toggles.ring_queues=on"},
@@ -204,6 +204,33 @@ TEST(Diagnose, TellsFourClassesApart) {
   Evidence tiny = with(0.99, 1e-3);
   tiny.between_ops_s = 8e-3;
   EXPECT_EQ(class_of(tiny), 1);
+  Evidence lenet = with(0.99, 1e-3);  // on a CPU: its ops are too small for a device
+  lenet.ops = {{"conv2d", 8e-3, 150e6, 20}};
+  EXPECT_EQ(class_of(lenet), 1);
+  lenet.ops.push_back({"sim_compute", 6e-3, 0, 1});
+  EXPECT_EQ(class_of(lenet), 3);
+}
+
+TEST(Diagnose, FindsALongWaitForLocksOnABusyMachineOnly) {
+  Evidence e = healthy({"toggles.num_workers=2", "toggles.ring_queues=off"});
+  e.counters["lock.queue.wait_ns"] = 300'000'000;  // 1 ms an update, of each of three threads
+  EXPECT_THAT(rules_of(diagnose(e)), Contains("lock_contended"));
+  e.waited = 2, e.others = 0.5;
+  EXPECT_THAT(rules_of(diagnose(e)), ElementsAre("host_contended"));
+  e.counters["lock.queue.wait_ns"] = 900'000'000;
+  EXPECT_THAT(rules_of(diagnose(e)), Contains("lock_contended"));
+}
+
+TEST(Diagnose, PutsTheFindingsOfAKeyTogether) {
+  Evidence e = healthy({"toggles.num_workers=8", "toggles.drop_conv_bias=off"});
+  e.cpu_used = 1;
+  wait_for_data(e, 0.5);
+  e.save_share = 0.2, e.saves = 2;
+  e.biases_before_norm = 3;
+  const Diagnosis d = diagnose(e);
+  EXPECT_THAT(rules_of(d), ElementsAre("io_starved", "saving", "bias_before_bn"));
+  EXPECT_EQ(d.findings[0].key, "reading");
+  EXPECT_THAT(to_text(d), HasSubstr("1. io_starved (reading), at most 2.00 x"));
 }
 
 // Without them, all computing would count as time in ops.

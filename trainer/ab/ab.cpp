@@ -246,6 +246,7 @@ static int run_ab(CommandLine& line, const Arguments& args) {
     check_arms(options, *toggle);
   }
   check_report(options);
+  settle_planted_load(options);
   const AbResult result = compare_arms(options, toggle);
   const Ranks ranks = this_rank(config_of(result.off(), options.overrides).plan.dist);
   if (ranks.rank > 0) return 0;

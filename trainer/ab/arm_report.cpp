@@ -8,9 +8,12 @@
 #include "core/base/output.h"
 #include "core/base/utf8.h"
 #include "core/base/words.h"
+#include "core/config/config.h"
 #include "core/device/topology.h"
+#include "plan/toggle.h"
 #include "trainer/log/log_line.h"
 #include "trainer/log/system.h"
+#include "trainer/session/planted_load.h"
 #include "trainer/verbs/tables.h"
 
 namespace bellows {
@@ -54,6 +57,18 @@ double budget_of(const std::string& verb, const std::string& text) {
 void limit_time(ArmOptions& options, double budget_s) {
   options.budget_s = budget_s;
   if (budget_s > 0) options.processes = std::numeric_limits<int64_t>::max();
+}
+
+static Plan common_plan(const ArmOptions& o) {
+  return make_config(sources_of(o.config, o.overrides)).plan;
+}
+
+void settle_planted_load(ArmOptions& options) {
+  Plan plan = common_plan(options);
+  if (plan.sim.compute != kAutoCompute) return;
+  settle_planted_load(plan);
+  std::erase(options.overrides, "sim.compute=auto");
+  options.overrides.push_back(cat("sim.compute=", plan.sim.compute));
 }
 
 Names split(const std::string& list) {
@@ -228,6 +243,7 @@ Json report_json(const char* kind, const Comparison& c, const Json& own) {
   report["placebo"]["speedup"] = speedup_json(placebo_speedup(c), c);
   report["busy"] = c.busy.reasons();
   report["machine"] = c.machine;
+  report["planted_load"] = planted_load(common_plan(c.options));
   return report;
 }
 
@@ -252,12 +268,17 @@ std::string ended_early(const Comparison& c) {
   return fmt::format("- ended early: {} after {} of {} processes a side\n", why, done, c.planned);
 }
 
+std::string planted_item(const Comparison& c) {
+  const std::string planted = planted_load(common_plan(c.options));
+  return planted.empty() ? "" : list_item(planted);
+}
+
 std::string rounds_list(const Comparison& c) {
   const Names busy = c.busy.reasons();
   return cat(ended_early(c),
              list_item(cat("placebo, ", c.arms.front().name,
                            " against itself: ", ratio_text(placebo_speedup(c)))),
-             list_item(cat(c.placebo.processes.size(), " processes a side")),
+             list_item(cat(c.placebo.processes.size(), " processes a side")), planted_item(c),
              busy.empty() ? "" : list_item(cat("busy machine: ", joined(busy))));
 }
 

@@ -14,6 +14,8 @@ void declare_rounds(CommandLine& line, ArmOptions& options, std::string& budget)
 double budget_of(const std::string& verb, const std::string& text);
 // Limits the time of the comparison, not its number of rounds. 0 changes nothing.
 void limit_time(ArmOptions& options, double budget_s);
+// Replaces sim.compute: auto for all arms alike (trainer/session/planted_load.h).
+void settle_planted_load(ArmOptions& options);
 // Splits at commas outside brackets and braces.
 Names split(const std::string& list);
 // Throws Error (exit 2) if the report cannot be a Markdown file in an existing folder.
@@ -72,6 +74,8 @@ Json report_json(const char* kind, const Comparison& c, const Json& own);
 std::string measurement_text(const Comparison& c);
 // Item of a list that says why fewer rounds ran than were planned, or "".
 std::string ended_early(const Comparison& c);
+// Item of a list that names the planted load, or "".
+std::string planted_item(const Comparison& c);
 // Returns the list items that begin a report: why it ended early, the placebo's speedup, the number
 // of rounds, and a busy machine.
 std::string rounds_list(const Comparison& c);

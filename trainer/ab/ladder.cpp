@@ -260,6 +260,7 @@ static int run_ladder(CommandLine& line, const Arguments& args) {
   if (!line.read(args)) return 0;
   limit_time(options, budget_of("ladder", budget));
   check_report(options);
+  settle_planted_load(options);
   for (const auto& [key, value] : parse_overrides(options.overrides))
     CHECK(!key.starts_with("toggles"), "ladder: ", key,
           ": each arm sets the toggles itself; choose the steps with --toggles");

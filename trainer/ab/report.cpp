@@ -150,6 +150,7 @@ std::string to_markdown(const AbResult& result) {
     text += fmt::format("- difference: {}\n", difference);
   if (!result.forced_off.empty()) text += fmt::format("- {}\n", forced_off_text(result));
   text += ended_early(result);
+  text += planted_item(result);
   text += fmt::format("- placebo, {} against itself: {}\n", result.off().name,
                       ratio_text(placebo_speedup(result)));
   if (!several) text += findings_text(result, result.on().front());

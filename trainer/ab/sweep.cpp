@@ -141,6 +141,7 @@ static int run_sweep(CommandLine& line, const Arguments& args) {
   if (!line.read(args)) return 0;
   limit_time(options, budget_of("sweep", budget));
   check_report(options);
+  settle_planted_load(options);
   CHECK(keys.size() <= 2, "sweep: ", keys.size(), " keys; the most are two");
   std::vector<SweepKey> swept;
   for (const std::string& key : keys) swept.push_back(parse_sweep(key));

@@ -131,6 +131,7 @@ static int run_tune(CommandLine& line, const Arguments& args) {
   options.budget_s = budget_of("tune", budget);
   CHECK(options.budget_s > 0, "tune: --budget: '", budget, "' is no time");
   check_report(options);
+  settle_planted_load(options);
   check_out(options);
   TuneResult result = find_changes(options);
   CHECK(!result.changes.empty(), "tune: no change can have an effect here");

@@ -1,9 +1,7 @@
 #include "trainer/run/auto_batch.h"
 #include <fmt/format.h>
 #include <algorithm>
-#include "core/base/trace.h"
 #include "core/device/allocator.h"
-#include "core/device/timer.h"
 #include "plan/toggle.h"
 #include "trainer/log/log.h"
 #include "trainer/session/session.h"
@@ -43,19 +41,10 @@ BatchChoice grow_batch(int64_t samples, int64_t bytes,
   }
 }
 
-// The first pass allocates memory and prepares kernels. The fastest of three counts.
 static BatchTrial try_out(Session& session, int64_t batch) {
   reset_peak(session.device);
-  dry_run(session, batch);
-  double fastest_s = std::numeric_limits<double>::infinity();
-  for (int pass = 0; pass < 3; ++pass) {
-    synchronize(current_stream(session.device));
-    const int64_t begin = trace::now_ns();
-    dry_run(session, batch);
-    synchronize(current_stream(session.device));
-    fastest_s = std::min(fastest_s, seconds_since(begin));
-  }
-  return {static_cast<double>(batch) / fastest_s, allocator_stats(session.device).peak_allocated};
+  const double s = time_dry_run(session, batch);
+  return {static_cast<double>(batch) / s, allocator_stats(session.device).peak_allocated};
 }
 
 static BatchChoice choose_batch(Plan plan) {

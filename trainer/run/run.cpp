@@ -10,6 +10,7 @@
 #include "trainer/run/judge.h"
 #include "trainer/run/loop.h"
 #include "trainer/run/summary.h"
+#include "trainer/session/planted_load.h"
 #include "trainer/session/session.h"
 #include "trainer/session/training_step.h"
 #include "trainer/state/run_record.h"
@@ -299,6 +300,8 @@ static int dry_run_in(Session& session, const RunRequest& request, Start& start,
 static int in_session(RunRequest& request, decltype(run_in) work) {
   Start start = choose_start(request);
   settle_batch_size(request.config, start.saved, start.notes);
+  settle_planted_load(request.config.plan);
+  request.config.options.sim = request.config.plan.sim;
   const Counters before = trace::counters();
   Session session(request.config.plan);
   Path folder;

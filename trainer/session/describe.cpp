@@ -11,6 +11,7 @@
 #include "core/base/words.h"
 #include "core/config/hint.h"
 #include "core/device/topology.h"
+#include "trainer/session/planted_load.h"
 #include "trainer/session/session.h"
 
 namespace bellows {
@@ -229,9 +230,15 @@ void Session::describe() {
   if (steps && warmup >= steps)
     notes.push_back(cat("schedule: the run ends after ", steps, " of ", count_of(warmup, "update"),
                         " of warm-up, so its rate stays below the peak"));
+  if (const std::string planted = planted_load(plan); !planted.empty()) notes.push_back(planted);
+  CHECK(plan.sim.compute == 0 || device == Device::cpu,
+        "sim.compute: plants computing on a CPU; write  device: cpu");
+  CHECK(plan.sim.load == 0 || plan.data.loader.batch.sim_latency_us == 0,
+        "sim.load and data.sim_latency_us both plant the time of loading; leave one out");
   note_idle_options(*this, notes);
   note_groups(*this, notes);
-  if (!plan.profile.window.empty()) notes.push_back(profiler_command(plan.profile, plan.name));
+  if (!plan.profile.window.empty() && trace::marker.push)
+    notes.push_back(profiler_command(plan.profile, plan.name));
 }
 
 }  // namespace bellows

@@ -7,6 +7,7 @@
 #include "ops/matmul/padded.h"
 #include "optim/schedule.h"
 #include "trainer/session/data_card.h"
+#include "trainer/session/planted_load.h"
 #include "trainer/session/scattered_feed.h"
 #include "trainer/session/windows.h"
 
@@ -82,6 +83,7 @@ std::string Session::watched_metric() const { return plan.schedule.curve.make(Ho
 static LoaderOptions loader_options(const Plan& plan, Device device) {
   LoaderOptions options = plan.data.loader;
   options.batch.pin_memory &= device != Device::cpu;
+  options.batch.sim_latency_us = planted_latency_us(plan);
   return options;
 }
 

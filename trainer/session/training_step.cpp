@@ -3,10 +3,12 @@
 #include "core/base/scoped.h"
 #include "core/base/trace.h"
 #include "core/device/device_pool.h"
+#include "core/device/timer.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
 #include "core/tensor/rng.h"
 #include "core/tensor/safetensors.h"
+#include "trainer/session/planted_load.h"
 #include "trainer/session/session.h"
 
 namespace bellows {
@@ -29,8 +31,10 @@ void TrainingStep::prepare() {
 
 Tensors TrainingStep::operator()(const Update& update) {
   const Kernels use(session_.kernels());
+  const int64_t begin = trace::now_ns();
   const auto train = [this](const Update& now) { return train_on(now); };
   Tensors losses = captured_ ? captured_->run(update, train) : train_on(update);
+  compute_until(session_.plan.sim, begin);
   if (losses.size() > 1) trace::count<"update.accumulated">();
   session_.tuning.end_update();
   lend_larger_blocks(session_.train_set->info().input.varies);
@@ -112,6 +116,19 @@ static Batch batch_for_dry_run(const Session& session, int64_t images) {
     copy_into(image, noise);
   }
   return batch;
+}
+
+double time_dry_run(Session& session, int64_t batch) {
+  dry_run(session, batch);
+  double fastest_s = std::numeric_limits<double>::infinity();
+  for (int pass = 0; pass < 3; ++pass) {
+    synchronize(current_stream(session.device));
+    const int64_t begin = trace::now_ns();
+    dry_run(session, batch);
+    synchronize(current_stream(session.device));
+    fastest_s = std::min(fastest_s, seconds_since(begin));
+  }
+  return fastest_s;
 }
 
 void dry_run(Session& session, int64_t batch) {

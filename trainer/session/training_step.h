@@ -39,5 +39,7 @@ void check_micro_batches(Session& session, int64_t step);
 // all blocks that they request. Changes nothing else. Counter: alloc.dry_runs.
 void dry_run(Session& session, int64_t batch);
 void dry_run(Session& session);  // in training's largest batch size
+// Returns the seconds of a dry_run(), after one that prepares kernels: the fastest of three.
+double time_dry_run(Session& session, int64_t batch);
 
 }  // namespace bellows

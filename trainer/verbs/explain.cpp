@@ -115,6 +115,16 @@ static void say_measurement(const Toggle& t) {
   for (const std::string& result : results_of(t)) say_row("measured", result);
 }
 
+// Prints the lessons that show the toggle. Without the labs there are none.
+static void say_lessons(const Toggle& t) {
+  for (const Table& table : tables()) {
+    if (table.columns.back() != "toggles") continue;
+    for (const TableRow& row : table.rows())
+      if (cat(", ", row.back(), ",").find(cat(", ", t.name, ",")) != std::string::npos)
+        say_row("lesson", cat("trainer lesson ", row[0]));
+  }
+}
+
 static void explain_toggle(const Toggle& t) {
   say(cat("toggle ", t.name, " (", t.key_point, ")"));
   say_row("also known as", joined(t.aliases));
@@ -140,6 +150,7 @@ static void explain_toggle(const Toggle& t) {
   for (const auto& [option, owner] : option_owners())
     if (owner->name == t.name) say_row("sets", option);
   say_measurement(t);
+  say_lessons(t);
 }
 
 static std::vector<Listing::Line> options_of(const Table& table, const std::string& entry) {

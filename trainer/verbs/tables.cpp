@@ -95,8 +95,18 @@ static std::vector<TableRow> rewrite_rows() {
   return sorted(rows);
 }
 
-const std::vector<Table>& tables() {
-  static const std::vector<Table> all = {
+static std::vector<Table>& added_tables() {
+  static std::vector<Table> added;
+  return added;
+}
+
+AddTable::AddTable(const Table& table, const char* file) {
+  note_registration(file);
+  added_tables().push_back(table);
+}
+
+static std::vector<Table> all_tables() {
+  std::vector<Table> all = {
       {"toggles",
        "toggle",
        {"toggle", "key point", "sources", "same loss", "footprint", "default", "fast"},
@@ -125,6 +135,12 @@ const std::vector<Table>& tables() {
        nullptr,
        true},
   };
+  all.insert(all.end(), added_tables().begin(), added_tables().end());
+  return all;
+}
+
+const std::vector<Table>& tables() {
+  static const std::vector<Table> all = all_tables();
   return all;
 }
 

@@ -20,7 +20,12 @@ struct Table {
   bool has_cards = false;           // `trainer explain` prints more of an entry than its row
   std::string (*text)() = nullptr;  // as_text(), if it is not the rows in columns
 };
-const std::vector<Table>& tables();
+const std::vector<Table>& tables();  // with the added ones at the end
+
+// Adds a list from a folder above trainer/.
+struct AddTable {
+  explicit AddTable(const Table& table, const char* file = __builtin_FILE());
+};
 
 // Returns the rows in aligned columns, two spaces apart. `sides`: 'l' or 'r' per column; missing
 // letters mean left. Lines have no trailing spaces.
