@@ -3,6 +3,7 @@
 #include <atomic>
 #include <iterator>
 #include "autograd/op_log.h"
+#include "autograd/recompute.h"
 #include "core/base/trace.h"
 
 namespace bellows {
@@ -68,8 +69,9 @@ Leaf& leaf_of(const Tensor& t, const char* caller) {
 Saved::Saved(const Tensor& t) : tensor_(is_leaf(t) ? t : t.detach()) {
   if (!t.defined()) return;
   version_ = t.storage()->version;
-  if (!is_leaf(t) && t.storage()->saved++ == 0 && grad_mode())
-    trace::count<"mem.saved_bytes">(t.storage()->size());
+  // What recompute() keeps while it runs a segment again lives shortly and is not counted.
+  const bool kept = !is_leaf(t) && t.storage()->saved++ == 0 && grad_mode() && !replaying();
+  if (kept) trace::count<"mem.saved_bytes">(int64_t(t.nbytes()));
 }
 
 Saved::~Saved() {

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 #include "core/base/file.h"
 #include "core/base/output.h"
 #include "core/config/hint.h"
@@ -127,15 +128,21 @@ static const AddVerb lesson_verb({"lesson",
                                   "runs a case of the sources, and shows its figures beside ours",
                                   "trainer lesson deeplab_workers", run_lesson, "learn"});
 
-// The third column names the toggles that the page mentions as code, for `trainer explain`.
+// The last column has the statements that the page cites and the toggles that it mentions as code,
+// for `trainer explain`.
 static std::vector<TableRow> lesson_rows() {
   std::vector<TableRow> rows;
   for (const Lesson& lesson : lessons()) {
-    Names mentioned;
+    Names shown;
+    const size_t sources = lesson.text.find("\nSource");
+    std::istringstream line(lesson.text.substr(sources, lesson.text.find(": ", sources) - sources));
+    for (std::string word; line >> word;)
+      if (word[0] == 'S' && word.find(':') != std::string::npos)
+        shown.push_back(word.substr(0, word.find_first_of(",;")));
     for (const Toggle& toggle : toggles())
       if (lesson.text.find("`" + toggle.name + "`") != std::string::npos)
-        mentioned.push_back(toggle.name);
-    rows.push_back({lesson.name, lesson.title, joined(mentioned)});
+        shown.push_back(toggle.name);
+    rows.push_back({lesson.name, lesson.title, joined(shown)});
   }
   return rows;
 }
@@ -147,6 +154,6 @@ static std::string lesson_text() {
 }
 
 static const AddTable lesson_table(
-    {"lessons", "lesson", {"lesson", "case", "toggles"}, lesson_rows, nullptr, false, lesson_text});
+    {"lessons", "lesson", {"lesson", "case", "shows"}, lesson_rows, nullptr, false, lesson_text});
 
 }  // namespace bellows

@@ -13,9 +13,9 @@ namespace {
 
 // Lines of source files, or of all files under docs.
 const std::map<std::string, size_t> kBudgets = {
-    {"core", 9516}, {"autograd", 1155}, {"data", 7052},   {"ops", 12971},   {"optim", 1192},
-    {"dist", 3550}, {"models", 2680},   {"plan", 862},    {"toggles", 968}, {"trainer", 13621},
-    {"labs", 7497}, {"peers", 1931},    {"tests", 42776}, {"docs", 2830}};
+    {"core", 9516}, {"autograd", 1157}, {"data", 7052},   {"ops", 12971},   {"optim", 1192},
+    {"dist", 3550}, {"models", 2680},   {"plan", 862},    {"toggles", 972}, {"trainer", 13622},
+    {"labs", 7504}, {"peers", 1931},    {"tests", 42829}, {"docs", 2860}};
 // A budget may exceed the lines by this many, so that a mend need not touch this file.
 constexpr size_t kSlack = 25;
 const std::set<std::string> kSources = {".cpp", ".h", ".cu", ".cuh", ".py", ".html", ".css", ".js"};

@@ -6,8 +6,13 @@
 #include <cstdlib>
 #include "labs/lesson/lesson.h"
 #include "tests/place.h"
+#include "trainer/verbs/tables.h"
 
 using namespace bellows;
+
+namespace bellows {
+void PrintTo(const Lesson& lesson, std::ostream* out) { *out << lesson.name; }
+}  // namespace bellows
 
 namespace {
 class Lessons : public testing::TestWithParam<Lesson> {};
@@ -50,6 +55,15 @@ TEST_P(Lessons, ShowWhatTheirPagesSay) {
 
 INSTANTIATE_TEST_SUITE_P(All, Lessons, testing::ValuesIn(lessons()),
                          [](const auto& lesson) { return lesson.param.name; });
+
+// `trainer explain` leads from a toggle and from a statement to its lessons.
+TEST(LessonTable, HasTheStatementsAndTogglesOfAPage) {
+  const auto table = std::ranges::find(tables(), std::string("lessons"),
+                                       [](const Table& t) { return std::string(t.name); });
+  ASSERT_NE(table, tables().end());
+  EXPECT_THAT(table->rows(), testing::Contains(testing::ElementsAre("mvtec_workers", testing::_,
+                                                                    "S3:113, S2:88, num_workers")));
+}
 
 // ---- pages
 

@@ -22,6 +22,7 @@ static const bellows::AddToggle amp({
     .default_value = "off",
     .fast = "bf16",
     .needs = {"bf16=bf16"},
+    .example = "configs/resnet18.yaml",
     .set =
         [](bellows::Plan& plan, const std::string& value) {
           using Precision = bellows::AmpOptions::Precision;

@@ -15,5 +15,6 @@ static const bellows::AddToggle preallocate({
     .same = bellows::Same::bitwise,
     .default_value = "off",
     .needs = {"caching_allocator"},
+    .example = "configs/adder.yaml --warmup 1 data.digits=9",
     .enable = [](bellows::Plan& plan) { plan.train.dry_run = true; },
 });

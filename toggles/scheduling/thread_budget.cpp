@@ -6,8 +6,8 @@ static const bellows::AddToggle thread_budget({
     .what = "divides the cores among the ranks",
     .idea = "Limits the threads of a rank to its share of the cores: allowed cores / ranks on this "
             "host.",
-    .claim = "384^3 products in 4 s: 5,300 with 1 process of 1 thread, 27 with 2 processes of 8 "
-             "threads on 2 cores (an earlier measurement)",
+    .claim = "no more threads than cores, whatever each rank asks for; trainer bench oversub "
+             "shows what more of them cost",
     .cost = "no effect if no more threads are requested than there are cores; other runs on the "
             "machine are not counted, and trainer doctor says what to set for them",
     .sources = "S0:20 S4:128",

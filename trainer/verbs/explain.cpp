@@ -79,6 +79,24 @@ static Names statements_of(const std::string& sources) {
   return numbers;
 }
 
+// Prints "  claim:     text" in 80 columns. An empty text prints nothing.
+static void say_row(const std::string& label, const std::string& text) {
+  if (text.empty()) return;
+  std::string line = cat("  ", label, ":");
+  line.resize(std::max<size_t>(line.size() + 1, 13), ' ');
+  say_part(wrapped(line + text, std::string(13, ' ')) + "\n");
+}
+
+// Prints the lessons that show a toggle or a statement. Without the labs there are none.
+static void say_lessons(const std::string& name) {
+  for (const Table& table : tables()) {
+    if (table.columns.back() != "shows") continue;
+    for (const TableRow& row : table.rows())
+      if (cat(", ", row.back(), ",").find(cat(", ", name, ",")) != std::string::npos)
+        say_row("lesson", cat("trainer lesson ", row[0]));
+  }
+}
+
 // Prints the statement "S1:37", and the toggles that rest on it.
 static bool explain_statement(const std::string& number) {
   const std::string_view text = statement(number);
@@ -88,15 +106,8 @@ static bool explain_statement(const std::string& number) {
   for (const Toggle& t : toggles())
     if (std::ranges::count(statements_of(t.sources), number)) of.push_back(t.name);
   if (!of.empty()) say("  toggles: " + joined(of));
+  say_lessons(number);
   return true;
-}
-
-// Prints "  claim:     text" in 80 columns. An empty text prints nothing.
-static void say_row(const std::string& label, const std::string& text) {
-  if (text.empty()) return;
-  std::string line = cat("  ", label, ":");
-  line.resize(std::max<size_t>(line.size() + 1, 13), ' ');
-  say_part(wrapped(line + text, std::string(13, ' ')) + "\n");
 }
 
 static std::string promise_of(const Toggle& t) {
@@ -113,16 +124,6 @@ static void say_measurement(const Toggle& t) {
     say(cat("  measure:   trainer ", ranks ? "launch --ranks 2 -- " : "", "ab --toggle ", t.name,
             " --config ", t.example));
   for (const std::string& result : results_of(t)) say_row("measured", result);
-}
-
-// Prints the lessons that show the toggle. Without the labs there are none.
-static void say_lessons(const Toggle& t) {
-  for (const Table& table : tables()) {
-    if (table.columns.back() != "toggles") continue;
-    for (const TableRow& row : table.rows())
-      if (cat(", ", row.back(), ",").find(cat(", ", t.name, ",")) != std::string::npos)
-        say_row("lesson", cat("trainer lesson ", row[0]));
-  }
 }
 
 static void explain_toggle(const Toggle& t) {
@@ -150,7 +151,7 @@ static void explain_toggle(const Toggle& t) {
   for (const auto& [option, owner] : option_owners())
     if (owner->name == t.name) say_row("sets", option);
   say_measurement(t);
-  say_lessons(t);
+  say_lessons(t.name);
 }
 
 static std::vector<Listing::Line> options_of(const Table& table, const std::string& entry) {
