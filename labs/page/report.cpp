@@ -5,7 +5,9 @@
 #include <set>
 #include "core/base/file.h"
 #include "core/base/output.h"
+#include "data/sets/arrays.h"
 #include "labs/page/page.h"
+#include "labs/page/test_images.h"
 #include "trainer/state/run_record.h"
 #include "trainer/verbs/verbs.h"
 
@@ -22,6 +24,20 @@ static Json shown_run(const Path& folder) {
   run.erase("folder");
   run["text"] = fmt::format("{}", fmt::join(run["summary"].get<Names>(), "\n"));
   return run;
+}
+
+// Adds what the model makes of its test images, if the samples are images.
+static void add_images(Json& run, const Path& folder) {
+  for (const Json& option : run["plan"])
+    if (option[0] == "data.name" &&
+        (entries<MakeInputs>().contains(option[1]) || entries<EncodeText>().contains(option[1])))
+      return;
+  try {
+    run["images"] = judge_test_images(folder);
+  } catch (const Error& error) {
+    run["images"] = {{"missing", true}};
+    warn(cat("report: the page lacks images: ", error.what()));
+  }
 }
 
 // Returns the run folders in a folder of runs; of any other path, the path.
@@ -115,6 +131,7 @@ static int run_report(CommandLine& line, const Arguments& args) {
                                                        : Path(first).replace_extension(".html");
   std::vector<Json> reports = read_all(given, to, kind);
   CHECK(!reports.empty(), "report: no run of ", given[0], " can be read");
+  if (kind == "run" && reports.size() == 1) add_images(reports[0], runs_in(first)[0]);
   if (kind == "run" && reports.size() > 1) shorten(reports);
   write_file(to, bytes_of(page_of(reports, kind)));
   say("page: " + to);

@@ -8,6 +8,7 @@ pages.run = run => ({
   numbers: () => runNumbers(run),
   sections: [
     ['Learning', () => [grid(learning(run)), foldedRows('Evaluations', run.test)]],
+    ['Test images', () => testImages(run)],
     ['Speed', () => [grid(
       logChart('Samples a second', 'ips of each log window', '', line(run.train, 'ips', 'a')),
       stepParts(run.train), wholeRun(run.totals)), foldedRows('Log windows', run.train)]],
@@ -146,6 +147,39 @@ function configuration({plan, plan_text}) {
     table(['option', 'value', 'set by'], set.map(([option, ...rest]) => [code(option), ...rest]), 3)
       || h`<p>Every option has its default.</p>`,
     fold('plan.yaml: every option and where it was set', pre(plan_text))];
+}
+
+// ---- images of the test set
+
+// Labels and answers: the accuracy of each class and a confusion matrix, or of many classes the
+// worst ones and the most frequent mistakes.
+function testImages({images}) {
+  if (!images) return '';
+  if (images.missing) return h`<p>Missing: when this page was made, the run had no checkpoint that
+    could be evaluated, or its test set could not be read.</p>`;
+  const {classes, pairs, samples, of: all, worst, last} = images, kFew = 20;
+  const countOf = test => sum(pairs.filter(test).map(([, , count]) => count));
+  const rows = classes.map((name, i) => {
+    const seen = countOf(([label]) => label === i);
+    const right = countOf(([label, guess]) => label === i && guess === i);
+    return {name, value: right / seen, text: t`${percent(right / seen)} of ${seen}`};
+  }).filter(({value}) => value >= 0).sort((a, b) => a.value - b.value);
+  const mistakes = pairs.filter(([label, guess]) => label !== guess).sort((a, b) => b[2] - a[2]);
+  const pictures = (title, note, list) => list.length > 0 && figure(title, note, h`
+    <div class=images>${list.map(({label, guess, loss, jpeg}) => h`<div>
+      <img alt="" src="data:image/jpeg;base64,${jpeg}"/><b>${classes[guess]}</b>${
+      label === guess ? 'right' : t`is ${classes[label]}`}<br/>loss ${short(loss)}</div>`)}</div>`);
+  return [
+    barChart('Accuracy by class', t`of ${samples < all ? t`${samples} of ` : ''}${
+      all} test images, lowest first${
+      rows.length > kFew ? t`; ${kFew} of ${rows.length} classes` : ''}`, rows.slice(0, kFew)),
+    classes.length <= kFew
+      ? heatTable('Confusion', 'images by label and answer', 'label ↓  answer →', classes, classes,
+        (row, column) => countOf(([label, guess]) => label === row && guess === column))
+      : figure('Confusion', 'most frequent mistakes', table(['label', 'answer', 'images'], mistakes
+        .slice(0, kFew).map(([label, guess, n]) => [classes[label], classes[guess], n]), 2)),
+    pictures('Worst images', 'the largest losses, with the answer in bold', worst),
+    pictures('Last batch', 'its first images, with the answer in bold', last)];
 }
 
 // ---- several runs

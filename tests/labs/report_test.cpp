@@ -99,6 +99,38 @@ TEST_F(RunPage, HasItsNumbersAsText) {
   EXPECT_THAT(html, Not(HasSubstr(cat('"', env["host"].get<std::string>(), '"'))));
 }
 
+TEST_F(RunPage, HasTheImagesThatTheCheckpointJudges) {
+  succeed(tiny({}));
+  const std::string body = body_of_run();
+  const Json images = report_in(read("runs/run/report.html"))["images"];
+  double right = 0, all = 0;
+  for (const Json& pair : images["pairs"]) {
+    all += pair[2].get<double>();
+    if (pair[0] == pair[1]) right += pair[2].get<double>();
+  }
+  EXPECT_EQ(all, images["samples"].get<double>());
+  EXPECT_NEAR(right / all, rows("runs/run", "test").back()["accuracy"].get<double>(), 1e-6);
+  double loss = INFINITY;
+  for (const Json& worst : images["worst"]) {
+    EXPECT_LE(worst["loss"], loss);
+    loss = worst["loss"];
+    EXPECT_TRUE(worst["jpeg"].get<std::string>().starts_with("/9j/"))
+        << "a JPEG file's first bytes";
+  }
+  EXPECT_THAT(body, AllOf(HasSubstr("<b>Accuracy by class</b>"), HasSubstr("<b>Confusion</b>"),
+                          HasSubstr("<b>Worst images</b>"), HasSubstr("<b>Last batch</b>")));
+  EXPECT_LT(read("runs/run/report.html").size(), 200'000u);
+}
+
+TEST_F(RunPage, SaysThatItsImagesAreMissing) {
+  succeed(tiny({}));
+  fs::remove_all(folder_ / "runs/run/checkpoints");
+  const Ended report = run({"report", "runs/run"});
+  EXPECT_EQ(report.code, 0);
+  EXPECT_THAT(report.err, HasSubstr("warning: report: the page lacks images: "));
+  EXPECT_THAT(body_of("runs/run/report.html"), HasSubstr("<p>Missing: when this page was made"));
+}
+
 TEST_F(RunPage, OfSeveralRunsOverlaysCurvesAndListsOptionsThatDiffer) {
   succeed(tiny({}));
   succeed(tiny({"optimizer.lr=0.003", "name=slow"}));
