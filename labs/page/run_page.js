@@ -162,7 +162,7 @@ function testImages({images}) {
   const rows = classes.map((name, i) => {
     const seen = countOf(([label]) => label === i);
     const right = countOf(([label, guess]) => label === i && guess === i);
-    return {name, value: right / seen, text: t`${percent(right / seen)} of ${seen}`};
+    return {name, value: right / seen, before: 1, text: t`${percent(right / seen)} of ${seen}`};
   }).filter(({value}) => value >= 0).sort((a, b) => a.value - b.value);
   const mistakes = pairs.filter(([label, guess]) => label !== guess).sort((a, b) => b[2] - a[2]);
   const pictures = (title, note, list) => list.length > 0 && figure(title, note, h`
