@@ -141,6 +141,8 @@ TEST_F(RunPage, OfSeveralRunsOverlaysCurvesAndListsOptionsThatDiffer) {
                     HasSubstr("<b>Accuracy</b>"), HasSubstr("<code>optimizer.lr</code></td><td>"),
                     HasSubstr("<td>0.003</td>")));
   EXPECT_THAT(body, Not(HasSubstr("<code>data.batch_size</code>")));
+  EXPECT_EQ(report_in(read("runs/together.html"))[1]["plan"].size(), 4u)
+      << "name, model, data, and the option that differs";
   for (const char* name : {"run", "slow"})
     EXPECT_THAT(body, HasSubstr(fmt::format("<td>{}</td><td>{}</td>", name, name)));
   succeed({"report", "runs/slow"});
