@@ -18,6 +18,7 @@ static std::string host_id() {
   return id;
 }
 
+// The part of this rank, with update `step`.
 static Json part_of(const Recording& recording, int64_t step) {
   const Timeline timeline = timeline_of(recording);
   const StepTime& shown = *std::ranges::find(recording.steps, step, &StepTime::number);
@@ -32,6 +33,7 @@ static Json part_of(const Recording& recording, int64_t step) {
   }
   const double a_step_s = 1e-9 / double(recording.steps.size());
   Json part = lanes_of(timeline, recording, shown);
+  part.erase("gaps");  // a value of the store has at most 1 MiB
   part.update({{"host", host_id()},
                {"begin_ns", shown.begin_ns},
                {"all_reduce_s", a_step_s * double(sent_ns)},
