@@ -12,7 +12,8 @@ max(0, communication - backward) by more than 15 % of the communication, or if t
 the shortest measured wait is further than a factor of two from the predicted one, by more than the
 noise. Skipped where namespaces are not allowed. Needs root.
 
---ab FOLDER writes the reports of trainer ab for overlap_allreduce and bucketed_allreduce instead.
+--ab FOLDER writes the reports of trainer ab for overlap_allreduce and bucketed_allreduce instead,
+--profile FOLDER the profiles of two ranks with overlap and without: on.json and off.json.
 """
 import json
 import os
@@ -38,6 +39,7 @@ def arguments():
     p.add_argument("--timeout", type=float, default=300, help="s, for a run")
     p.add_argument("--out", help="report to write: OUT.md and OUT.json")
     p.add_argument("--ab", help="folder for the reports of trainer ab")
+    p.add_argument("--profile", help="folder for profiles of two ranks")
     p.add_argument("words", nargs="*", help="key=value as for the trainer")
     return p.parse_args()
 
@@ -146,6 +148,14 @@ def write_ab_reports(a, ranks):
         report.with_suffix(".json").write_text(json.dumps(facts, indent=1) + "\n")
 
 
+def write_profiles(a, ranks):
+    for value in ("on", "off"):
+        printed = ranks.run("profile", "--config", a.config, "--steps", "5:25", "--json",
+                            pathlib.Path(a.profile) / f"{value}.json",
+                            f"toggles.overlap_allreduce={value}", *a.words)
+        print(f"overlap_allreduce={value}\n\n{printed[printed.index('rank  all-reduce'):]}")
+
+
 def judged(plan, best, results):
     """The two claims, with their figures: [(text, holds)]."""
     late = results["no overlap"]
@@ -174,6 +184,8 @@ def main():
             ranks = Ranks(a, link)
             if a.ab:
                 return write_ab_reports(a, ranks)
+            if a.profile:
+                return write_profiles(a, ranks)
             network = json.loads(ranks.run("bench", "allreduce", "--json", "--max-mb", 1))["link"]
             if not network:
                 raise SystemExit("the machine is too noisy to measure the link")

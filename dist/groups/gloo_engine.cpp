@@ -1,5 +1,6 @@
 #include "dist/groups/gloo_engine.h"
 #include <future>
+#include "core/base/trace.h"
 #include "core/device/start_thread.h"
 
 namespace bellows {
@@ -98,6 +99,7 @@ bool GlooEngine::run_up_to(int64_t sequence) {
 
 // Returns false if it failed. Throws if memory is used up.
 bool GlooEngine::run(const GlooOperation& operation) {
+  const trace::Range range(operation.collective.what.c_str());
   const auto due = guard_.begin(operation.collective);
   try {
     if (shared_)

@@ -181,3 +181,15 @@ function barChart(title, note, bars) {
     h`<div><b>${bar.name}</b><em>${bar.text}</em>${noted && h`<em class=more>${bar.note}</em>`}
       <span>${track(bar)}</span></div>`)}</div>`);
 }
+
+// A table that shades larger values darker. rows, columns: names; valueOf(row, column): of indices.
+function heatTable(title, note, corner, rows, columns, valueOf) {
+  const values = rows.map((_, row) => columns.map((_, column) => valueOf(row, column)));
+  const low = least(values.flat()), high = most(values.flat());
+  const shade = value => decimals(high > low ? 5 + 50 * (value - low) / (high - low) : 5, 0);
+  return figure(title, note, h`<div class=wide><table class=heat><thead><tr><th>${corner}</th>
+    ${columns.map(column => h`<th class=r>${column}</th>`)}</tr></thead>
+    <tbody>${rows.map((row, i) => h`<tr><td>${row}</td>${values[i].map(value =>
+      h`<td class=r style="--h:${shade(value)}%">${short(value)}</td>`)}</tr>`)}
+    </tbody></table></div>`);
+}

@@ -3,6 +3,7 @@
 'use strict';
 
 const pages = {};  // by kind: a function that turns a report into {title, about, numbers, sections}
+const several = {};  // the same for a list of reports, of kinds that have one page for all
 
 // Text that is HTML already; everything else is escaped where it is inserted.
 class Html extends String {}

@@ -26,18 +26,23 @@ std::string escaped(std::string_view text) {
                   {{'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}});
 }
 
-static std::string document(Json report, const std::string& kind, const std::string& script) {
-  const Json text = report.value("text", Json(""));
-  report.erase("text");
+std::string page_of(std::vector<Json> reports, const std::string& kind) {
+  std::string plain_text;
+  for (Json& report : reports) {
+    if (const Json text = report.value("text", Json()); text.is_string())
+      plain_text += text.get<std::string>();
+    report.erase("text");
+  }
+  const Json embedded = reports.size() == 1 ? reports[0] : Json(reports);
   return cat(
       "<!doctype html>\n<html lang=en>\n<head>\n<meta charset=utf-8>\n",
       "<meta name=viewport content=\"width=device-width,initial-scale=1\">\n<title>Bellows · ",
       kind, "</title>\n<link rel=icon href=\"data:,\">\n<style>", kFiles.at("page.css"),
-      "</style>\n</head>\n<body>\n<main><noscript><pre>",
-      escaped(text.is_string() ? text.get<std::string>() : ""), "</pre></noscript></main>\n",
-      "<script type=application/json id=report>", replaced(to_line(report), {{'<', "\\u003c"}}),
-      "</script>\n<script>", kFiles.at("elements.js"), kFiles.at("charts.js"), kFiles.at("arms.js"),
-      script, kFiles.at("page.js"), "</script>\n</body>\n</html>\n");
+      "</style>\n</head>\n<body>\n<main><noscript><pre>", escaped(plain_text),
+      "</pre></noscript></main>\n", "<script type=application/json id=report>",
+      replaced(to_line(embedded), {{'<', "\\u003c"}}), "</script>\n<script>",
+      kFiles.at("elements.js"), kFiles.at("charts.js"), kFiles.at("arms.js"),
+      kFiles.at(kind + std::string(kPage)), kFiles.at("page.js"), "</script>\n</body>\n</html>\n");
 }
 
 static Names kinds() {
@@ -47,7 +52,7 @@ static Names kinds() {
   return known;
 }
 
-std::string html_of(const Json& report, const std::string& name) {
+std::string page_kind(const Json& report, const std::string& name) {
   const Json named = report.is_object() ? report.value("kind", Json()) : Json();
   const std::string kind = named.is_string() ? named : Json("");
   const auto page = kFiles.find(kind + std::string(kPage));
@@ -61,7 +66,11 @@ std::string html_of(const Json& report, const std::string& name) {
     if (!report.contains(member))
       fail(Exit::data, name, ": not a complete report of the kind \"", kind, "\": it has no \"",
            member, "\"");
-  return document(report, kind, page->second);
+  return kind;
+}
+
+static std::string html_of(const Json& report, const std::string& name) {
+  return page_of({report}, page_kind(report, name));
 }
 
 static const AddPageWriter page_of_each_report(html_of);

@@ -12,9 +12,12 @@ namespace bellows {
 // Escapes text for HTML and for quoted attributes. Bytes that printable() escapes become visible.
 std::string escaped(std::string_view text);
 
-// Returns the page of a report. Without scripts it shows the report's "text". Throws Error if no
-// page shows the report's kind (exit 2) or it is incomplete (exit 3); `name` of its file begins the
-// message.
-std::string html_of(const Json& report, const std::string& name);
+// Returns the kind of a report. Throws Error if no page shows it (exit 2) or if the report is
+// incomplete (exit 3); `name` of its file begins the message.
+std::string page_kind(const Json& report, const std::string& name);
+// Returns the page of reports of one page_kind(). Without scripts it shows their "text". The parts
+// of several are one above the other, each below its "label", or become what `several` of the
+// kind's script makes of them.
+std::string page_of(std::vector<Json> reports, const std::string& kind);
 
 }  // namespace bellows

@@ -12,8 +12,8 @@ function attempt(make) {
 }
 
 // Large numbers, each with its name above and a note below: [name, value, note].
-const keyNumbers = boxes => h`<dl class=key style="--n:${boxes.length}">${boxes.map(
-  ([name, value, note = '']) =>
+const keyNumbers = boxes => boxes.length > 0 && h`
+  <dl class=key style="--n:${boxes.length}">${boxes.map(([name, value, note = '']) =>
     h`<div><dt>${name}</dt><dd>${value}</dd><dd class=note>${note}</dd></div>`)}</dl>`;
 
 // A section without a body is left out.
@@ -22,12 +22,22 @@ function section([title, make]) {
   return html(body) !== '' && h`<section><h2>${title}</h2>${body}</section>`;
 }
 
-function pageOf(report) {
-  const {over = report.kind, title, about, numbers, sections} = pages[report.kind](report);
-  document.title = textOf(title);
-  return h`<header><p class=over>Bellows · ${over}</p><h1>${title}</h1><p class=about>${about}</p>
-    </header>
-    ${attempt(() => keyNumbers(numbers().filter(box => box)))}${sections.map(section)}`;
+// The page of a report, or of several of one kind: their parts one above the other, each below its
+// label, unless `several` makes one page of them.
+function pageOf(given) {
+  const reports = [given].flat(), [{kind}] = reports;
+  const together = reports.length > 1 && several[kind];
+  const parts = together ? [together(reports)] : reports.map(report => pages[kind](report));
+  const label = i => parts.length > 1 && h`<h3>${reports[i].label}</h3>`;
+  const head = ({over = kind, title, about, numbers}, i) => h`<header>
+    <p class=over>Bellows · ${over}</p><h1>${title}</h1>${label(i)}<p class=about>${about}</p></header>
+    ${attempt(() => keyNumbers(numbers().filter(box => box)))}`;
+  document.title = parts.map(({title}) => textOf(title)).join(', ');
+  return h`${parts.map(head)}${parts[0].sections.map(([title], i) => section([title, () =>
+    parts.map(({sections}, part) => {
+      const body = attempt(sections[i][1]);
+      return html(body) !== '' && [label(part), body];
+    })]))}`;
 }
 
 function sortBy(th) {

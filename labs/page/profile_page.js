@@ -13,7 +13,7 @@ pages.profile = ({update_s, flop, memory, ...report}) => ({
       + `per byte${report.mfu === null ? '' : `, MFU ${percent(report.mfu)}`}`],
     ['peak memory', bytes(memory.peak_bytes), t`in step ${memory.step}`]],
   sections: [
-    ['Where an update goes', () => [phasesBar(report.phases), oneUpdate(report)]],
+    ['Where an update goes', () => [phasesBar(report.phases), allRanks(report), oneUpdate(report)]],
     ['Ops', () => [opsTables(report), roofline(report)]],
     ['Modules', () => longTable(12, 'modules', ['module', 'forward ms', 'backward ms', 'share'],
       report.modules.map(({module, forward_s, backward_s, share}) =>
@@ -59,15 +59,41 @@ function oneUpdate(report) {
       <i class="slice ${tone}"></i>${name}${tone === 'g' && 's'} ${secondsOf(rows)}</li>`)}</ul>`]);
 }
 
-// A row of slices for each lane, {name, groups}, and the memory below.
+// An update of all ranks: what the compute thread of each ran, and below it its buckets on their
+// way. Pages above each other have one scale.
+function allRanks({ranks = []}) {
+  const shifted = (rows, ns) => rows.map(row => ({...row, begin_ns: ns + row.begin_ns}));
+  const lanes = ranks.flatMap(({begin_ns, ops, waits, buckets}, rank) => [
+    {name: t`rank ${rank}`, groups: [
+      ...groupsOf({ops: shifted(ops, begin_ns), gaps: []}).tones,
+      {tone: 'w', name: 'exposed wait', rows: shifted(waits, begin_ns)}]},
+    {name: 'buckets', groups: [
+      {tone: 'g', name: 'bucket on its way', rows: shifted(buckets, begin_ns)}]}]);
+  const shown = [report].flat().flatMap(each => each.ranks ?? []);
+  const s = 1e-9 * most(shown.map(each => each.begin_ns + 1e9 * each.s));
+  const tones = new Map(lanes.flatMap(({groups}) => groups.map(({tone, name}) => [tone, name])));
+  const note = 'what each compute thread ran, its waits for buckets, and the buckets on their way';
+  return lanes.length > 0 && [figure('All ranks', t`step ${ranks[0].step} on one clock: ${note}`, [
+    lanesPlot(lanes, {s, bytes_in_use: []}),
+    h`<ul class=legend>${[...tones].map(([tone, name]) =>
+      h`<li><i class="slice ${tone}"></i>${name}</li>`)}</ul>`]),
+  table(['rank', 'all-reduce ms a step', 'hidden', 'exposed', 'clock'],
+    ranks.map(({all_reduce_s, exposed_s, shares_clock}, rank) => [rank, inMs(all_reduce_s),
+      inMs(all_reduce_s - exposed_s), inMs(exposed_s), shares_clock ? 'shared' : 'of its own']))];
+}
+
+// A row of slices for each lane, {name, groups}, and the memory below, if it is known.
 function lanesPlot(lanes, {s, bytes_in_use}) {
-  const kLane = 30, kMemory = 130, height = kLane * lanes.length + 14 + kMemory;
+  const kLane = 30, kMemory = bytes_in_use.length && 130;
+  const height = kLane * lanes.length + (kMemory && 14 + kMemory);
   const x = scaleOver(0, 1e3 * s, 6), at = ns => x.at(1e-6 * ns);
   const plot = new Plot(height, longest(lanes.map(lane => lane.name)) + 2, 2);
   lanes.forEach(({name, groups}, i) => {
     plot.label('y', 0, kLane * (i + 0.5) - 4, name);
     plot.labels.push(groups.map(({tone, rows}) => rows.map(row => slice(row, tone, at, kLane * i))));
   });
+  plot.xAxis(x, 'ms');
+  if (!kMemory) return plot.html();
   const y = scaleAround(0, 1e-6 * most(bytes_in_use.map(([, count]) => count)), 3);
   const yOf = megabytes => height - kMemory * y.at(megabytes);
   const ends = [...bytes_in_use.slice(1).map(([ns]) => at(ns)), 1];
@@ -76,7 +102,6 @@ function lanesPlot(lanes, {s, bytes_in_use}) {
   plot.yAxis(y, yOf, ' MB');
   plot.path('line a', steps);
   plot.path('wash', [...steps, [1, height], [0, height]], 'Z');
-  plot.xAxis(x, 'ms');
   return plot.html();
 }
 
@@ -123,12 +148,16 @@ function roofline({ops, ops_by_operands, ceilings}) {
   const plot = new Plot(kRoof, roomBeside(y), 2);
   plot.yAxis(y, yOf);
   plot.line('one', x.at(begin), yOf(begin * slope), x.at(knee), yOf(roof));
+  const middle = Math.sqrt(begin * knee), rate = t`${decimals(slope, 1)} GB/s`;
   const taken = roofs.map(({name, rate}) => {
     const text = t`${name} ${decimals(rate, 0)} GFLOP/s`, top = yOf(rate);
     plot.line('one', x.at(rate / slope), top, 1, top);
     plot.label('roof', 1, top - 18, text);
     return {left: 1 - widthOf(text), right: 1, y: top - 10};
   });
+  const under = yOf(middle * slope) + 12;
+  taken.push({left: x.at(middle), right: x.at(middle) + widthOf(rate), y: under});
+  plot.label('end', x.at(middle), under, rate);
   drawPoints(plot, points.map(point => ({...point, x: x.at(point.x), y: yOf(point.y)})), taken);
   plot.xAxis(x, 'FLOP per byte');
   return figure('Roofline', 'GFLOP/s of each op over its FLOP per byte, and what this machine '
@@ -150,7 +179,9 @@ function drawPoints(plot, points, taken) {
       ({kind, top, left: x + left, right: x + left + width, y: y + middle});
     const place = [
       box('end', y, 0.025, 0), box('start', y, -0.025 - width, 0),
-      box('x', y + 8, -width / 2, 16), box('x', y - 24, -width / 2, -16)].find(fits);
+      box('x', y + 8, -width / 2, 16), box('x', y - 24, -width / 2, -16),
+      ...[16, -16].flatMap(down => [box('end', y + down, 0.025, down),
+        box('start', y + down, -0.025 - width, down)])].find(fits);
     if (!place) continue;
     plot.label(place.kind, x, place.top, op);
     taken.push(place);

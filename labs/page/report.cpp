@@ -1,10 +1,13 @@
-// trainer report PATH: the page of a run folder or of a report in JSON (labs/page/page.h).
+// trainer report PATH...: the page of run folders or of reports in JSON (labs/page/page.h).
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
+#include <set>
 #include "core/base/file.h"
 #include "core/base/output.h"
+#include "data/sets/arrays.h"
 #include "labs/page/page.h"
+#include "labs/page/test_images.h"
 #include "trainer/state/run_record.h"
 #include "trainer/verbs/verbs.h"
 
@@ -23,28 +26,114 @@ static Json shown_run(const Path& folder) {
   return run;
 }
 
+// Adds what the model makes of its test images, if the samples are images.
+static void add_images(Json& run, const Path& folder) {
+  for (const Json& option : run["plan"])
+    if (option[0] == "data.name" &&
+        (entries<MakeInputs>().contains(option[1]) || entries<EncodeText>().contains(option[1])))
+      return;
+  try {
+    run["images"] = judge_test_images(folder);
+  } catch (const Error& error) {
+    run["images"] = {{"missing", true}};
+    warn(cat("report: the page lacks images: ", error.what()));
+  }
+}
+
+// Returns the run folders in a folder of runs; of any other path, the path.
+static std::vector<Path> runs_in(const Path& path) {
+  std::vector<Path> runs;
+  const auto has_run = [](const Path& folder) {
+    return kind_of(folder / "plan.yaml", Exit::usage) == Kind::file;
+  };
+  if (kind_of(path, Exit::usage) == Kind::folder && !has_run(path))
+    for (const Path& each : paths_in(path, Exit::usage))
+      if (kind_of(each, Exit::usage) == Kind::folder && has_run(each)) runs.push_back(each);
+  return runs.empty() ? std::vector{path} : runs;
+}
+
+// Leaves of runs what their common page shows: the options that differ, and of many runs the last
+// row of each log.
+static void shorten(std::vector<Json>& runs) {
+  constexpr size_t kMostCurves = 6;
+  std::set<std::string> keys = {"name", "model.name", "data.name"};
+  for (const Json& run : runs)
+    for (const Difference& d : differences(options_in(runs[0]), options_in(run), ""))
+      keys.insert(d.key);
+  for (Json& run : runs) {
+    std::erase_if(run["plan"].get_ref<Json::array_t&>(),
+                  [&](const Json& option) { return !keys.contains(option[0]); });
+    run.update({{"plan_text", ""}, {"env", Json::object()}, {"toggles", Json::array()}});
+    if (runs.size() <= kMostCurves) continue;
+    for (const char* split : {"train", "test"})
+      for (auto& [name, column] : run[split].get_ref<Json::object_t&>())
+        if (!column.empty()) column = {column.back()};
+  }
+}
+
+static Json read_report(const Path& path, const std::string& name) {
+  const Kind kind = kind_of(path, Exit::usage);
+  CHECK(kind != Kind::nothing, "report: ", name, ": no such run folder or file");
+  if (kind == Kind::folder) return shown_run(path);
+  Json report = read_json(path, Exit::data);
+  // read_run() makes such an object, with columns of equal length; no verb writes one.
+  if (report.is_object() && report.value("kind", Json()) == "run")
+    fail(Exit::data, name, ": not a report; of a run, name the folder");
+  return report;
+}
+
+// Reads all reports. A damaged run in a folder of runs is left out, with a warning.
+static std::vector<Json> read_all(const Names& given, const Path& to, std::string& kind) {
+  std::vector<Json> reports;
+  for (const std::string& each : given) {
+    const std::vector<Path> paths = runs_in(each);
+    for (const Path& path : paths) try {
+        Json report = read_report(path, path.string());
+        const std::string its = page_kind(report, path.string());
+        if (reports.empty()) kind = its;
+        CHECK(its == kind, path.string(), ": its kind is \"", its, "\", that of ", given[0],
+              " is \"", kind, "\"; a page shows several reports of one kind");
+        if (given.size() + paths.size() > 2)
+          report["label"] = (path.has_filename() ? path : path.parent_path()).filename();
+        std::error_code unknown;
+        const Path page = path / "report.html";
+        if (report.contains("label") && kind == "run" && kind_of(page, Exit::usage) == Kind::file)
+          report["page"] =
+              "./" + std::filesystem::relative(page, "./" / to.parent_path(), unknown).string();
+        reports.push_back(report);
+      } catch (const Error& error) {
+        if (paths.size() == 1) throw;
+        warn(cat("report: left out: ", error.what()));
+      }
+  }
+  return reports;
+}
+
 static int run_report(CommandLine& line, const Arguments& args) {
-  std::string from, to;
-  line.add_option("path", from, "run folder, or a report in JSON, such as one of trainer ab")
+  Names given;
+  std::string to, kind;
+  line.add_option("path", given,
+                  "run folder, or a report in JSON, such as one of trainer ab; several of them, or "
+                  "a folder of runs, share a page")
       .required();
-  line.add_option(
-          "--out", to,
-          "file to write; without it report.html in the run folder, or FILE.html beside FILE.json")
+  line.add_option("--out", to,
+                  "file to write; without it report.html in the folder, FILE.html beside "
+                  "FILE.json, or together.html beside the first of several")
       .value_name("FILE.html");
   if (!line.read(args)) return 0;
   check_place(to, "report: --out");
   CHECK(to.empty() || Path(to).extension() == ".html", "report: --out: ", to,
         ": the page is HTML; name a FILE.html");
-  const Path path = from;
-  const Kind kind = kind_of(path, Exit::usage);
-  CHECK(kind != Kind::nothing, "report: ", from, ": no such run folder or file");
+  const Path first = given[0];
   if (to.empty())
-    to = (kind == Kind::folder ? path / "report.html" : Path(path).replace_extension(".html"));
-  const Json report = kind == Kind::folder ? shown_run(path) : read_json(path, Exit::data);
-  // read_run() makes such an object, with columns of equal length; no verb writes one.
-  if (kind != Kind::folder && report.is_object() && report.value("kind", Json()) == "run")
-    fail(Exit::data, from, ": not a report; of a run, name the folder");
-  write_file(to, bytes_of(html_of(report, from)));
+    to = given.size() > 1                              ? first.parent_path() / "together.html"
+         : kind_of(first, Exit::usage) == Kind::folder ? first / "report.html"
+                                                       : Path(first).replace_extension(".html");
+  std::vector<Json> reports = read_all(given, to, kind);
+  CHECK(!reports.empty(), "report: no run of ", given[0], " can be read");
+  if (kind == "run" && reports.size() == 1) add_images(reports[0], runs_in(first)[0]);
+  if (kind == "run" && reports.size() > 1) shorten(reports);
+  write_file(to, bytes_of(page_of(reports, kind)));
   say("page: " + to);
   return 0;
 }

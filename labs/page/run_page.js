@@ -8,6 +8,7 @@ pages.run = run => ({
   numbers: () => runNumbers(run),
   sections: [
     ['Learning', () => [grid(learning(run)), foldedRows('Evaluations', run.test)]],
+    ['Test images', () => testImages(run)],
     ['Speed', () => [grid(
       logChart('Samples a second', 'ips of each log window', '', line(run.train, 'ips', 'a')),
       stepParts(run.train), wholeRun(run.totals)), foldedRows('Log windows', run.train)]],
@@ -27,13 +28,18 @@ const metricsIn = test => Object.keys(test).filter(name => !['ts', 'step', 'epoc
 const isShare = metric => metric.startsWith('accuracy');
 const metricText = (metric, value) => isShare(metric) ? percent(value, 2) : decimals(value, 4);
 
+// Time of the last log window, as text; false if there is none.
+function endOf({train}) {
+  const s = Math.min(column(train, 'ts').at(-1), 253402300799);  // the end of the year 9999
+  return s >= 0 && `${new Date(1e3 * s).toISOString().slice(0, 16).replace('T', ' ')} UTC`;
+}
+
 function aboutRun(run) {
-  const s = Math.min(column(run.train, 'ts').at(-1), 253402300799);  // the end of the year 9999
   const [model, data] = ['model.name', 'data.name'].map(key => optionOf(run, key));
   return [
     model && t`${model} on ${data}`,
     run.env.cpu,
-    s >= 0 && `${new Date(1e3 * s).toISOString().slice(0, 16).replace('T', ' ')} UTC`,
+    endOf(run),
     Object.keys(run.totals).length === 0 && 'no end is recorded: it runs, or was killed',
   ].filter(text => text).join(' · ');
 }
@@ -60,15 +66,20 @@ const line = (rows, key, tone, name = key, factor = 1) => ({name, tone,
 const logChart = (title, note, unit, ...series) =>
   lineChart({title, note, unit, series, axis: 'zero'});
 
-function learning({train, test}) {
-  const series = [line(test, 'loss', 'b', 'test'), line(train, 'loss', 'a', 'train')];
+// Losses are logarithmic if they fall far.
+function lossChart(title, note, series) {
   const losses = series.flatMap(({points}) => points.map(([, loss]) => loss)), low = least(losses);
   const log = low > 0 && most(losses) > 20 * low;
+  return lineChart({title, axis: log ? 'log' : 'zero', series,
+    note: note + (log ? '; logarithmic' : '')});
+}
+
+function learning({train, test}) {
   const metrics = metricsIn(test).filter(name => name !== 'loss');
   const names = {accuracy: 'top 1', accuracy_top5: 'top 5'};
   return [
-    lineChart({title: 'Loss', axis: log ? 'log' : 'zero', series,
-      note: `of each log window and of the test set${log ? '; logarithmic' : ''}`}),
+    lossChart('Loss', 'of each log window and of the test set',
+      [line(test, 'loss', 'b', 'test'), line(train, 'loss', 'a', 'train')]),
     metrics.filter(metric => !isShare(metric)).map(title =>
       lineChart({title, note: 'of the test set', series: [line(test, title, 'a')]})),
     lineChart({title: 'Accuracy', note: 'of the test set, in %', unit: ' %',
@@ -136,4 +147,84 @@ function configuration({plan, plan_text}) {
     table(['option', 'value', 'set by'], set.map(([option, ...rest]) => [code(option), ...rest]), 3)
       || h`<p>Every option has its default.</p>`,
     fold('plan.yaml: every option and where it was set', pre(plan_text))];
+}
+
+// ---- images of the test set
+
+// Labels and answers: the accuracy of each class and a confusion matrix, or of many classes the
+// worst ones and the most frequent mistakes.
+function testImages({images}) {
+  if (!images) return '';
+  if (images.missing) return h`<p>Missing: when this page was made, the run had no checkpoint that
+    could be evaluated, or its test set could not be read.</p>`;
+  const {classes, pairs, samples, of: all, worst, last} = images, kFew = 20;
+  const countOf = test => sum(pairs.filter(test).map(([, , count]) => count));
+  const rows = classes.map((name, i) => {
+    const seen = countOf(([label]) => label === i);
+    const right = countOf(([label, guess]) => label === i && guess === i);
+    return {name, value: right / seen, before: 1, text: t`${percent(right / seen)} of ${seen}`};
+  }).filter(({value}) => value >= 0).sort((a, b) => a.value - b.value);
+  const mistakes = pairs.filter(([label, guess]) => label !== guess).sort((a, b) => b[2] - a[2]);
+  const pictures = (title, note, list) => list.length > 0 && figure(title, note, h`
+    <div class=images>${list.map(({label, guess, loss, jpeg}) => h`<div>
+      <img alt="" src="data:image/jpeg;base64,${jpeg}"/><b>${classes[guess]}</b>${
+      label === guess ? 'right' : t`is ${classes[label]}`}<br/>loss ${short(loss)}</div>`)}</div>`);
+  return [
+    barChart('Accuracy by class', t`of ${samples < all ? t`${samples} of ` : ''}${
+      all} test images, lowest first${
+      rows.length > kFew ? t`; ${kFew} of ${rows.length} classes` : ''}`, rows.slice(0, kFew)),
+    classes.length <= kFew
+      ? heatTable('Confusion', 'images by label and answer', 'label ↓  answer →', classes, classes,
+        (row, column) => countOf(([label, guess]) => label === row && guess === column))
+      : figure('Confusion', 'most frequent mistakes', table(['label', 'answer', 'images'], mistakes
+        .slice(0, kFew).map(([label, guess, n]) => [classes[label], classes[guess], n]), 2)),
+    pictures('Worst images', 'the largest losses, with the answer in bold', worst),
+    pictures('Last batch', 'its first images, with the answer in bold', last)];
+}
+
+// ---- several runs
+
+several.run = runs => ({
+  over: 'training runs',
+  title: plural(runs.length, 'run'),
+  about: [...new Set(runs.map(run => t`${optionOf(run, 'model.name')} on ${
+    optionOf(run, 'data.name')}`))].join(' · '),
+  numbers: () => [],
+  sections: [
+    ['Results', () => resultsTable(runs)],
+    ['Learning', () => grid(overlays(runs))],
+    ['Options that differ', () => differingOptions(runs)]]});
+
+function resultsTable(runs) {
+  const metrics = [...new Set(runs.flatMap(({test}) => metricsIn(test)))].filter(
+    metric => metric !== 'accuracy_top5');
+  const last = (rows, name) => known(rows, name).at(-1);
+  return table(['run', 'name', 'model', 'data', 'train loss', ...metrics.map(m => t`test ${m}`),
+    'samples/s', 'time', 'last log line'], runs.map(({label, page, ...run}) => [
+    page ? h`<a href="${encodeURI(page)}">${label}</a>` : label,
+    ...['name', 'model.name', 'data.name'].map(key => optionOf(run, key)),
+    decimals(last(run.train, 'loss'), 4),
+    ...metrics.map(metric => metricText(metric, last(run.test, metric))),
+    short(median(column(run.train, 'ips'))),
+    run.totals.elapsed_s >= 0 ? seconds(run.totals.elapsed_s) : 'no end', endOf(run) || '–']), 4);
+}
+
+// Curves of up to six runs, by split and value.
+function overlays(runs) {
+  const curves = (split, key, factor) => runs.map((run, i) =>
+    line(run[split], key, 'abcdef'[i], run.label, factor));
+  return [lossChart('Training loss', 'of each log window', curves('train', 'loss')),
+    lossChart('Test loss', 'of the test set', curves('test', 'loss')),
+    lineChart({title: 'Accuracy', note: 'of the test set, in %', unit: ' %',
+      series: curves('test', 'accuracy', 100)})];
+}
+
+function differingOptions(runs) {
+  const keys = [...new Set(runs.flatMap(({plan}) => plan.map(([key]) => key)))];
+  const rows = keys.map(key => [code(key), ...runs.map(run => optionOf(run, key) ?? '–')]);
+  const differing = rows.filter(([, ...values]) => new Set(values).size > 1);
+  return differing.length > 0
+    ? longTable(20, 'options', ['option', ...runs.map(({label}) => label)], differing,
+      runs.length + 1)
+    : h`<p>None: the runs have the same options.</p>`;
 }

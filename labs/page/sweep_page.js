@@ -31,27 +31,17 @@ const predictedMs = ({load_s, compute_s}, workers) =>
 function sweepFigures(report) {
   const {arms, keys} = report, [first, second, ...more] = Object.values(keys);
   if (second && more.length === 0 && first.length * second.length === arms.length)
-    return [heatTable('Samples a second', report, arm => arm.ips),
-      heatTable('Time of a step, ms', report, arm => 1e3 * arm.batch_cost)];
+    return [sweptMap('Samples a second', report, arm => arm.ips),
+      sweptMap('Time of a step, ms', report, arm => 1e3 * arm.batch_cost)];
   const numeric = first.every(text => text !== '' && Number.isFinite(Number(text)));
   return !second && first.length > 1 && numeric ? sweepLines(report) : sweepBars(arms);
 }
 
-// A table that shades larger values darker.
-function heatTable(title, {arms, keys}, valueOf) {
+function sweptMap(title, {arms, keys}, valueOf) {
   const [[rowKey, rows], [columnKey, columns]] = Object.entries(keys);
-  const low = least(arms.map(valueOf)), high = most(arms.map(valueOf));
-  const cell = (row, column) => {
-    const value = valueOf(arms.find(({values}) => values[0] === row && values[1] === column));
-    const share = high > low ? (value - low) / (high - low) : 0;
-    return h`<td class=r style="--h:${decimals(5 + 50 * share, 0)}%">${short(value)}</td>`;
-  };
-  return figure(title, 'median of the blocks; the larger, the darker', h`
-    <div class=wide><table class=heat><thead><tr>
-      <th>${shortKey(rowKey)} ↓  ${shortKey(columnKey)} →</th>
-      ${columns.map(column => h`<th class=r>${column}</th>`)}</tr></thead>
-    <tbody>${rows.map(row => h`<tr><td>${row}</td>${columns.map(column => cell(row, column))}</tr>`)}
-    </tbody></table></div>`);
+  return heatTable(title, 'median of the blocks; the larger, the darker',
+    `${shortKey(rowKey)} ↓  ${shortKey(columnKey)} →`, rows, columns, (row, column) => valueOf(
+      arms.find(({values}) => values[0] === rows[row] && values[1] === columns[column])));
 }
 
 function sweepLines({keys, laws, ...report}) {

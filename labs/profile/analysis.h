@@ -1,10 +1,13 @@
 // A recording as tables: phases, ops and modules, slow calls, gaps, and memory. They are printed as
 // text or JSON, and the whole recording as a trace.
 #pragma once
+#include <nlohmann/json.hpp>
 #include "core/base/json.h"
 #include "labs/profile/timeline.h"
 
 namespace bellows {
+
+class Session;
 
 // Measured rates: on a CPU those of multiply-adds in registers of all threads, and of a triad past
 // the caches; on a GPU those of large products, and of a copy on the device.
@@ -76,21 +79,14 @@ struct MemoryRow {
   int64_t bytes() const { return held + tensors; }
 };
 
-// The update of median length. Times are seconds from its begin.
-struct TimedRange {
-  std::string name, path;  // path: of the module
-  bool backward = false;
-  double begin_s = 0, end_s = 0;
-};
-struct TypicalUpdate {
-  int64_t step = 0;
-  double s = 0;
-  std::vector<TimedRange> phases, ops, gaps;           // a gap has the name of its cause
-  std::vector<std::pair<double, int64_t>> bytes = {};  // in use from that time on
-};
+const StepTime& median_step(const Recording& recording);
+// Returns lists of the time ranges of an update, {name, begin_ns, ns, module, backward}: phases,
+// ops, gaps with the names of their causes, and on several ranks waits for buckets and buckets on
+// their way. begin_ns counts from its begin.
+Json lanes_of(const Timeline& timeline, const Recording& recording, const StepTime& step);
+// The same of the update of median length, with the bytes in use from each time on.
 // `peak_bytes`: most that were in use in the whole recording.
-TypicalUpdate typical_update(const Timeline& timeline, const Recording& recording,
-                             int64_t peak_bytes);
+Json typical_update(const Timeline& timeline, const Recording& recording, int64_t peak_bytes);
 
 // Source of the times of ops, modules and slow calls: self time on a CPU, time on a device, or self
 // time of the host beside a device that could not be timed.
@@ -111,7 +107,7 @@ struct Profile {
   std::vector<GapRow> gaps;
   std::vector<MemoryRow> memory;
   int64_t peak_step = 0, peak_bytes = 0;
-  TypicalUpdate typical;
+  Json typical;
   double waited_share = 0;  // of the time, the compute thread was ready and had no core
 };
 Profile analyze(const Recording& recording, const Ceilings& ceilings);
@@ -124,5 +120,17 @@ Json json_of(const Profile& profile, const Ceilings& ceilings);
 // chrome://tracing and HolisticTraceAnalysis. Times are in microseconds since the begin of the
 // window. A flow connects each op with its backward.
 Json chrome_trace(const Recording& recording);
+
+// ---- several ranks (labs/profile/ranks.cpp)
+
+// On rank 0: the parts of all ranks, by rank; null in a world of one. The other ranks send theirs
+// and return null. A part has lanes_of() one update, the same on all ranks, the time of the
+// buckets' all-reduce per update, and how much of it the compute thread waited for ("exposed_s").
+// Its "begin_ns" counts from the begin of the earliest rank on rank 0's host. The clock of another
+// host is unknown, so the update of such a rank begins at 0. Waits for each rank as long as
+// dist.timeout_s.
+Json gather_ranks(const Session& session, const Recording& recording);
+// A table of the all-reduce, and that update as a picture of at most 80 columns.
+std::string ranks_text(const Json& ranks);
 
 }  // namespace bellows

@@ -4,7 +4,6 @@
 #include "core/base/output.h"
 #include "core/base/words.h"
 #include "core/config/config.h"
-#include "dist/rendezvous/rendezvous.h"
 #include "labs/profile/analysis.h"
 #include "labs/profile/recorder.h"
 #include "plan/toggle.h"
@@ -36,6 +35,8 @@ static Plan profiled(Plan plan, const std::vector<int64_t>& window) {
 
 static Recording recorded(Session& session, const Plan& plan, const std::vector<int64_t>& window,
                           Signals& signals) {
+  CHECK(session.total_steps() >= window[1], "profile: the run ends after ", session.total_steps(),
+        " updates, before step ", window[1], "; lower --steps or raise train.epochs");
   Recorder recorder(session, window[0], window[1]);
   Log log(plan, {}, LogOutput::silent);
   const Outcome outcome = train(session, log, nullptr, signals, {},
@@ -58,20 +59,21 @@ static int run_profile(CommandLine& line, const Arguments& args) {
   line.add_note(
       "Trains up to the last of these updates, evaluates and saves nothing, and prints tables of "
       "phases, ops, modules, slow calls, gaps and memory. On a GPU, CUPTI times what the device "
-      "runs, and updates run without cuda_graph, because a replay enters no ranges.");
+      "runs, and updates run without cuda_graph, because a replay enters no ranges. Under "
+      "`trainer launch` it is rank 0's profile, with an update of all ranks on one clock: ops, "
+      "buckets on their way, and the waits that backward did not hide.");
   if (!line.read(args)) return 0;
   const std::vector<int64_t> window = window_of(steps);
   check_place(trace, "profile: --trace");
   check_place(tables, "profile: --json");
   Plan given = make_config(sources_of(config, overrides)).plan;
-  check_alone("profile", given.dist);
   settle_planted_load(given);
   const Plan plan = profiled(given, window);
   Session session(plan);
-  CHECK(session.total_steps() >= window[1], "profile: the run ends after ", session.total_steps(),
-        " updates, before step ", window[1], "; lower --steps or raise train.epochs");
   Signals signals;
   const Recording recording = recorded(session, plan, window, signals);
+  const Json ranks = gather_ranks(session, recording);
+  if (session.ranks.rank > 0) return 0;
   const Ceilings ceilings = ceilings_of(session.device, plan.kernels.tf32);
   const Profile profile = analyze(recording, ceilings);
   const int64_t batch = plan.data.loader.sampler.batch_size;
@@ -79,7 +81,8 @@ static int run_profile(CommandLine& line, const Arguments& args) {
   if (session.device == Device::cuda && given.train.cuda_graph)
     say("cuda_graph: off here, because a replay enters no ranges");
   if (const std::string planted = planted_load(plan); !planted.empty()) say(planted);
-  const std::string text = text_of(profile, ceilings);
+  const std::string text =
+      text_of(profile, ceilings) + (ranks.is_null() ? "" : "\n" + ranks_text(ranks));
   say_part(text);
   if (!tables.empty()) {
     Json json = json_of(profile, ceilings);
@@ -90,6 +93,7 @@ static int run_profile(CommandLine& line, const Arguments& args) {
                  {"threads", pool_threads()},
                  {"run", notes},
                  {"text", text}});
+    if (!ranks.is_null()) json["ranks"] = ranks;
     write_file(tables, bytes_of(to_line(json)));
   }
   if (!trace.empty()) write_file(trace, bytes_of(to_line(chrome_trace(recording))));

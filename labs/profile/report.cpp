@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include "core/base/words.h"
@@ -210,31 +209,10 @@ static Json json_of(const MemoryRow& m) {
   return {{"module", m.module}, {"held", m.held}, {"tensors", m.tensors}};
 }
 
-// In ns, so that the numbers of a typical update are short.
-static int64_t ns(double seconds) { return std::llround(1e9 * seconds); }
-
-static Json json_of(const TimedRange& i) {
-  Json json = {{"name", i.name}, {"begin_ns", ns(i.begin_s)}, {"ns", ns(i.end_s - i.begin_s)}};
-  if (!i.path.empty()) json["module"] = i.path;
-  if (i.backward) json["backward"] = true;
-  return json;
-}
-
 template <class Row> static Json list_of(const std::vector<Row>& rows) {
   Json list = Json::array();
   for (const Row& row : rows) list.push_back(json_of(row));
   return list;
-}
-
-static Json json_of(const TypicalUpdate& update) {
-  Json bytes = Json::array();
-  for (const auto& [at_s, in_use] : update.bytes) bytes.push_back({ns(at_s), in_use});
-  return {{"step", update.step},
-          {"s", update.s},
-          {"phases", list_of(update.phases)},
-          {"ops", list_of(update.ops)},
-          {"gaps", list_of(update.gaps)},
-          {"bytes_in_use", bytes}};
 }
 
 Json json_of(const Profile& p, const Ceilings& c) {
@@ -257,7 +235,7 @@ Json json_of(const Profile& p, const Ceilings& c) {
       {"modules", list_of(p.modules)},
       {"outliers", list_of(p.outliers)},
       {"gaps", list_of(p.gaps)},
-      {"typical_update", json_of(p.typical)},
+      {"typical_update", p.typical},
       {"memory",
        {{"peak_bytes", p.peak_bytes}, {"step", p.peak_step}, {"modules", list_of(p.memory)}}}};
 }

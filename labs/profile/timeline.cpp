@@ -16,7 +16,7 @@ static bool is_phase(const std::string& name) {
 }
 // Ranges that may be anywhere, also in a module.
 static bool is_wait(const std::string& name) {
-  return name == "lock" || name == "synchronize" || name == "wait_for_buckets";
+  return name == "lock" || name == "synchronize" || name == kBucketWait;
 }
 
 namespace {

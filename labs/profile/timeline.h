@@ -8,6 +8,10 @@ namespace bellows {
 
 enum class SliceKind { update, phase, module, forward, backward, other };
 
+inline constexpr const char* kBucketWait = "wait_for_buckets";  // the compute thread waits
+// True of a bucket's all-reduce, by whichever thread runs it.
+inline bool is_bucket(const trace::Event& span) { return span.name.starts_with("bucket "); }
+
 struct Slice {
   std::string name, path;  // path: of the module
   SliceKind kind;

@@ -1,9 +1,10 @@
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include "labs/profile/analysis.h"
 
 namespace bellows {
 
-static const StepTime& median_step(const Recording& recording) {
+const StepTime& median_step(const Recording& recording) {
   std::vector<const StepTime*> steps;
   for (const StepTime& step : recording.steps) steps.push_back(&step);
   const auto middle = steps.begin() + std::ssize(steps) / 2;
@@ -12,57 +13,70 @@ static const StepTime& median_step(const Recording& recording) {
   return **middle;
 }
 
-// At most so many points, each the largest of its part, so that the peak stays.
-static std::vector<std::pair<double, int64_t>> thinned(
-    const std::vector<std::pair<double, int64_t>>& points) {
-  constexpr size_t kMost = 300;
-  if (points.size() <= kMost) return points;
-  std::vector<std::pair<double, int64_t>> few;
-  for (size_t part = 0; part < kMost; ++part)
-    few.push_back(*std::max_element(points.begin() + part * points.size() / kMost,
-                                    points.begin() + (part + 1) * points.size() / kMost,
-                                    [](auto& a, auto& b) { return a.second < b.second; }));
-  return few;
-}
-
-TypicalUpdate typical_update(const Timeline& timeline, const Recording& recording,
-                             int64_t peak_bytes) {
-  const StepTime& step = median_step(recording);
-  const auto seconds = [&](int64_t ns) { return 1e-9 * double(ns - step.begin_ns); };
-  TypicalUpdate update{step.number, seconds(step.end_ns), {}, {}, {}};
+Json lanes_of(const Timeline& timeline, const Recording& recording, const StepTime& step) {
+  Json lanes = {{"step", step.number}, {"s", 1e-9 * double(step.end_ns - step.begin_ns)}};
+  for (const char* lane : {"phases", "ops", "gaps", "waits", "buckets"})
+    lanes[lane] = Json::array();
+  const auto add = [&](const char* lane, const std::string& name, const Slice* slice,
+                       const auto& range) {
+    if (range.end_ns <= step.begin_ns || range.begin_ns >= step.end_ns) return;
+    const int64_t end_ns = std::min(range.end_ns, step.end_ns);
+    Json& added = lanes[lane].emplace_back(Json{{"name", name},
+                                                {"begin_ns", range.begin_ns - step.begin_ns},
+                                                {"ns", end_ns - range.begin_ns}});
+    if (slice && !slice->path.empty()) added["module"] = slice->path;
+    if (slice && slice->kind == SliceKind::backward) added["backward"] = true;
+  };
   for (const Slice& slice : timeline.slices) {
-    if (slice.step != step.number) continue;
-    const TimedRange interval = {slice.name, slice.path, slice.kind == SliceKind::backward,
-                                 seconds(slice.begin_ns), seconds(slice.end_ns)};
-    if (slice.kind == SliceKind::phase) update.phases.push_back(interval);
-    if (slice.computes() && !recording.activities) update.ops.push_back(interval);
+    if (slice.kind == SliceKind::phase) add("phases", slice.name, &slice, slice);
+    if (slice.name == kBucketWait) add("waits", slice.name, &slice, slice);
+    if (slice.computes() && !recording.activities) add("ops", slice.name, &slice, slice);
   }
   for (size_t i = 0; i < timeline.queued_by.size(); ++i) {
     if (timeline.queued_by[i] < 0) continue;
     const Slice& slice = timeline.slices[timeline.queued_by[i]];
-    const Activity& a = (*recording.activities)[i];
-    if (slice.step == step.number && slice.computes() && a.begin_ns < step.end_ns)
-      update.ops.push_back({slice.name, slice.path, slice.kind == SliceKind::backward,
-                            seconds(a.begin_ns), seconds(std::min(a.end_ns, step.end_ns))});
+    if (slice.step == step.number && slice.computes())
+      add("ops", slice.name, &slice, (*recording.activities)[i]);
   }
   for (const Gap& gap : timeline.gaps)
-    if (timeline.slices[gap.slice].step == step.number)
-      update.gaps.push_back({cause_of(timeline, gap.slice), timeline.slices[gap.slice].path, false,
-                             seconds(gap.begin_ns), seconds(gap.end_ns)});
+    add("gaps", cause_of(timeline, gap.slice), &timeline.slices[gap.slice], gap);
+  for (const trace::Event& span : recording.spans)
+    if (is_bucket(span)) add("buckets", span.name, nullptr, span);
+  return lanes;
+}
+
+// At most so many points, each the largest of its part, so that the peak stays.
+static Json thinned(const std::vector<std::pair<int64_t, int64_t>>& points) {
+  constexpr size_t kMost = 300;
+  const size_t parts = std::min(points.size(), kMost);
+  Json few = Json::array();
+  for (size_t part = 0; part < parts; ++part) {
+    const auto& [at_ns, bytes] =
+        *std::max_element(points.begin() + part * points.size() / parts,
+                          points.begin() + (part + 1) * points.size() / parts,
+                          [](auto& a, auto& b) { return a.second < b.second; });
+    few.push_back({at_ns, bytes});
+  }
+  return few;
+}
+
+Json typical_update(const Timeline& timeline, const Recording& recording, int64_t peak_bytes) {
+  const StepTime& step = median_step(recording);
+  Json update = lanes_of(timeline, recording, step);
   int64_t bytes = 0, most = 0;
   for (const trace::Allocation& entry : recording.allocations)
     most = std::max(most, bytes += entry.bytes);
   bytes = peak_bytes - most;  // in use when the window began
-  update.bytes.emplace_back(0, bytes);
+  std::vector<std::pair<int64_t, int64_t>> in_use = {{0, bytes}};
   for (const trace::Allocation& entry : recording.allocations) {
     if (entry.at_ns >= step.end_ns) break;
     bytes += entry.bytes;
     if (entry.at_ns < step.begin_ns)
-      update.bytes.front().second = bytes;
+      in_use.front().second = bytes;
     else
-      update.bytes.emplace_back(seconds(entry.at_ns), bytes);
+      in_use.emplace_back(entry.at_ns - step.begin_ns, bytes);
   }
-  update.bytes = thinned(update.bytes);
+  update["bytes_in_use"] = thinned(in_use);
   return update;
 }
 

@@ -25,10 +25,10 @@ TEST(Page, HoldsItsReportAndShowsItsTextWithoutScripts) {
   Json report = {{"kind", "ladder"}, {"text", "a </pre><b>"}, {"busy", {"</script><!--\xff"}}};
   for (const char* key : {"plain", "placebo", "steps", "without", "left_out", "config", "command"})
     report[key] = Json::object();
-  EXPECT_EQ(refusal([&] { html_of(report, "x.json"); }),
+  EXPECT_EQ(refusal([&] { page_kind(report, "x.json"); }),
             "x.json: not a complete report of the kind \"ladder\": it has no \"machine\"");
   report["machine"] = Json::object();
-  const std::string html = html_of(report, "x.json");
+  const std::string html = page_of({report}, page_kind(report, "x.json"));
   expect_page(html);
   EXPECT_THAT(html, AllOf(HasSubstr("<noscript><pre>a &lt;/pre&gt;&lt;b&gt;</pre></noscript>"),
                           HasSubstr("\\u003c/script>\\u003c!--"), HasSubstr("pages.ladder = "),
@@ -97,6 +97,63 @@ TEST_F(RunPage, HasItsNumbersAsText) {
   EXPECT_THAT(body, HasSubstr(hash));
   const Json env = Json::parse(read("runs/run/env.json"));
   EXPECT_THAT(html, Not(HasSubstr(cat('"', env["host"].get<std::string>(), '"'))));
+}
+
+TEST_F(RunPage, HasTheImagesThatTheCheckpointJudges) {
+  succeed(tiny({}));
+  const std::string body = body_of_run();
+  const Json images = report_in(read("runs/run/report.html"))["images"];
+  double right = 0, all = 0;
+  for (const Json& pair : images["pairs"]) {
+    all += pair[2].get<double>();
+    if (pair[0] == pair[1]) right += pair[2].get<double>();
+  }
+  EXPECT_EQ(all, images["samples"].get<double>());
+  EXPECT_NEAR(right / all, rows("runs/run", "test").back()["accuracy"].get<double>(), 1e-6);
+  double loss = INFINITY;
+  for (const Json& worst : images["worst"]) {
+    EXPECT_LE(worst["loss"], loss);
+    loss = worst["loss"];
+    EXPECT_TRUE(worst["jpeg"].get<std::string>().starts_with("/9j/"))
+        << "a JPEG file's first bytes";
+  }
+  EXPECT_THAT(body, AllOf(HasSubstr("<b>Accuracy by class</b>"), HasSubstr("<b>Confusion</b>"),
+                          HasSubstr("<b>Worst images</b>"), HasSubstr("<b>Last batch</b>")));
+  EXPECT_LT(read("runs/run/report.html").size(), 200'000u);
+}
+
+TEST_F(RunPage, SaysThatItsImagesAreMissing) {
+  succeed(tiny({}));
+  fs::remove_all(folder_ / "runs/run/checkpoints");
+  const Ended report = run({"report", "runs/run"});
+  EXPECT_EQ(report.code, 0);
+  EXPECT_THAT(report.err, HasSubstr("warning: report: the page lacks images: "));
+  EXPECT_THAT(body_of("runs/run/report.html"), HasSubstr("<p>Missing: when this page was made"));
+}
+
+TEST_F(RunPage, OfSeveralRunsOverlaysCurvesAndListsOptionsThatDiffer) {
+  succeed(tiny({}));
+  succeed(tiny({"optimizer.lr=0.003", "name=slow"}));
+  EXPECT_EQ(succeed({"report", "runs/run", "runs/slow"}), "page: runs/together.html\n");
+  std::string body = body_of("runs/together.html");
+  EXPECT_THAT(body,
+              AllOf(HasSubstr("<h1>2 runs</h1>"), HasSubstr("<b>Training loss</b>"),
+                    HasSubstr("<b>Accuracy</b>"), HasSubstr("<code>optimizer.lr</code></td><td>"),
+                    HasSubstr("<td>0.003</td>")));
+  EXPECT_THAT(body, Not(HasSubstr("<code>data.batch_size</code>")));
+  EXPECT_EQ(report_in(read("runs/together.html"))[1]["plan"].size(), 4u)
+      << "name, model, data, and the option that differs";
+  for (const char* name : {"run", "slow"})
+    EXPECT_THAT(body, HasSubstr(fmt::format("<td>{}</td><td>{}</td>", name, name)));
+  succeed({"report", "runs/slow"});
+  EXPECT_EQ(succeed({"report", "runs"}), "page: runs/report.html\n");
+  body = body_of("runs/report.html");
+  EXPECT_THAT(
+      body, AllOf(HasSubstr("<a href=\"./slow/report.html\">slow</a>"), HasSubstr("<td>run</td>")));
+  write("runs/slow/env.json", "[]");
+  const Ended index = run({"report", "runs"});
+  EXPECT_EQ(index.code, 0);
+  EXPECT_THAT(index.err, HasSubstr("report: left out: "));
 }
 
 TEST_F(RunPage, WithoutAnEndSaysSo) {
@@ -236,6 +293,33 @@ TEST_F(ReportPage, OfAProfileHasItsUpdateOpsAndMemory) {
               HasSubstr(fmt::format("f32 {:.0f} GFLOP/s",
                                     1e-9 * report["ceilings"]["f32_flop_per_s"].get<double>())));
   EXPECT_THAT(body, HasSubstr(" in conv1: "));  // a slice, for the pointer
+}
+
+TEST_F(ReportPage, OfTwoProfilesHasTheirPartsOneAboveTheOther) {
+  succeed({"profile", "--config", "c.yaml", "--steps", "2:6", "--json", "p.json"});
+  Json report = Json::parse(read("p.json"));
+  write("b.json", to_line(report));
+  const Json bucket = {{"name", "bucket 0 (a)"}, {"begin_ns", 1000}, {"ns", 500}},
+             wait = {{"name", "wait_for_buckets"}, {"begin_ns", 1200}, {"ns", 300}};
+  report["ranks"] = {{{"begin_ns", 0},
+                      {"s", 2e-6},
+                      {"step", 3},
+                      {"all_reduce_s", 0.002},
+                      {"exposed_s", 0.0005},
+                      {"shares_clock", true},
+                      {"ops", Json::array()},
+                      {"waits", {wait}},
+                      {"buckets", {bucket}}}};
+  write("a.json", to_line(report));
+  EXPECT_EQ(succeed({"report", "a.json", "b.json"}), "page: together.html\n");
+  const std::string body = body_of("together.html");
+  EXPECT_THAT(body, AllOf(HasSubstr("<h3>a.json</h3>"), HasSubstr("<h3>b.json</h3>"),
+                          HasSubstr("<b>All ranks</b>"), HasSubstr("bucket 0 (a): 0.001 ms"),
+                          HasSubstr("<td class=r>2.000</td><td class=r>1.500</td>")));
+  write("c.json", succeed({"diagnose", "--config", "c.yaml", "--seconds", "0.3", "--json"}));
+  expect_refusal({"report", "a.json", "c.json"}, 2, "c.json: its kind is \"diagnose\", that of ");
+  write("c.json", R"({"kind": "x"})");
+  expect_refusal({"report", "a.json", "c.json"}, 2, "no page shows a report of the kind \"x\"");
 }
 
 TEST_F(ReportPage, OfADiagnosisHasItsFindingsAndRemedies) {

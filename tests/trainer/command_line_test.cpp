@@ -132,7 +132,7 @@ TEST_F(CommandLineTest, HelpHas80ColumnsAndWholeExamples) {
 TEST_F(CommandLineTest, ArgumentsThatAreUnexpectedOrWithoutEffectAreRefused) {
   expect_usage_errors({
       {{"predict", "run", "a.png", "--one", "--two"}, "trainer: unexpected: --one --two; see  "},
-      {{"report", "run", "more", "--words"}, "trainer: unexpected: more --words; see  "},
+      {{"compare", "a", "b", "more", "--words"}, "trainer: unexpected: more --words; see  "},
       {{"doctor", "--device", "cuda"}, "doctor: only --stress takes a --device"},
       {{"pack", "-c", "tiny.yaml", "-o", "p", "--quality", "90"},
        "pack: no image is encoded, so --quality has no effect"},

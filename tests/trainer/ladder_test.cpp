@@ -7,6 +7,7 @@
 #include "tests/place.h"
 #include "tests/refusal.h"
 #include "tests/trainer/program.h"
+#include "trainer/ab/arm_report.h"
 #include "trainer/ab/rounds.h"
 
 using namespace bellows;
@@ -205,7 +206,7 @@ TEST_F(LadderVerb, ClimbsInProcessesAndEachStepMovesItsOwnCounters) {
   const std::string out = succeed(ladder({"--warmup", "2", "--processes", "3", "--toggles",
                                           "num_workers=2,fused_optimizer", "--report", "r.md"}));
   EXPECT_THAT(out, HasSubstr("ladder: 5 arms in 3 rounds of 6 steps, about 00:00:"));
-  EXPECT_EQ(out.substr(out.find("# tiny.yaml")), read(folder_ / "r.md"));
+  EXPECT_EQ(out.substr(out.find("# tiny.yaml")), terminal_text(read(folder_ / "r.md")));
   const Json report = Json::parse(read(folder_ / "r.json"));
   const Json& steps = report.at("steps");
   ASSERT_EQ(steps.size(), 2u);

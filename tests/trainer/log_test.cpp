@@ -122,6 +122,8 @@ TEST(ProgressBar, HasTqdmsFormat) {
             "loss=2.31, ips=4.3k]");
   const LogPoint unknown{.epoch = 3, .iter = 2, .iters = 500, .step = 2};
   EXPECT_TRUE(bar_line(unknown, 90, 12.3, 97).ends_with("| 2/500 [00:12<?, ?it/s]"));
+  const LogPoint slow{.epoch = 3, .iter = 2, .iters = 12, .batch_cost = 16.5, .ips = 3.9};
+  EXPECT_TRUE(bar_line(slow, 90, 33, 97).ends_with("[00:33<02:45, 16.50s/it, loss=?, ips=3.9]"));
   EXPECT_LT(bar_line(point, 90, 12.3, 40).size(), 90u);  // too narrow for a bar: one cell is left
 }
 

@@ -300,7 +300,8 @@ TEST_F(SweepVerb, ShowsTheWorkOfModels) {
                "model.layers.2.kernel=1,2", "--steps", "1", "--warmup", "1", "--processes", "1",
                "--blocks", "1", "--report", "r.md", "data.batch_size=8", "data.train_size=16",
                "data.sim_latency_us=0"});
-  EXPECT_THAT(out, AllOf(HasSubstr("## Model\n"), HasSubstr("| GFLOP/s |")));
+  EXPECT_THAT(out, AllOf(HasSubstr("## Model\n"), HasSubstr("  GFLOP/s  CPU %\n")));
+  EXPECT_THAT(read("r.md"), HasSubstr("| GFLOP/s | CPU % |\n"));
   const Json arms = report().at("arms");
   const auto ratio = [&](const char* key) {
     return arms.at(1).at(key).get<double>() / arms.at(0).at(key).get<double>();

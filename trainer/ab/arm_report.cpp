@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <sstream>
 #include "core/base/file.h"
 #include "core/base/output.h"
 #include "core/base/utf8.h"
@@ -97,10 +98,30 @@ void announce(const std::string& verb, const std::string& text) {
   say_part(wrapped(cat(verb, ": ", text), "  ") + "\n");
 }
 
+std::string terminal_text(const std::string& markdown) {
+  std::istringstream lines(markdown);
+  std::string text;
+  std::vector<TableRow> rows;
+  const auto table = [&] {
+    const TableRow heads = rows.empty() ? TableRow() : rows[0];
+    return fitted_table(std::exchange(rows, {}), heads, "lrrrrrrrrrrr");
+  };
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("|")) {
+      text += table() + line + "\n";
+    } else if (!line.starts_with("|--")) {
+      TableRow& row = rows.emplace_back();
+      for (size_t at = 1, end; (end = line.find('|', at)) != line.npos; at = end + 1)
+        row.push_back(end > at + 2 ? line.substr(at + 1, end - at - 2) : "");
+    }
+  }
+  return text + table();
+}
+
 int publish(const Comparison& c, const std::string& markdown, Json json) {
   const int code = c.signal ? 128 + c.signal : 0;
   say("");
-  say_verdicts(markdown);
+  say_verdicts(terminal_text(markdown));
   if (c.options.report.empty()) return code;
   Path path = c.options.report;
   json["text"] = markdown;
@@ -135,21 +156,15 @@ static std::string command_of(const Comparison& c) {
 
 // ---- Markdown
 
-std::string markdown_table(const std::vector<Names>& rows, bool padded) {
-  std::vector<size_t> widths(rows.front().size(), padded ? 3 : 0);
-  for (const Names& row : rows)
-    for (size_t i = 0; i < row.size() && padded; ++i)
-      widths[i] = std::max(widths[i], row[i].size());
-  std::string rule = "|", text;
-  for (size_t i = 0; i < widths.size(); ++i)
-    rule += !padded ? "---|" : std::string(widths[i] + (i ? 1 : 2), '-') + (i ? ":|" : "|");
+std::string markdown_table(const std::vector<Names>& rows) {
+  std::string text;
   for (const Names& row : rows) {
     text += "|";
-    for (size_t i = 0; i < row.size(); ++i) {
-      const std::string space(widths[i] - std::min(widths[i], row[i].size()), ' ');
-      text += cat(" ", i ? space + row[i] : row[i] + space, widths[i] + row[i].size() ? " |" : "|");
-    }
-    text += &row == &rows.front() ? cat("\n", rule, "\n") : "\n";
+    for (const std::string& cell : row) text += cell.empty() ? " |" : cat(" ", cell, " |");
+    text += "\n";
+    if (&row != &rows.front()) continue;
+    for (size_t i = 0; i < row.size(); ++i) text += i ? "---:|" : "|---|";
+    text += "\n";
   }
   return text;
 }

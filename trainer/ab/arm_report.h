@@ -35,8 +35,11 @@ struct AddPageWriter {
 };
 // Prints a line before the measurement, "<verb>: <text>", as lines of at most 80 columns.
 void announce(const std::string& verb, const std::string& text);
-// Prints the report and, if a file is wanted, writes FILE.md, FILE.json and, with a page_writer(),
-// the page FILE.html. Returns the exit code of a comparison: 0, or 128 + signal.
+// Returns a report in Markdown as a terminal shows it: its tables have aligned columns.
+std::string terminal_text(const std::string& markdown);
+// Prints the report as terminal_text() and, if a file is wanted, writes FILE.md, FILE.json and,
+// with a page_writer(), the page FILE.html. Returns the exit code of a comparison: 0, or 128 +
+// signal.
 int publish(const Comparison& c, const std::string& markdown, Json json);
 
 // ---- results
@@ -44,7 +47,7 @@ int publish(const Comparison& c, const std::string& markdown, Json json);
 // Returns rows as a Markdown table that is readable unrendered. The first row is the head.
 // `padded`: cells as wide as the widest of the column, aligned to the right but for the first
 // column.
-std::string markdown_table(const std::vector<Names>& rows, bool padded = true);
+std::string markdown_table(const std::vector<Names>& rows);
 // The same of the objects of a report's JSON. A column has their values under `key`, a path such as
 // "speedup/ratio": numbers times `unit`, and a speedup as "1.035 (1.021, 1.049) *", where the star
 // marks a difference beyond the noise of the placebo.

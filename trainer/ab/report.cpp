@@ -108,14 +108,14 @@ static std::string arm_table(const AbResult& result) {
       [](const AbArm& arm) { return std::to_string(arm.processes.front().end.threads); });
   add("CPU time while it was stopped, ms",
       [](const AbArm& arm) { return fmt::format("{:.3f}", 1e3 * stopped_cpu_s(arm)); });
-  return markdown_table(rows, false);
+  return markdown_table(rows);
 }
 
 static std::string counter_table(const AbArm& off_arm, const AbArm& on_arm) {
   std::vector<Names> rows = {{"counter, per step", off_arm.name, on_arm.name}};
   for (const auto& [name, off, on] : differing_counters(off_arm, on_arm))
     rows.push_back({cat("`", name, "`"), fmt::format("{:.4g}", off), fmt::format("{:.4g}", on)});
-  return rows.size() == 1 ? "No counter differs.\n" : markdown_table(rows, false);
+  return rows.size() == 1 ? "No counter differs.\n" : markdown_table(rows);
 }
 
 std::string forced_off_text(const AbResult& result) {

@@ -70,15 +70,22 @@ static std::string cells(double share, int width) {
   return bar;
 }
 
+static std::string rate_text(double batch_cost) {
+  return batch_cost > 1 ? fmt::format("{:.2f}s/it", batch_cost)
+                        : fmt::format("{:.1f}it/s", 1 / batch_cost);
+}
+
 std::string bar_line(const LogPoint& p, int64_t epochs, double elapsed_s, int width) {
   const double share = p.iters ? std::min(1.0, double(p.iter) / p.iters) : 0;
   const std::string done = fmt::format("| {}/{} [{}<", p.iter, p.iters, minutes(elapsed_s));
   const std::string head = fmt::format("Train ep {}/{}: {:3.0f}%|", p.epoch, epochs, share * 100);
   const std::string tail =
-      done + (p.batch_cost > 0 ? fmt::format("{}, {:.1f}it/s, loss={:.3g}, ips={}]",
-                                             minutes((p.iters - p.iter) * p.batch_cost),
-                                             1 / p.batch_cost, p.loss, short_number(p.ips))
-                               : "?, ?it/s]");
+      done +
+      (p.batch_cost > 0
+           ? fmt::format("{}, {}, loss={}, ips={}]", minutes((p.iters - p.iter) * p.batch_cost),
+                         rate_text(p.batch_cost), p.loss != 0 ? fmt::format("{:.3g}", p.loss) : "?",
+                         short_number(p.ips))
+           : "?, ?it/s]");
   const int room = width - static_cast<int>(head.size() + tail.size()) - 1;
   return head + cells(share, std::clamp(room, 1, 40)) + tail;
 }

@@ -10,7 +10,7 @@ namespace bellows {
 struct LogPoint {
   int64_t epoch = 1, iter = 0, iters = 0;  // from 1; iters: per epoch
   int64_t step = 0;                        // updates since the start of the run
-  double loss = 0, lr = 0;
+  double loss = 0, lr = 0;                 // loss: mean of the finite ones
   double batch_cost = 0, reader_cost = 0;  // seconds per iteration; its part spent waiting for data
   double ips = 0;                          // samples per second
   int64_t nonfinite_losses = 0;            // left out of the mean
@@ -24,7 +24,7 @@ struct LogPoint {
 std::string log_line(const LogPoint& point, LogFormat format);
 std::string clock_text(double seconds);  // "00:03:52"
 // Returns a progress bar in `width` columns, in tqdm's format. `elapsed_s`: since the start of the
-// epoch. Before the first log line, rate, loss and ips are not known.
+// epoch. A loss that is not known yet, and the rate of no update, are "?".
 //   Train ep 3/90:  42%|####4     | 210/500 [00:12<00:17, 16.9it/s, loss=2.31, ips=4.3k]
 std::string bar_line(const LogPoint& point, int64_t epochs, double elapsed_s, int width);
 

@@ -24,17 +24,21 @@ void Meter::count(int64_t samples) {
 // Returns 0 for an empty window or a clock that has not advanced, so a log never contains Inf.
 static double ratio(double a, double b) { return b > 0 ? a / b : 0; }
 
-Meter::Window Meter::take() {
+Meter::Window Meter::window() const {
   const auto since = [&](Phase phase) {
     const int i = static_cast<int>(phase);
     return (total_[i] - taken_[i]) * 1e-9;
   };
   const double load = since(Phase::load), time = load + since(Phase::step);
   const auto n = double(iterations_);
-  const Window window = {ratio(time, n), ratio(load, n), ratio(double(window_samples_), time)};
+  return {ratio(time, n), ratio(load, n), ratio(double(window_samples_), time)};
+}
+
+Meter::Window Meter::take() {
+  const Window ended = window();
   taken_ = total_;
   iterations_ = window_samples_ = 0;
-  return window;
+  return ended;
 }
 
 double Meter::total_seconds() const {

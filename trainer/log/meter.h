@@ -28,7 +28,8 @@ class Meter {
   struct Window {
     double batch_cost = 0, reader_cost = 0, ips = 0;
   };
-  Window take();
+  Window window() const;
+  Window take();  // the same, and begins the next window
 
   double seconds(Phase phase) const { return total_[static_cast<int>(phase)] * 1e-9; }
   double total_seconds() const;  // sum over all phases

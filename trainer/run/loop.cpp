@@ -159,6 +159,12 @@ class Loop {
 
   LogPoint point() const {
     LogPoint now = last_;
+    if (last_.batch_cost == 0 && at_.step > first_step_ + 1) {  // before the first log line
+      const Meter::Window window = meter_.window();
+      now.batch_cost = window.batch_cost, now.reader_cost = window.reader_cost;
+      now.ips = window.ips;
+      if (!judge_.losses().empty()) now.loss = mean(judge_.losses());
+    }
     now.epoch = at_.epoch + 1;
     now.iter = at_.batch;
     now.iters = session_.steps_per_epoch();

@@ -152,6 +152,13 @@ Json read_run(const Path& folder) {
 
 // ---- reading it
 
+Values options_in(const Json& run) {
+  Values options;
+  for (const Json& option : run.at("plan"))
+    options[option[0].get<std::string>()].text = option[1].get<std::string>();
+  return options;
+}
+
 std::string plain(const Json& value) {
   if (value.is_string()) return value;
   if (!value.is_array()) return value.dump();

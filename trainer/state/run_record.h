@@ -33,6 +33,7 @@ void restore_origins(Values& values, const Path& folder);
 
 // ---- reading it
 
+Values options_in(const Json& run);    // of its plan, without origins
 std::string plain(const Json& value);  // as text: a string without quotes, a list as "a, b"
 
 // Returns a column of `rows` (train or test); NaN where a row has no such value.

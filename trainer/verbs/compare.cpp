@@ -46,12 +46,11 @@ static Values environment(const Json& run, const std::string& group) {
 // Options of plan.yaml by group.
 static Values plan(const Json& run, const std::string& group) {
   Values facts;
-  for (const Json& option : run.at("plan")) {
-    const std::string key = option[0];
+  for (const auto& [key, value] : options_in(run)) {
     const std::string own = key.starts_with("toggles.") ? "toggles"
                             : key.starts_with("data.")  ? "data"
                                                         : "plan";
-    if (own == group) facts[key].text = option[1].get<std::string>();
+    if (own == group) facts[key] = value;
   }
   return facts;
 }
@@ -67,25 +66,8 @@ static Values toggles_that_ran(const Json& run) {
 
 // ---- text of 80 columns
 
-constexpr size_t kColumns = 80;
-
 static void say_wrapped(const std::string& text, const std::string& indent) {
   say_part(wrapped(text, indent) + "\n");
-}
-
-static void print(const std::vector<Difference>& found) {
-  std::vector<TableRow> rows;
-  for (const Difference& d : found) rows.push_back({"  " + d.key, d.a, d.b});
-  const std::string table = aligned(rows);
-  size_t widest = 0;
-  for (size_t at = 0, end; (end = table.find('\n', at)) != table.npos; at = end + 1)
-    widest = std::max(widest, end - at);
-  if (widest <= kColumns) return say_part(table);
-  for (const Difference& d : found) {
-    say_wrapped("  " + d.key, "    ");
-    say_wrapped("    A: " + d.a, "       ");
-    say_wrapped("    B: " + d.b, "       ");
-  }
 }
 
 // Returns the number of differences. `missing` stands for a value that a run does not record.
@@ -100,7 +82,9 @@ static size_t print(const std::string& group, const Values& a, const Values& b,
   else
     say(cat(group, ": ", count_of(std::ssize(found), "difference"), " in ",
             count_of(int64_t(values), "value")));
-  if (!found.empty()) print(found);
+  std::vector<TableRow> rows;
+  for (const Difference& d : found) rows.push_back({"  " + d.key, d.a, d.b});
+  say_part(fitted_table(rows, {"", "A", "B"}));
   return found.size();
 }
 

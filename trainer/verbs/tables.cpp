@@ -163,6 +163,24 @@ std::string aligned(const std::vector<TableRow>& rows, std::string_view sides) {
   return text;
 }
 
+std::string fitted_table(const std::vector<TableRow>& rows, const TableRow& heads,
+                         std::string_view sides) {
+  std::string text = aligned(rows, sides);
+  std::istringstream lines(text);
+  bool fits = true;
+  for (std::string line; std::getline(lines, line);) fits &= line.size() <= 80;
+  if (fits) return text;
+  text.clear();
+  for (const TableRow& row : rows) {
+    if (row == heads) continue;
+    const std::string indent(row[0].find_first_not_of(' ') + 2, ' ');
+    text += wrapped(row[0], indent) + "\n";
+    for (size_t c = 1; c < row.size(); ++c)
+      text += wrapped(cat(indent, heads[c], ": ", row[c]), indent + "   ") + "\n";
+  }
+  return text;
+}
+
 std::string wrapped(std::string text, const std::string& indent) {
   constexpr size_t kColumns = 80;
   std::string lines;

@@ -30,6 +30,10 @@ struct AddTable {
 // Returns the rows in aligned columns, two spaces apart. `sides`: 'l' or 'r' per column; missing
 // letters mean left. Lines have no trailing spaces.
 std::string aligned(const std::vector<TableRow>& rows, std::string_view sides = "");
+// The same if it fits into 80 columns. Else each row but that of the heads is a paragraph: its
+// first cell, then a line for each other one, after its head.
+std::string fitted_table(const std::vector<TableRow>& rows, const TableRow& heads,
+                         std::string_view sides = "");
 // Breaks text after spaces, or in a word that is longer than a line, into lines of at most 80
 // columns. Lines but the first are indented.
 std::string wrapped(std::string text, const std::string& indent);
