@@ -47,6 +47,16 @@ static Recording recorded(Session& session, const Plan& plan, const std::vector<
   return recorder.take();
 }
 
+static Json facts_of(const Session& session) {
+  const Plan& plan = session.plan;
+  Names notes = session.notes;
+  std::erase(notes, profiler_command(plan.profile, plan.name));  // the command of another tool
+  return {{"name", plan.name},
+          {"batch", plan.data.loader.sampler.batch_size},
+          {"threads", pool_threads()},
+          {"run", notes}};
+}
+
 static int run_profile(CommandLine& line, const Arguments& args) {
   std::string config, steps = "20:30", trace, tables;
   Arguments overrides;
@@ -76,8 +86,8 @@ static int run_profile(CommandLine& line, const Arguments& args) {
   if (session.ranks.rank > 0) return 0;
   const Ceilings ceilings = ceilings_of(session.device, plan.kernels.tf32);
   const Profile profile = analyze(recording, ceilings);
-  const int64_t batch = plan.data.loader.sampler.batch_size;
-  say(cat(plan.name, ": batch ", batch, ", ", count_of(pool_threads(), "thread")));
+  say(cat(plan.name, ": batch ", plan.data.loader.sampler.batch_size, ", ",
+          count_of(pool_threads(), "thread")));
   if (session.device == Device::cuda && given.train.cuda_graph)
     say("cuda_graph: off here, because a replay enters no ranges");
   if (const std::string planted = planted_load(plan); !planted.empty()) say(planted);
@@ -86,13 +96,8 @@ static int run_profile(CommandLine& line, const Arguments& args) {
   say_part(text);
   if (!tables.empty()) {
     Json json = json_of(profile, ceilings);
-    Names notes = session.notes;
-    std::erase(notes, profiler_command(plan.profile, plan.name));  // the command of another tool
-    json.update({{"name", plan.name},
-                 {"batch", batch},
-                 {"threads", pool_threads()},
-                 {"run", notes},
-                 {"text", text}});
+    json.update(facts_of(session));
+    json["text"] = text;
     if (!ranks.is_null()) json["ranks"] = ranks;
     write_file(tables, bytes_of(to_line(json)));
   }

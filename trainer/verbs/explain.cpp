@@ -280,9 +280,9 @@ static int run_explain(CommandLine& line, const Arguments& args) {
   if (toggle) explain_toggle(*toggle);
   bool found = toggle != nullptr;
   found |= explain_op(name);
+  found |= explain_topic(name);
   found |= explain_entry(name);
   found |= explain_option(name);
-  found |= explain_topic(name);
   if (found || explain_entry_option(name)) return 0;
   const std::string gone = removal(name), near = nearest(name, all_names());
   CHECK(gone.empty(), "nothing is called '", name, "': ", gone);
