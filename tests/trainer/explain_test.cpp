@@ -90,7 +90,7 @@ TEST_F(Explain, WritesTopicsIn80Columns) {
 TEST_F(Explain, LeadsFromEachToggleToItsCode) {
   for (const Toggle& toggle : toggles()) {
     const std::string card = succeed({"explain", toggle.name}),
-                      places = places_of(toggle.footprint);
+                      places = list_places(toggle.footprint);
     EXPECT_THAT(places, HasSubstr(":")) << toggle.footprint << " is counted nowhere";
     for (const std::string& text :
          {"\n  card:      " + toggle.file, cat("\n  code:      ", toggle.code),

@@ -159,7 +159,7 @@ class Supervisor {
 
   int run() {
     {
-      const SignalRelay relay([this](int signal) { pass_on(signal); });
+      const Signals relay([this](int signal) { pass_on(signal); });
       start();
       while (std::ranges::any_of(ranks_, &RankProcess::running)) {
         if (trace::now_ns() >= due_ns_) end_phase();

@@ -32,7 +32,7 @@ struct SuperviseOptions {
 // none fails, returns that code.
 //
 // SIGINT, SIGTERM, SIGHUP and SIGUSR1 go to all ranks. If they end by SIGINT or SIGTERM, returns
-// 128 + signal. The second of these kills them, unless it follows within 0.1 s (SignalRelay).
+// 128 + signal. The second of these kills them, unless it follows within 0.1 s (Signals).
 //
 // Each rank leads a process group, so Ctrl-C reaches it once, through this process, and processes
 // that it leaves behind are killed with it. The cost: Ctrl-Z stops this process only. A rank (not

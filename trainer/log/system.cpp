@@ -9,11 +9,10 @@
 #include <CLI/Version.hpp>
 #include <Eigen/Core>
 #include <algorithm>
-#include <cctype>
 #include <cstdlib>
 #include <fstream>
-#include <map>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <set>
 #include <sstream>
 #include "core/base/check.h"
@@ -134,25 +133,13 @@ Libraries loaded_libraries() {
   return {paths.begin(), paths.end()};
 }
 
-// File names without version, variant ("_minimal") or a wheel's hash ("-a34b3233").
-static const std::map<Job, std::vector<std::string>> kNames = {
-    {Job::openmp, {"libgomp", "libiomp5", "libomp"}},
-    {Job::blas,
-     {"libopenblas", "libopenblasp", "libmkl", "libblas", "libcblas", "libblis", "libatlas"}},
-    {Job::allocator, {"libjemalloc", "libtcmalloc", "libmimalloc", "libtbbmalloc"}}};
-
-static bool does(Job job, const std::string& file) {
-  return std::ranges::any_of(kNames.at(job), [&](const std::string& name) {
-    return file.starts_with(name) && !std::isalnum(static_cast<unsigned char>(file[name.size()]));
-  });
-}
-
-std::vector<std::string> libraries_for(Job job, const Libraries& loaded) {
+// A version, a variant ("_minimal") or a wheel's hash ("-a34b3233") may follow the name.
+std::vector<std::string> libraries_named(const char* names, const Libraries& loaded) {
+  const std::regex wanted(cat("(", names, ")([^A-Za-z0-9].*)?"));
   std::vector<std::string> files;
-  for (const std::string& path : loaded) {
-    const std::string file = path.substr(path.rfind('/') + 1);
-    if (does(job, file)) files.push_back(file);
-  }
+  for (const std::string& path : loaded)
+    if (const std::string file = path.substr(path.rfind('/') + 1); std::regex_match(file, wanted))
+      files.push_back(file);
   return files;
 }
 
@@ -173,9 +160,9 @@ Json environment() {
           {"cuda", cuda()},
           {"commit", build::kCommit},
           {"flags", build::kFlags},
-          {"openmp_runtime", joined(libraries_for(Job::openmp, loaded), "built in")},
-          {"blas_library", joined(libraries_for(Job::blas, loaded), "none")},
-          {"allocator", joined(libraries_for(Job::allocator, loaded), "malloc of the C library")},
+          {"openmp_runtime", joined(libraries_named(kOpenmp, loaded), "built in")},
+          {"blas_library", joined(libraries_named(kBlas, loaded), "none")},
+          {"allocator", joined(libraries_named(kAllocator, loaded), "malloc of the C library")},
           {"versions", versions()},
           {"variables", variables()},
           {"libraries", loaded}};

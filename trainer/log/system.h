@@ -30,9 +30,11 @@ Json environment();
 
 using Libraries = std::vector<std::string>;  // paths, unique, ascending
 Libraries loaded_libraries();                // shared libraries that this process has loaded
-// Purposes that only one library of a process should serve.
-enum class Job { openmp, blas, allocator };
-// Returns the file names of those that serve `job`: {"libgomp.so.1"}.
-std::vector<std::string> libraries_for(Job job, const Libraries& loaded);
+// Names of libraries for one purpose, which only one library of a process should serve.
+inline constexpr const char *kOpenmp = "libgomp|libiomp5|libomp",
+                            *kBlas = "libopenblasp?|libmkl|libblas|libcblas|libblis|libatlas",
+                            *kAllocator = "libjemalloc|libtcmalloc|libmimalloc|libtbbmalloc";
+// Returns the file names of those that have one of these `names`: {"libgomp.so.1"}.
+std::vector<std::string> libraries_named(const char* names, const Libraries& loaded);
 
 }  // namespace bellows

@@ -1,4 +1,3 @@
-#include "trainer/run/auto_batch.h"
 #include <fmt/format.h>
 #include <algorithm>
 #include "core/base/trace.h"
@@ -6,6 +5,7 @@
 #include "core/device/timer.h"
 #include "plan/toggle.h"
 #include "trainer/log/log.h"
+#include "trainer/run/run.h"
 #include "trainer/session/session.h"
 #include "trainer/session/training_step.h"
 #include "trainer/state/checkpoints.h"

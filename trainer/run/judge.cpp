@@ -1,9 +1,8 @@
-#include "trainer/run/judge.h"
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
 #include "core/base/words.h"
-#include "trainer/run/consensus.h"
+#include "trainer/run/loop_parts.h"
 #include "trainer/session/session.h"
 
 namespace bellows {
@@ -21,9 +20,8 @@ std::string best_metric(const Plan& plan) {
   return plan.ckpt.best == "none" ? "loss" : plan.ckpt.best;
 }
 
-Judge::Judge(Session& session, Log& log, Position& at)
-    : session_(session), plan_(session.plan), log_(log), at_(at), first_step_(at.step) {
-  if (session.optimizer->may_skip()) seen_ = session.state->read();
+Judge::Judge(const Running& running) : Running(running) {
+  if (session_.optimizer->may_skip()) seen_ = session_.state->read();
 }
 
 // ---- losses

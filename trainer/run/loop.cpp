@@ -1,10 +1,7 @@
 #include "trainer/run/loop.h"
 #include "autograd/backward.h"
 #include "core/base/trace.h"
-#include "trainer/run/consensus.h"
-#include "trainer/run/gauges.h"
-#include "trainer/run/judge.h"
-#include "trainer/run/saver.h"
+#include "trainer/run/loop_parts.h"
 #include "trainer/session/session.h"
 #include "trainer/session/training_step.h"
 
@@ -23,7 +20,7 @@ class Loop {
         after_update_(after_update),
         first_step_(from.step),
         at_(from),
-        saver_(session, log, consensus_, meter_, checkpoints, at_) {}
+        saver_(running_, checkpoints) {}
 
   Outcome run() {
     const Kernels use(session_.kernels());  // the feed also runs kernels
@@ -209,9 +206,10 @@ class Loop {
   Position at_;
   Meter meter_{trace::now_ns};
   Losses losses_{plan_.log.deferred, session_.device};
-  Judge judge_{session_, log_, at_};
+  const Running running_{session_, plan_, log_, consensus_, meter_, at_};
+  Judge judge_{running_};
   Saver saver_;
-  Gauges gauges_{session_, consensus_, meter_, at_};
+  Gauges gauges_{running_};
   ProfileWindow profile_{plan_.profile};
   TrainingStep train_on_{session_};
   LogPoint last_;                   // values of the last log line

@@ -5,15 +5,11 @@
 #include "core/base/words.h"
 #include "core/config/values.h"
 #include "trainer/log/system.h"
-#include "trainer/run/auto_batch.h"
-#include "trainer/run/consensus.h"
-#include "trainer/run/judge.h"
-#include "trainer/run/loop.h"
-#include "trainer/run/summary.h"
+#include "trainer/run/loop_parts.h"
 #include "trainer/session/session.h"
 #include "trainer/session/training_step.h"
 #include "trainer/state/run_record.h"
-#include "trainer/state/weights.h"
+#include "trainer/state/training_state.h"
 
 namespace bellows {
 
@@ -269,7 +265,7 @@ static int run_in(Session& session, const RunRequest& request, Start& start, Pat
   const Outcome outcome = train(session, log, files ? &files->checkpoints : nullptr, signals, *at);
   log.totals(outcome.at, totals(session, outcome));
   const Lines lines = summary(session, outcome);
-  const auto uses = toggle_uses(request.config, before, trace::counters());
+  const auto uses = toggle_uses(request.config, trace::moved_since(before));
   if (files) files->folder.write("end.json", to_line(end_of_run(lines, uses)) + "\n");
   session.wait_for_rank0("end.json");  // from here on, the launcher waits only dist.timeout_s
   print_lines(session, lines);
@@ -294,33 +290,27 @@ static int dry_run_in(Session& session, const RunRequest& request, Start& start,
   return 0;
 }
 
-// Runs the work of a rank and reports its errors to the other ranks, and this rank's last
-// collectives in the run folder, once the work has set it.
-static int in_session(RunRequest& request, decltype(run_in) work) {
-  Start start = choose_start(request);
-  settle_batch_size(request.config, start.saved, start.notes);
-  const Counters before = trace::counters();
-  Session session(request.config.plan);
-  Path folder;
-  try {
-    return work(session, request, start, folder, before);
-  } catch (const AgreedError&) {
-    throw;
-  } catch (const std::exception& error) {
-    session.abort(error.what());
-    write_flight_report(session, folder);
-    throw;
-  }
-}
-
-// Errors begin with the rank, since all ranks may write to one terminal.
+// Runs the work of a rank. Reports its errors to the other ranks, and its last collectives in the
+// run folder, once the work has set it. Errors begin with the rank, since all ranks may write to
+// one terminal.
 static int as_rank(RunRequest& request, decltype(run_in) work) {
   const Ranks& ranks = this_rank(request.config.plan.dist);
+  std::optional<Session> session;
+  Path folder;
   try {
-    return in_session(request, work);
-  } catch (const Error& error) {
+    Start start = choose_start(request);
+    settle_batch_size(request.config, start.saved, start.notes);
+    const Counters before = trace::counters();
+    return work(session.emplace(request.config.plan), request, start, folder, before);
+  } catch (const std::exception& error) {
+    if (session && !dynamic_cast<const AgreedError*>(&error)) {
+      session->abort(error.what());
+      write_flight_report(*session, folder);
+    }
+    const auto* const known = dynamic_cast<const Error*>(&error);
+    if (!known) throw;
     const std::string name = ranks.world == 1 ? "" : cat("rank ", ranks.rank, ": ");
-    fail(error.exit, std::string_view(error.what()).starts_with(name) ? "" : name, error.what());
+    fail(known->exit, std::string_view(error.what()).starts_with(name) ? "" : name, error.what());
   }
 }
 

@@ -1,9 +1,9 @@
-#include "trainer/session/captured_update.h"
 #include <algorithm>
 #include "autograd/amp.h"
 #include "core/base/trace.h"
 #include "core/tensor/copy.h"
 #include "trainer/session/session.h"
+#include "trainer/session/training_step.h"
 
 namespace bellows {
 
@@ -63,17 +63,13 @@ CapturedUpdate::Capture* CapturedUpdate::capture_for(const Update& update) {
     trace::count<"graph.uncaptured_shapes">();
     return nullptr;
   }
-  captures_.push_back({Update(place_for(batch), update.size())});
+  Batch place = batch.lengths.defined() ? batch : session_.zeros_like_batches(batch.size());
+  for (const auto tensor : Batch::kTensors)
+    if (batch.lengths.defined() && (batch.*tensor).defined())
+      place.*tensor = empty_like(batch.*tensor);
+  captures_.push_back({Update(place, update.size())});
   session_.feed->write_into(captures_.front().input.whole());
   return &captures_.back();
-}
-
-Batch CapturedUpdate::place_for(const Batch& batch) const {
-  if (!batch.lengths.defined()) return session_.zeros_like_batches(batch.size());
-  Batch place = batch;
-  for (const auto tensor : Batch::kTensors)
-    if ((batch.*tensor).defined()) place.*tensor = empty_like(batch.*tensor);
-  return place;
 }
 
 // Casts of weights are recorded inside the graph, so each replay refreshes them. The exception is

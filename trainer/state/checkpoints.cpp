@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <algorithm>
+#include <cstdio>
 #include "autograd/backward.h"
 #include "core/base/trace.h"
 #include "core/base/words.h"
@@ -11,23 +12,17 @@ namespace bellows {
 
 namespace fs = std::filesystem;
 
-static constexpr std::string_view kPrefix = "step_", kSuffix = ".safetensors";
-static constexpr size_t kDigits = 8;  // at least this many
-
 Path checkpoint_path(const Path& folder, int64_t step) {
-  return folder / fmt::format("{}{:08}{}", kPrefix, step, kSuffix);
+  return folder / fmt::format("step_{:08}.safetensors", step);
 }
 
 Path best_path(const Path& folder) { return folder / "best.safetensors"; }
 
 // Returns the step in the file name; -1 for files that no run has named (copies, renamed files).
 int64_t step_in(const Path& path) {
-  const std::string name = path.filename();
-  if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return -1;
-  const std::string digits =
-      name.substr(kPrefix.size(), name.size() - kPrefix.size() - kSuffix.size());
-  const bool plain = digits.find_first_not_of("0123456789") == std::string::npos;
-  return plain && digits.size() >= kDigits && digits.size() < 19 ? std::stoll(digits) : -1;
+  int64_t step = -1;
+  std::sscanf(path.filename().c_str(), "step_%18ld", &step);
+  return step >= 0 && path.filename() == checkpoint_path("", step) ? step : -1;
 }
 
 std::vector<Path> list_checkpoints(const Path& folder) {

@@ -1,4 +1,3 @@
-#include "trainer/state/trained.h"
 #include "core/base/output.h"
 #include "core/config/config.h"
 #include "data/packed/shard.h"
@@ -7,15 +6,6 @@
 #include "trainer/state/training_state.h"
 
 namespace bellows {
-
-static Loaded load_and_warn(const std::string& file_or_run) {
-  std::vector<std::string> messages;
-  Loaded saved = load_checkpoint(file_or_run, messages);
-  check_finite(saved.path, model_part(saved.content.tensors), read_plan(saved.content).ckpt,
-               messages);
-  for (const std::string& message : messages) say_error(message);
-  return saved;
-}
 
 static Values other_data(const Plan& plan, const std::string& data) {
   std::error_code none;
@@ -32,32 +22,27 @@ static Values other_data(const Plan& plan, const std::string& data) {
   return {{"data.name", {"image_folder", "--data"}}, {"data.root", {data, "--data"}}};
 }
 
-static std::unique_ptr<Session> make_session(const SafeTensors& saved, Plan plan, bool tests) {
+std::unique_ptr<Session> load_trained(const std::string& file_or_run, bool tests,
+                                      const Names& overrides, const std::string& data) {
+  std::vector<std::string> messages;
+  const auto [path, saved] = load_checkpoint(file_or_run, messages);
+  Plan plan = read_plan(saved);
+  check_finite(path, model_part(saved.tensors), plan.ckpt, messages);
+  for (const std::string& message : messages) say_error(message);
+  Values given = parse_overrides(overrides);
+  for (const auto& [key, value] : given)
+    CHECK(!key.starts_with("toggles"), key, ": a trained model keeps the toggles of its run; ",
+          "set an option instead, such as  amp.dtype=off  or  device=cpu");
+  for (const auto& [key, value] : other_data(plan, data))
+    CHECK(given.emplace(key, value).second, "--data ", data, " and  ", key, "=", given[key].text,
+          "  exclude each other");
+  plan = load(plan, given);
   TrainingSetInfo trained = trained_on(saved);
   trained.tests = tests;
   plan.data.transforms = with_statistics(plan.data.transforms, trained.info);
   auto session = std::make_unique<Session>(plan, trained);
   restore_model(*session, saved);
   return session;
-}
-
-std::unique_ptr<Session> load_to_evaluate(const std::string& file_or_run, const Names& overrides,
-                                          const std::string& data) {
-  const Loaded saved = load_and_warn(file_or_run);
-  Values given = parse_overrides(overrides);
-  for (const auto& [key, value] : given)
-    CHECK(!key.starts_with("toggles"), key, ": a trained model keeps the toggles of its run; ",
-          "set an option instead, such as  amp.dtype=off  or  device=cpu");
-  const Plan plan = read_plan(saved.content);
-  for (const auto& [key, value] : other_data(plan, data))
-    CHECK(given.emplace(key, value).second, "--data ", data, " and  ", key, "=", given[key].text,
-          "  exclude each other");
-  return make_session(saved.content, load(plan, given), true);
-}
-
-std::unique_ptr<Session> load_to_predict(const std::string& file_or_run) {
-  const Loaded saved = load_and_warn(file_or_run);
-  return make_session(saved.content, read_plan(saved.content), false);
 }
 
 }  // namespace bellows

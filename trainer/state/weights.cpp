@@ -1,4 +1,3 @@
-#include "trainer/state/weights.h"
 #include <nlohmann/json.hpp>
 #include <set>
 #include "core/base/json.h"
@@ -18,10 +17,10 @@ TensorsByName by_name(const NamedTensors& tensors) {
 
 // Returns " title: a, b;" with the first eight names; "" for an empty list.
 static std::string list_names(const char* title, const std::vector<std::string>& names) {
-  std::string text;
-  for (size_t i = 0; i < names.size() && i < 8; ++i) text += (i ? ", " : "") + names[i];
-  if (names.size() > 8) text += cat(" and ", names.size() - 8, " more");
-  return names.empty() ? "" : cat(" ", title, ": ", text, ";");
+  if (names.empty()) return "";
+  const size_t shown = std::min<size_t>(names.size(), 8), more = names.size() - shown;
+  return cat(" ", title, ": ", joined({names.begin(), names.begin() + shown}),
+             more ? cat(" and ", more, " more;") : ";");
 }
 
 void copy_saved(const NamedTensors& wanted, const TensorsByName& saved, const std::string& what,

@@ -11,15 +11,15 @@
 
 namespace bellows {
 
-template <class Signature> static std::vector<TableRow> rows_of() {
+template <class Signature> static std::vector<TableRow> list_rows() {
   std::vector<TableRow> rows;
   for (const auto& [name, entry] : entries<Signature>()) rows.push_back({name, entry.help});
   return rows;
 }
 
-template <class Signature> static Table table_of(const char* name, const char* one) {
+template <class Signature> static Table make_table(const char* name, const char* one) {
   return {
-      name, one, {"name", "what"}, rows_of<Signature>, [](Visitor& v, const std::string& entry) {
+      name, one, {"name", "what"}, list_rows<Signature>, [](Visitor& v, const std::string& entry) {
         Choice<Signature>(entry).visit_options(v);
       }};
 }
@@ -106,16 +106,16 @@ const std::vector<Table>& tables() {
        toggle_text},
       {"verbs", "verb", {"verb", "what", "example"}, [] { return verb_rows(verbs()); }},
       {"benches", "benchmark", {"bench", "what", "example"}, [] { return verb_rows(benches()); }},
-      table_of<MakeModel>("models", "model"),
-      table_of<MakeLayer>("layers", "layer"),
-      table_of<LossFunction>("losses", "loss"),
-      table_of<MakeMetric>("metrics", "metric"),
+      make_table<MakeModel>("models", "model"),
+      make_table<MakeLayer>("layers", "layer"),
+      make_table<LossFunction>("losses", "loss"),
+      make_table<MakeMetric>("metrics", "metric"),
       {"rewrites", "rewrite", {"name", "what"}, rewrite_rows},
-      table_of<MakeDataset>("datasets", "data set"),
-      table_of<MakeTransform>("transforms", "transform"),
-      table_of<UpdateRule()>("optimizers", "optimizer"),
-      table_of<MakeCurve>("schedules", "schedule"),
-      table_of<MakeGroup>("backends", "backend"),
+      make_table<MakeDataset>("datasets", "data set"),
+      make_table<MakeTransform>("transforms", "transform"),
+      make_table<UpdateRule()>("optimizers", "optimizer"),
+      make_table<MakeCurve>("schedules", "schedule"),
+      make_table<MakeGroup>("backends", "backend"),
       {"ops", "op", {"op", "maths"}, op_rows, nullptr, true},
       {"topics", "topic", {"topic", "what"}, [] { return topic_rows(false); }, nullptr, true},
       {"counters",
