@@ -16,8 +16,6 @@
 #include <set>
 #include <sstream>
 #include "core/base/check.h"
-#include "core/base/crc32c.h"
-#include "core/base/file.h"
 #include "core/base/words.h"
 #include "core/device/device.h"
 #include "core/device/device_info.h"
@@ -28,9 +26,7 @@
 namespace bellows {
 
 double wall_seconds() {
-  timespec now = {};
-  clock_gettime(CLOCK_REALTIME, &now);
-  return double(now.tv_sec) + now.tv_nsec * 1e-9;
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 std::string date_text(double wall_seconds) {
@@ -88,12 +84,6 @@ std::string version_text() {
     if (name != "bellows") text += cat("  ", name, " ", plain(version), "\n");
   const int cuda = cuda_report().code.runtime;
   return text + cat("  cuda ", cuda ? cuda_version(cuda) : "not in this build", "\n");
-}
-
-std::string program_checksum() {
-  constexpr size_t kMost = size_t{1} << 32;
-  const std::string program = read_file("/proc/self/exe", kMost, Exit::internal);
-  return fmt::format("{:08x}", crc32c(bytes_of(program)));
 }
 
 static Json variables() {

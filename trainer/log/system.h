@@ -19,8 +19,6 @@ double wall_seconds();                       // since 1970-01-01 UTC
 std::string date_text(double wall_seconds);  // "2026-11-25 23:40 UTC"
 // Text for --version: version and commit of this program, then one line per library.
 std::string version_text();
-// Returns the checksum of this process's program file, in hexadecimal.
-std::string program_checksum();
 std::string host_name();
 
 // Versions, compiler and its flags, OpenMP runtime, BLAS, allocator, CPU and its vector units,

@@ -51,14 +51,6 @@ ScalarLists Gauges::by_rank(double reader_cost) {
   return costs;
 }
 
-Scalars Gauges::of_gpu() const {
-  const auto gpu = gpu_ ? gpu_->latest() : std::nullopt;
-  if (!gpu) return {};
-  return {{"gpu_utilization", gpu->utilization},   {"gpu_memory_bytes", gpu->memory_bytes},
-          {"gpu_power_w", gpu->power_w},           {"gpu_temperature_c", gpu->temperature_c},
-          {"gpu_sm_clock_mhz", gpu->sm_clock_mhz}, {"gpu_throttle", double(gpu->throttle)}};
-}
-
 std::pair<Scalars, ScalarLists> Gauges::take(const LogPoint& window, const StepState& state) {
   Scalars values = loss_terms();
   if (epoch_gap_s_) values.emplace_back("epoch_gap_s", *std::exchange(epoch_gap_s_, {}));
@@ -77,7 +69,13 @@ std::pair<Scalars, ScalarLists> Gauges::take(const LogPoint& window, const StepS
   append(values, {{"max_mem_allocated", double(allocator_stats(session_.device).peak_allocated)},
                   {"peak_resident_bytes", 1024.0 * double(usage.ru_maxrss)},
                   {"cpu_cores", cpu_.latest().used}});
-  append(values, of_gpu());
+  if (const auto gpu = gpu_ ? gpu_->latest() : std::nullopt)
+    append(values, {{"gpu_utilization", gpu->utilization},
+                    {"gpu_memory_bytes", gpu->memory_bytes},
+                    {"gpu_power_w", gpu->power_w},
+                    {"gpu_temperature_c", gpu->temperature_c},
+                    {"gpu_sm_clock_mhz", gpu->sm_clock_mhz},
+                    {"gpu_throttle", double(gpu->throttle)}});
   ScalarLists lists = by_rank(window.reader_cost);
   if (const auto load = load_.next()) {
     append(values,

@@ -9,6 +9,38 @@ namespace bellows {
 
 namespace {
 
+// Limits profiling to updates [from, to) of a run. Each update is a range named ProfilerStep#N,
+// which contains the ranges of phases, ops and modules.
+class ProfileWindow {
+ public:
+  explicit ProfileWindow(const ProfileOptions& options) : options_(options) {}
+  ~ProfileWindow() {
+    step_.reset();
+    if (marking_) trace::mark(false);
+  }
+  // Call before and after update number `update`, counted from 0.
+  void begin(int64_t update) {
+    if (options_.window.empty() || update >= options_.window[1]) return;
+    if (!marking_ && update >= options_.window[0]) trace::mark(marking_ = true);
+    if (!marking_) return;
+    name_ = cat("ProfilerStep#", update);
+    step_.emplace(name_.c_str());
+  }
+  void end(int64_t update) {
+    step_.reset();
+    if (marking_ && update + 1 >= options_.window[1]) trace::mark(marking_ = false);
+  }
+  bool ends_the_run(int64_t updates) const {  // true after the window, with profile.exit_after
+    return options_.exit_after && !options_.window.empty() && updates >= options_.window[1];
+  }
+
+ private:
+  const ProfileOptions& options_;
+  bool marking_ = false;
+  std::string name_;  // names the open range
+  std::optional<trace::Range> step_;
+};
+
 // A run between its first and its last update. Its judge, saver and gauges share the position.
 class Loop {
  public:

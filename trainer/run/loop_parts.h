@@ -3,7 +3,9 @@
 #pragma once
 #include <array>
 #include <optional>
+#include "core/base/trace.h"
 #include "core/tensor/step_state.h"
+#include "data/loader/batch.h"
 #include "dist/groups/process_group.h"
 #include "trainer/log/log.h"
 #include "trainer/log/meter.h"
@@ -106,9 +108,6 @@ class Judge : Running {
   const StepState& seen() const { return seen_; }                // at the last watch_skips()
 
  private:
-  void adjust_rate(const Metrics& metrics);
-  bool note_best(const Position& seen, double value, bool regular);
-
   const int64_t first_step_ = at_.step;
   std::vector<double> losses_;
   int64_t nonfinite_ = 0;  // consecutive non-finite losses
@@ -167,7 +166,6 @@ class Gauges : Running {
  private:
   Scalars loss_terms();
   ScalarLists by_rank(double reader_cost);
-  Scalars of_gpu() const;
   double training_s() const;
 
   CpuShare cpu_;

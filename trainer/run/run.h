@@ -13,14 +13,14 @@ struct RunRequest {
   std::string folder;  // "": runs/<name>
   bool overwrite = false;
   std::string resume;  // "latest", a run folder or a checkpoint file; "": a new run
+  // Instead of training: one forward and backward, after data and checkpoint have been loaded.
+  // Writes no run folder and searches for no kernels.
+  bool dry_run = false;
 };
 
 // Trains and writes the run folder; with several ranks, rank 0 alone writes and prints. Returns the
 // exit code: 0, or 130 or 143 after a signal. Throws Error.
 int run_training(RunRequest request);
-// Does everything except training: loads data and checkpoint, runs one forward and backward. Writes
-// no run folder and searches for no kernels. Returns the exit code.
-int dry_run_training(RunRequest request);
 
 struct RankCounts {
   int64_t saved = 1, now = 1;

@@ -16,14 +16,11 @@
 namespace bellows {
 
 // Each rank of a machine takes its own GPU. A launcher may make only that one visible.
-static int select_gpu(const Plan& plan, const Ranks& ranks) {
-  if (plan.device.gpu) return *plan.device.gpu;
-  return device_count(Device::cuda) > 1 ? ranks.local_rank : 0;
-}
-
 static Device choose_device(const Plan& plan, const Ranks& ranks, std::vector<std::string>& notes) {
   if (plan.device == DeviceChoice::cpu) return notes.emplace_back("device: cpu"), Device::cpu;
-  choose_gpu(select_gpu(plan, ranks));
+  choose_gpu(plan.device.gpu                  ? *plan.device.gpu
+             : device_count(Device::cuda) > 1 ? ranks.local_rank
+                                              : 0);
   const std::string trouble = why_no_device(Device::cuda), wanted = plan.device.text();
   if (plan.device.kind == DeviceChoice::cuda) {
     CHECK(trouble.empty(), "device: ", wanted, ", but ", trouble, "; or write  device: auto");
@@ -139,15 +136,6 @@ static void note_idle_options(const Session& session, std::vector<std::string>& 
     notes.emplace_back("profile.exit_after: no effect without profile.window");
 }
 
-// Each rank must contribute samples to the statistics; one without any takes one of weight 0.
-static void check_sync_bn(const Session& session) {
-  const Sampler& sampler = session.loader->sampler();
-  const bool spare = sampler.joint_size(sampler.batches() - 1) < session.ranks.world;
-  CHECK(!session.plan.model.sync_bn || !spare, "model.sync_bn: with  dist.uneven: join  ",
-        sampler.joint_size(sampler.batches() - 1), " of ", session.ranks.world,
-        " ranks have a sample in the last batch of an epoch; write  dist.uneven: drop  or  pad");
-}
-
 // Evaluation runs after an epoch of training. This check reports problems of the test set before
 // that.
 void Session::check() const {
@@ -168,7 +156,11 @@ void Session::check() const {
   }
   check_metrics(*this);
   check_loss(*this);
-  check_sync_bn(*this);
+  // Each rank must contribute samples to the statistics; one without any takes one of weight 0.
+  const int64_t last = loader->sampler().joint_size(loader->batches() - 1);
+  CHECK(!plan.model.sync_bn || last >= ranks.world, "model.sync_bn: with  dist.uneven: join  ",
+        last, " of ", ranks.world,
+        " ranks have a sample in the last batch of an epoch; write  dist.uneven: drop  or  pad");
 }
 
 // Names the first members of each group of parameters, and an average that cannot settle.

@@ -84,10 +84,9 @@ int64_t micro_batches(const Plan& plan, int64_t samples);
 // cannot train on one. All ranks must call it.
 void check_micro_batches(Session& session, int64_t step);
 
-// Runs one forward and backward over `batch` images of noise, without an update; with
-// kernel_autotune, two. Afterwards no kernel has to be searched for, and the allocator has cached
-// all blocks that they request. Changes nothing else. Counter: alloc.dry_runs.
-void dry_run(Session& session, int64_t batch);
-void dry_run(Session& session);  // in training's largest batch size
+// Runs one forward and backward over `batch` images of noise (0: training's largest batch), without
+// an update; with kernel_autotune, two. Afterwards no kernel has to be searched for, and the
+// allocator has cached all blocks that they request. Changes nothing else. Counter: alloc.dry_runs.
+void dry_run(Session& session, int64_t batch = 0);
 
 }  // namespace bellows

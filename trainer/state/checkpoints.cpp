@@ -91,6 +91,7 @@ static NamedTensors on_host(const NamedTensors& tensors) {
   return ready;
 }
 
+// Without a thread or memory for a copy of the tensors, this and later saves make training wait.
 void Checkpoints::save_as(const Path& path, const NamedTensors& tensors, const Metadata& metadata) {
   wait();
   trace::count<"ckpt.saves">();
@@ -99,22 +100,18 @@ void Checkpoints::save_as(const Path& path, const NamedTensors& tensors, const M
     check_folder();
     std::error_code ignored;  // if the folder is missing, writing reports it
     fs::create_directories(folder_, ignored);
-    if (options_.async && save_in_background(tensors, metadata)) return;
-    write_safetensors(writing_, on_host(tensors), metadata, options_.retries);
+    try {
+      if (options_.async)
+        background_ =
+            write_safetensors_async(writing_, snapshot(tensors), metadata, options_.retries);
+    } catch (const std::exception& error) {
+      options_.async = false;
+      messages_.push_back(
+          cat("warning: async_checkpoint: no thread or no memory to save in the background (",
+              error.what(), "); training waits for each save now"));
+    }
+    if (!options_.async) write_safetensors(writing_, on_host(tensors), metadata, options_.retries);
   });
-}
-
-// Returns false if there is no thread or no memory for a copy of the tensors. Later saves do not
-// try again.
-bool Checkpoints::save_in_background(const NamedTensors& tensors, const Metadata& metadata) {
-  try {
-    background_ = write_safetensors_async(writing_, snapshot(tensors), metadata, options_.retries);
-  } catch (const std::exception& error) {
-    options_.async = false;
-    messages_.push_back(cat("warning: async_checkpoint: no thread or no memory to save in the ",
-                            "background (", error.what(), "); training waits for each save now"));
-  }
-  return options_.async;
 }
 
 template <class Attempt> void Checkpoints::guarded(const Attempt& attempt) {

@@ -76,8 +76,11 @@ TensorsByName by_name(const NamedTensors& tensors);
 // Copies the saved tensors into `wanted`, on any device. `saved` must have the same names, shapes
 // and dtypes, and no others. Throws Error (exit 4) with all names that are missing, unexpected or
 // different, before anything is changed. `what` and `advice` are the start and end of that message.
-void copy_saved(const NamedTensors& wanted, const TensorsByName& saved,
-                const std::string& what = "the checkpoint", const char* advice = "");
+// Unless `strict`, copies the tensors that fit, of which there must be one, and returns a list of
+// those that keep their initial values, and of saved ones that are not used.
+std::string copy_saved(const NamedTensors& wanted, const TensorsByName& saved,
+                       const std::string& what = "the checkpoint", const char* advice = "",
+                       bool strict = true);
 
 // Loads plan.train.weights: a safetensors file, an index of several (model.safetensors.index.json),
 // a folder with one of these or a run folder, with PyTorch's names, written by any program. The

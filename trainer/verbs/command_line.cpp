@@ -38,15 +38,15 @@ static bool is_number(const std::string& text, double& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   return error == std::errc() && end == text.data() + text.size() && std::isfinite(number);
 }
-template <class T> static std::string find_fault(const std::string&) { return ""; }
-template <> std::string find_fault<double>(const std::string& text) {
+template <class T> static std::string find_fault(const std::string& text) {
   double number = 0;
-  return is_number(text, number) ? "" : cat("'", text, "' is not a number");
-}
-template <> std::string find_fault<int64_t>(const std::string& text) {
-  int64_t number = 0;
-  std::from_chars(text.data(), text.data() + text.size(), number);
-  return std::to_string(number) == text ? "" : cat("'", text, "' is not a whole number");
+  if (std::is_same_v<T, double> && !is_number(text, number))
+    return cat("'", text, "' is not a number");
+  int64_t whole = 0;
+  std::from_chars(text.data(), text.data() + text.size(), whole);
+  if (std::is_same_v<T, int64_t> && std::to_string(whole) != text)
+    return cat("'", text, "' is not a whole number");
+  return "";
 }
 static std::string fault_unless_positive(const std::string& text) {
   double number = 0;

@@ -52,11 +52,6 @@ static Names find_results(const Toggle& t) {
   return results;
 }
 
-// True if only a GPU can show what the toggle gains, and no result does.
-static bool is_experimental(const Toggle& t) {
-  return std::ranges::count(t.needs, "cuda") && find_results(t).empty();
-}
-
 // Returns the text of the statement "S1:37", with its number before it.
 static std::string_view statement(const std::string& number) {
   const size_t at = kSources.find("\n- " + number + " ");
@@ -106,20 +101,12 @@ static std::string describe_promise(const Toggle& t) {
       *t.close_where ? cat("; close where ", t.close_where, " increments") : "");
 }
 
-// Prints the command that measures the toggle, in one line, so that it can be copied.
-static void say_measurement(const Toggle& t) {
-  const bool ranks = std::ranges::count(t.needs, "ranks");
-  if (*t.example)
-    say(cat("  measure:   trainer ", ranks ? "launch --ranks 2 -- " : "", "ab --toggle ", t.name,
-            " --config ", t.example));
-  for (const std::string& result : find_results(t)) say_row("measured", result);
-}
-
 static void explain_toggle(const Toggle& t) {
   say(cat("toggle ", t.name, " (", t.key_point, ")"));
   say_row("also known as", joined(t.aliases));
   say_row("elsewhere", t.elsewhere);
-  if (is_experimental(t))
+  const Names results = find_results(t);
+  if (std::ranges::count(t.needs, "cuda") && results.empty())
     say_row("status", "experimental: it needs a GPU, and no measurement shows yet that it helps");
   say_row("idea", t.idea);
   say_row("claim", t.claim);
@@ -139,7 +126,11 @@ static void explain_toggle(const Toggle& t) {
   say_row("here", no_effect(t));
   for (const auto& [option, owner] : option_owners())
     if (owner->name == t.name) say_row("sets", option);
-  say_measurement(t);
+  const bool ranks = std::ranges::count(t.needs, "ranks");
+  if (*t.example)  // in one line, so that it can be copied
+    say(cat("  measure:   trainer ", ranks ? "launch --ranks 2 -- " : "", "ab --toggle ", t.name,
+            " --config ", t.example));
+  for (const std::string& result : results) say_row("measured", result);
 }
 
 static std::vector<Listing::Line> list_options(const Table& table, const std::string& entry) {

@@ -132,13 +132,6 @@ static void declare(CommandLine& line, PredictLine& given) {
       .excludes(json);
 }
 
-static void refuse_two_inputs(const PredictLine& line) {
-  const auto from_stdin = std::ranges::count(line.images, "-");
-  CHECK(line.list != "-" || from_stdin == 0,
-        "predict: standard input cannot be both an image and the list; name - once");
-  CHECK(from_stdin <= 1, "predict: standard input holds one image; name - once");
-}
-
 // Prints the answer for an image. Returns false, after a message, if it cannot be read.
 static bool predict_one(const Session& session, const std::string& path, const PredictLine& line) {
   Json json = {{"image", path}};
@@ -210,7 +203,10 @@ static int run_predict(CommandLine& line, const Arguments& args) {
   const Kernels use(session->plan.kernels);
   const NoGrad untracked;
   if (!session->train_set->info().images()) return predict_inputs(*session, given), 0;
-  refuse_two_inputs(given);
+  const auto from_stdin = std::ranges::count(given.images, "-");
+  CHECK(given.list != "-" || from_stdin == 0,
+        "predict: standard input cannot be both an image and the list; name - once");
+  CHECK(from_stdin <= 1, "predict: standard input holds one image; name - once");
   const std::vector<std::string> paths = image_paths(given.images);
   const bool only_one = paths == given.images && paths.size() == 1 && given.list.empty();
   if (!only_one || given.json) return predict_all(*session, paths, given), 0;

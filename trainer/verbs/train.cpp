@@ -60,11 +60,11 @@ static int run_train(CommandLine& line, const Arguments& args) {
   std::string config;
   Names overrides;
   RunRequest request;
-  bool print = false, dry_run = false;
+  bool print = false;
   line.add_config(config, overrides);
   line.add_flag("--print-config", print,
                 "print every option with the file and line that set it, and exit");
-  line.add_flag("--dry-run", dry_run,
+  line.add_flag("--dry-run", request.dry_run,
                 "build everything and run one batch, without writing anything");
   line.add_option(
       "--run-dir", request.folder,
@@ -88,7 +88,7 @@ static int run_train(CommandLine& line, const Arguments& args) {
   const bool stored = config.empty() && !file.empty();
   request.config = stored ? stored_config(sources, file) : make_config(sources);
   if (file.empty()) request.config.notes.push_back(defaults_note(request.config.plan));
-  if (!print) return dry_run ? dry_run_training(request) : run_training(request);
+  if (!print) return run_training(request);
   if (this_rank(request.config.plan.dist).rank == 0) say_part(print_config(request.config));
   return 0;
 }
