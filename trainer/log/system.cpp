@@ -9,10 +9,10 @@
 #include <CLI/Version.hpp>
 #include <Eigen/Core>
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <regex>
 #include <set>
 #include <sstream>
 #include "core/base/check.h"
@@ -124,12 +124,17 @@ Libraries loaded_libraries() {
 }
 
 // A version, a variant ("_minimal") or a wheel's hash ("-a34b3233") may follow the name.
-std::vector<std::string> libraries_named(const char* names, const Libraries& loaded) {
-  const std::regex wanted(cat("(", names, ")([^A-Za-z0-9].*)?"));
+std::vector<std::string> libraries_named(const std::vector<std::string>& names,
+                                         const Libraries& loaded) {
   std::vector<std::string> files;
-  for (const std::string& path : loaded)
-    if (const std::string file = path.substr(path.rfind('/') + 1); std::regex_match(file, wanted))
+  for (const std::string& path : loaded) {
+    const std::string file = path.substr(path.rfind('/') + 1);
+    if (std::ranges::any_of(names, [&](const std::string& name) {
+          return file.starts_with(name) &&
+                 !std::isalnum(static_cast<unsigned char>(file[name.size()]));
+        }))
       files.push_back(file);
+  }
   return files;
 }
 

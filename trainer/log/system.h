@@ -29,10 +29,13 @@ Json environment();
 using Libraries = std::vector<std::string>;  // paths, unique, ascending
 Libraries loaded_libraries();                // shared libraries that this process has loaded
 // Names of libraries for one purpose, which only one library of a process should serve.
-inline constexpr const char *kOpenmp = "libgomp|libiomp5|libomp",
-                            *kBlas = "libopenblasp?|libmkl|libblas|libcblas|libblis|libatlas",
-                            *kAllocator = "libjemalloc|libtcmalloc|libmimalloc|libtbbmalloc";
+inline const std::vector<std::string> kOpenmp = {"libgomp", "libiomp5", "libomp"},
+                                      kBlas = {"libopenblas", "libopenblasp", "libmkl",  "libblas",
+                                               "libcblas",    "libblis",      "libatlas"},
+                                      kAllocator = {"libjemalloc", "libtcmalloc", "libmimalloc",
+                                                    "libtbbmalloc"};
 // Returns the file names of those that have one of these `names`: {"libgomp.so.1"}.
-std::vector<std::string> libraries_named(const char* names, const Libraries& loaded);
+std::vector<std::string> libraries_named(const std::vector<std::string>& names,
+                                         const Libraries& loaded);
 
 }  // namespace bellows

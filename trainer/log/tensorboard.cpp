@@ -21,12 +21,9 @@ static std::string varint(uint64_t value) {
   for (; value >= 0x80; value >>= 7) bytes += static_cast<char>(value | 0x80);
   return bytes + static_cast<char>(value);
 }
-static std::string field(int number, int64_t value) { return varint(number << 3) + varint(value); }
-static std::string field(int number, double value) {
-  return varint(number << 3 | 1) + little_endian(value);
-}
-static std::string field(int number, float value) {
-  return varint(number << 3 | 5) + little_endian(value);
+template <class T> static std::string field(int number, T value) {
+  if constexpr (std::is_integral_v<T>) return varint(number << 3) + varint(value);
+  return varint(number << 3 | (sizeof(T) == 8 ? 1 : 5)) + little_endian(value);
 }
 static std::string field(int number, const std::string& bytes) {
   return varint(number << 3 | 2) + varint(bytes.size()) + bytes;
@@ -57,7 +54,7 @@ std::string scalars_record(double wall_time, int64_t step, const Scalars& scalar
 }
 
 std::string restart_record(double wall_time, int64_t step) {
-  return framed(field(1, wall_time) + field(2, step) + field(7, field(1, int64_t{1})));
+  return framed(field(1, wall_time) + field(2, step) + field(7, field(1, 1)));
 }
 
 // ---- the file

@@ -23,21 +23,16 @@ CapturedUpdate::CapturedUpdate(Session& session)
         "write  toggles.cuda_graph: off  or give each rank a GPU of its own");
 }
 
-// A feed may have written the batch there.
-static void receive(const Batch& place, const Batch& batch) {
-  for (const auto tensor : Batch::kTensors) {
-    const Tensor &to = place.*tensor, &from = batch.*tensor;
-    if (!from.defined() || to.bytes() == from.bytes()) continue;
-    copy_into(to, from);
-    trace::count<"graph.copied_input_bytes">(int64_t(to.nbytes()));
-  }
-}
-
 Tensors CapturedUpdate::run(const Update& update, const Body& body) {
   const bool tuned_later = session_.kernels().autotune < session_.plan.kernels.autotune;
   Capture* const capture = tuned_later ? nullptr : capture_for(update);
   if (!capture) return body(update);
-  receive(capture->input.whole(), update.whole());
+  for (const auto tensor : Batch::kTensors) {
+    const Tensor &to = capture->input.whole().*tensor, &from = update.whole().*tensor;
+    if (!from.defined() || to.bytes() == from.bytes()) continue;  // a feed has written it there
+    copy_into(to, from);
+    trace::count<"graph.copied_input_bytes">(int64_t(to.nbytes()));
+  }
   if (capture->warm_ups < kWarmUps) {
     const PoolScope scope(pool_);
     ++capture->warm_ups;

@@ -31,19 +31,15 @@ static Device choose_device(const Plan& plan, const Ranks& ranks, std::vector<st
   return trouble.empty() ? Device::cuda : Device::cpu;
 }
 
-// Ranks of one machine share its cores, unless the user sets the number of threads. If each rank
-// used all cores, a thread that others wait for might itself wait for a core.
-static ThreadOptions thread_options(const Plan& plan, const Ranks& ranks) {
-  ThreadOptions threads = plan.threads;
-  const bool given = threads.threads || std::getenv("OMP_NUM_THREADS");
-  if (ranks.local_world > 1 && !given)
-    threads.threads = std::max(1, allowed_cores() / ranks.local_world);
-  return threads;
-}
-
 // Sets up process-wide state. Must run before anything allocates or opens a parallel region.
 void Session::prepare_process() {
-  const std::string few = apply(thread_options(plan, ranks), ranks.local_world, ranks.local_rank);
+  // Ranks of one machine share its cores, unless the user sets the number of threads. If each rank
+  // used all cores, a thread that others wait for might itself wait for a core.
+  ThreadOptions threads = plan.threads;
+  const char* const given = std::getenv("OMP_NUM_THREADS");
+  if (ranks.local_world > 1 && !threads.threads && !given)
+    threads.threads = std::max(1, allowed_cores() / ranks.local_world);
+  const std::string few = apply(threads, ranks.local_world, ranks.local_rank);
   if (!few.empty()) notes.push_back(few);
   device = choose_device(plan, ranks, notes);
   configure_allocator(device, plan.allocator);
@@ -61,7 +57,6 @@ void Session::prepare_process() {
       ranks.local_world > 1 ? cat(" that ", ranks.local_world, " ranks share") : "";
   notes.push_back(cat("threads: ", omp_get_max_threads(), " of ", count_of(allowed_cores(), "core"),
                       shared, ", ", cpu_model()));
-  const char* const given = std::getenv("OMP_NUM_THREADS");
   if (ranks.launcher == "torchrun" && given && given == std::string("1"))
     notes.emplace_back("OMP_NUM_THREADS=1: set by torchrun, unless you did; export another number");
 }

@@ -59,18 +59,6 @@ static size_t fold_norms(NamedTensors& model, const std::string& from) {
   return session->normed_convs.size();
 }
 
-// Writes the (x - mean) / std that equals all normalize transforms of the list together.
-static void add_normalization(const Json& transforms, int64_t channels, Metadata& metadata) {
-  std::vector<double> mean(channels, 0), std(channels, 1);
-  for (const Json& item : transforms)
-    for (int64_t c = 0; item.at("name") == "normalize" && c < channels; ++c) {
-      mean[c] += std[c] * item.at("mean").at(c).get<double>();
-      std[c] *= item.at("std").at(c).get<double>();
-    }
-  metadata["mean"] = to_line(mean);
-  metadata["std"] = to_line(std);
-}
-
 // Keys are plain text, values JSON.
 static Metadata make_metadata(const SafeTensors& saved) {
   Metadata metadata{{"format", "pt"}};
@@ -83,7 +71,15 @@ static Metadata make_metadata(const SafeTensors& saved) {
   const Json transforms = to_json(list);
   metadata["channels"] = std::to_string(input[0]);
   metadata["transforms"] = to_line(transforms);
-  add_normalization(transforms, input[0], metadata);
+  // The (x - mean) / std that equals all normalize transforms of the list together.
+  std::vector<double> mean(input[0], 0), std(input[0], 1);
+  for (const Json& item : transforms)
+    for (int64_t c = 0; item.at("name") == "normalize" && c < input[0]; ++c) {
+      mean[c] += std[c] * item.at("mean").at(c).get<double>();
+      std[c] *= item.at("std").at(c).get<double>();
+    }
+  metadata["mean"] = to_line(mean);
+  metadata["std"] = to_line(std);
   return metadata;
 }
 

@@ -1,6 +1,7 @@
 // Reads images from untrusted files, for `trainer predict`.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 #include "core/tensor/shape.h"

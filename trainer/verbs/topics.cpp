@@ -75,20 +75,19 @@ std::string folded(const std::string& name) {
   return letters;
 }
 
-static void explain_counter(const std::string& name, const std::string& text) {
-  say_part(wrapped(cat("counter ", name, ": ", text), "  ") + "\n");
-  if (const std::string places = list_places(name); !places.empty())
-    say_part(wrapped("  counted in: " + places, "    ") + "\n");
-  for (const Toggle& toggle : toggles())
-    if (toggle.footprint == name) say("  footprint of the toggle " + toggle.name);
-}
-
 // Prints paragraphs in 80 columns, commands, which are indented, as they are, and each place to
 // look at on a line of its own.
 bool explain_topic(const std::string& name) {
   const Topic* const topic = find_topic(name);
   if (!topic) return false;
-  if (topic->counter) return explain_counter(name, topic->text), true;
+  if (topic->counter) {
+    say_part(wrapped(cat("counter ", name, ": ", topic->text), "  ") + "\n");
+    if (const std::string places = list_places(name); !places.empty())
+      say_part(wrapped("  counted in: " + places, "    ") + "\n");
+    for (const Toggle& toggle : toggles())
+      if (toggle.footprint == name) say("  footprint of the toggle " + toggle.name);
+    return true;
+  }
   if (folded(topic->name) != folded(name)) say(topic->name + ":");
   std::istringstream lines(topic->text);
   for (std::string line; std::getline(lines, line);)
