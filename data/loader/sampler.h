@@ -30,7 +30,7 @@ enum class LengthBuckets {
   tokens,   // the same, and each batch of each rank has about the same sum of lengths
 };
 
-// Value of batch_size for "auto": trainer/run/auto_batch.h replaces it.
+// Value of batch_size for "auto": trainer/run/auto_batch.cpp replaces it.
 constexpr int64_t kAutoBatch = 0;
 
 // Selects the samples of an epoch and their order.

@@ -32,7 +32,7 @@ class Bench {
         mesh_(connect_mesh(ranks, *store_, "bench/", timeout_of(options_.timeout_s))) {}
 
   // Returns the median time in seconds that a small all-reduce costs a caller who reads the result
-  // after other work, as the vote of each update does (trainer/run/consensus.h).
+  // after other work, as the vote of each update does (trainer/run/consensus.cpp).
   double later_s() {
     const Tensor t = zeros({8}, DType::f64, Device::cpu);
     std::vector<double> seconds;

@@ -15,7 +15,7 @@
 #include "core/device/sync_guard.h"
 #include "core/device/timer.h"
 #include "labs/bench/bench.h"
-#include "trainer/run/summary.h"
+#include "trainer/run/run.h"
 #include "trainer/verbs/tables.h"
 
 namespace bellows {
@@ -98,7 +98,7 @@ static Json measured_block(RepeatedStep& step, int64_t steps, double seconds) {
 // Toggles that are on and whose footprint counter is not 0.
 static Names toggles_that_ran(const Config& config) {
   Names ran;
-  for (const ToggleUse& use : toggle_uses(config, {}, trace::counters()))
+  for (const ToggleUse& use : toggle_uses(config, trace::counters()))
     if (use.count > 0) ran.push_back(use.toggle->name);
   return ran;
 }

@@ -13,7 +13,6 @@
 #include "labs/doctor/doctor.h"
 #include "labs/profile/analysis.h"
 #include "labs/profile/recorder.h"
-#include "trainer/log/machine_load.h"
 #include "trainer/log/meter.h"
 #include "trainer/log/nvml.h"
 #include "trainer/session/planted_load.h"
@@ -119,7 +118,7 @@ static void add_machine(Evidence& e, const Session& session) {
   e.on_gpu = session.device == Device::cuda;
   e.tensor_cores = e.on_gpu && !gpus.gpus.empty() && gpus.gpu().arch >= 70;
   e.gpu_idle = !e.on_gpu && !gpus.gpus.empty() && gpus.code.runtime != 0;
-  if (const std::optional<Nvml> nvml = nvml_of(session.device))
+  if (const std::optional<Nvml> nvml = open_nvml(session.device))
     if (const std::optional<GpuLoad> gpu = nvml->read()) e.gpu_processes = int(gpu->processes);
   for (const NormedConv& conv : session.normed_convs) e.biases_before_norm += conv.has_bias;
 }

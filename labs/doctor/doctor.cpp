@@ -27,7 +27,7 @@ static TableRow row_of(const Stress& s) {
 
 // A GPU that is hot, power-capped or shared explains a rate that the kernels cannot.
 static void say_state(Device device, const char* when) {
-  if (const auto nvml = nvml_of(device)) say(cat(when, ": ", text_of(nvml->read())));
+  if (const auto nvml = open_nvml(device)) say(cat(when, ": ", text_of(nvml->read())));
 }
 
 // Exits with 5 if a result is wrong: no result of such a machine can be trusted.

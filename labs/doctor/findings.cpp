@@ -61,7 +61,7 @@ static void judge_preload(const Machine& m, Names& found) {
 }
 
 static void judge_libraries(const Machine& m, Names& found) {
-  const Names runtimes = libraries_for(Job::openmp, m.libraries);
+  const Names runtimes = libraries_named(kOpenmp, m.libraries);
   if (runtimes.size() > 1)
     found.push_back(cat(runtimes.size(), " OpenMP runtimes in one process (", joined(runtimes),
                         "): each starts its own threads; ",

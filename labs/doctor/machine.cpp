@@ -90,14 +90,14 @@ static std::string topology(const Machine& m) {
 static std::string memory(const Machine& m) {
   return cat(gib(m.environment["memory_bytes"].get<int64_t>()), ", ", gib(m.available_bytes),
              " available; allocator: ",
-             joined(libraries_for(Job::allocator, m.libraries), "malloc of the C library"));
+             joined(libraries_named(kAllocator, m.libraries), "malloc of the C library"));
 }
 
 static std::string blas(const Machine& m) {
   const std::string onednn = version(m, "onednn");
   return cat(onednn.find('.') == std::string::npos ? "" : "oneDNN " + onednn + ", ", "Eigen ",
              version(m, "eigen"),
-             "; loaded beside them: ", joined(libraries_for(Job::blas, m.libraries), "no BLAS"));
+             "; loaded beside them: ", joined(libraries_named(kBlas, m.libraries), "no BLAS"));
 }
 
 static std::string software(const Machine& m) {
@@ -139,7 +139,7 @@ std::string describe(const Machine& m) {
       {"cores", fmt::format("{} allowed: CPUs {}, {}; load {:.2f}", m.cores, cpu_list(m.affinity),
                             m.quota ? cat("quota of ", m.quota) : "no quota", m.load)},
       {"threads",
-       cat(m.threads, " of OpenMP (", joined(libraries_for(Job::openmp, m.libraries), "built in"),
+       cat(m.threads, " of OpenMP (", joined(libraries_named(kOpenmp, m.libraries), "built in"),
            "), OMP_NUM_THREADS",
            wanted == m.variables.end() ? " is not set" : "=" + wanted->second)},
       {"memory", memory(m)},

@@ -6,7 +6,7 @@
 #include "core/base/file.h"
 #include "core/base/output.h"
 #include "labs/doctor/doctor.h"
-#include "trainer/log/machine_load.h"
+#include "trainer/log/meter.h"
 #include "trainer/log/nvml.h"
 #include "trainer/run/signals.h"
 
@@ -47,7 +47,7 @@ int watch_machine(const std::string& run, int64_t lines) {
   const Path metrics = run.empty() ? Path() : Path(run) / "metrics.jsonl";
   CHECK(run.empty() || kind_of(metrics, Exit::usage) == Kind::file, "doctor: ", run,
         ": not a run folder, it has no metrics.jsonl");
-  const std::optional<Nvml> nvml = nvml_of(Device::cuda);
+  const std::optional<Nvml> nvml = open_nvml(Device::cuda);
   Signals signals;
   LoadMeter meter;
   for (int64_t shown = 0; shown < lines || lines == 0;) {

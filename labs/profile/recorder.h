@@ -5,7 +5,7 @@
 #include <thread>
 #include "autograd/op_log.h"
 #include "labs/profile/recording.h"
-#include "trainer/log/machine_load.h"
+#include "trainer/log/meter.h"
 
 namespace bellows {
 

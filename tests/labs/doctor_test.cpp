@@ -130,10 +130,10 @@ TEST(Libraries, AreToldByTheirNames) {
   const Libraries loaded = {
       "/a/libgomp-a34b3233.so.1",   "/a/libomp.so.5",     "/a/libompd.so",
       "/a/libopenblasp-r0.3.21.so", "/a/libcublas.so.13", "/a/libtcmalloc_minimal.so.4"};
-  EXPECT_THAT(libraries_for(Job::openmp, loaded),
+  EXPECT_THAT(libraries_named(kOpenmp, loaded),
               ElementsAre("libgomp-a34b3233.so.1", "libomp.so.5"));
-  EXPECT_THAT(libraries_for(Job::blas, loaded), ElementsAre("libopenblasp-r0.3.21.so"));
-  EXPECT_THAT(libraries_for(Job::allocator, loaded), ElementsAre("libtcmalloc_minimal.so.4"));
+  EXPECT_THAT(libraries_named(kBlas, loaded), ElementsAre("libopenblasp-r0.3.21.so"));
+  EXPECT_THAT(libraries_named(kAllocator, loaded), ElementsAre("libtcmalloc_minimal.so.4"));
 }
 
 // ---- the stress test

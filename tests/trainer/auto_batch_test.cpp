@@ -1,9 +1,9 @@
 // data.batch_size: auto: where the search ends, and a run that trains with what it found.
-#include "trainer/run/auto_batch.h"
 #include <gmock/gmock.h>
 #include "core/base/check.h"
 #include "tests/place.h"
 #include "tests/trainer/program.h"
+#include "trainer/run/run.h"
 #include "trainer/verbs/verbs.h"
 
 using namespace bellows;

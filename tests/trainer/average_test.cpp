@@ -4,7 +4,7 @@
 #include <map>
 #include "tests/optim/trained.h"
 #include "tests/trainer/runs.h"
-#include "trainer/state/weights.h"
+#include "trainer/state/training_state.h"
 
 using namespace bellows;
 

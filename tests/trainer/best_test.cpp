@@ -9,7 +9,7 @@
 #include "core/tensor/safetensors.h"
 #include "tests/trainer/program.h"
 #include "tests/trainer/runs.h"
-#include "trainer/run/judge.h"
+#include "trainer/run/loop_parts.h"
 
 using namespace bellows;
 using testing::AllOf;

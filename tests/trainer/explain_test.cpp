@@ -77,7 +77,7 @@ TEST_F(Explain, MarksWhatOnlyAGpuCouldMeasureAndNoReportDoesAsExperimental) {
 TEST_F(Explain, WritesTopicsIn80Columns) {
   for (const auto& [topic, begins, ends] :
        {std::tuple("blas", "The symptom (S0:17)", "or OPENBLAS_NUM_THREADS.\n"),
-        {"vram", "A device whose memory is full", "(ips) fall.\n"},
+        {"vram", "A device whose memory is full", "lessons: vram: Memory in use is not load\n"},
         {"Alignment", "Tensor Cores multiply tiles", "trainer explain pad_channels\n"}}) {
     const std::string out = succeed({"explain", topic});
     EXPECT_THAT(out, StartsWith(begins));
@@ -90,7 +90,7 @@ TEST_F(Explain, WritesTopicsIn80Columns) {
 TEST_F(Explain, LeadsFromEachToggleToItsCode) {
   for (const Toggle& toggle : toggles()) {
     const std::string card = succeed({"explain", toggle.name}),
-                      places = places_of(toggle.footprint);
+                      places = list_places(toggle.footprint);
     EXPECT_THAT(places, HasSubstr(":")) << toggle.footprint << " is counted nowhere";
     for (const std::string& text :
          {"\n  card:      " + toggle.file, cat("\n  code:      ", toggle.code),

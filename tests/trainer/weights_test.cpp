@@ -1,5 +1,4 @@
 // Weights from files that differ from the model where they need not agree.
-#include "trainer/state/weights.h"
 #include <gmock/gmock.h>
 #include <fstream>
 #include <nlohmann/json.hpp>

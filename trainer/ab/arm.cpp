@@ -20,7 +20,6 @@
 #include "trainer/session/evaluate.h"
 #include "trainer/session/session.h"
 #include "trainer/state/training_state.h"
-#include "trainer/state/weights.h"
 
 namespace bellows {
 
@@ -96,7 +95,7 @@ class BlockTimer : public Feed {
 
   Session& session_;
   Feed& feed_;
-  const std::optional<Nvml> gpu_ = nvml_of(session_.device);
+  const std::optional<Nvml> gpu_ = open_nvml(session_.device);
   int64_t due_, next_due_;  // steps
   AbBlock block_;           // the quantities at its end are added to those at its begin, negated
   double gap_s_ = 0;        // between two epochs, so far

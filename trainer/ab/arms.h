@@ -12,7 +12,7 @@
 #include "core/device/timer.h"
 #include "core/tensor/tensor.h"
 #include "plan/run_options.h"
-#include "trainer/log/machine_load.h"
+#include "trainer/log/meter.h"
 
 namespace bellows {
 

@@ -27,18 +27,15 @@ constexpr int kDistributed = static_cast<int>(Exit::distributed);
 
 namespace {
 
-enum class RankOutput {
-  ours,    // stdout and stderr are this process's own
-  kept,    // the last lines are kept
-  prefix,  // lines are printed with "[rank] " before them, and the last ones are kept
-};
-
 // A process that leads its own process group. Not thread-safe.
 class RankProcess {
  public:
-  // `command` must outlive the object. Nothing is started yet.
-  RankProcess(const RankCommand& command, RankOutput output) : command_(command), output_(output) {
-    for (int i = 0; output != RankOutput::ours && i < 2; ++i) pipes_.emplace_back();
+  // `command` must outlive the object. Nothing is started yet. `kept`: the last lines of its output
+  // are kept; false: stdout and stderr are this process's own. `prints`: lines that are kept are
+  // also printed, with "[rank] " before them.
+  RankProcess(const RankCommand& command, bool kept, bool prints)
+      : command_(command), prints_(prints) {
+    for (int i = 0; kept && i < 2; ++i) pipes_.emplace_back();
   }
   ~RankProcess() {  // kills the group
     if (!running()) return;
@@ -89,7 +86,7 @@ class RankProcess {
     for (LinePipe& pipe : pipes_)
       for (const std::string& line : pipe.read_lines(!running())) {
         const auto print = &pipe == &pipes_.front() ? say : say_error;
-        if (output_ == RankOutput::prefix) print(prefixed(line));
+        if (prints_) print(prefixed(line));
         last_lines_.push_back(line);
         if (last_lines_.size() > kLastLines) last_lines_.pop_front();
       }
@@ -98,13 +95,13 @@ class RankProcess {
     for (const std::string& line : last_lines_) say_error(prefixed(line));
   }
   // False if it printed nothing; output that is not read counts as printed.
-  bool printed() const { return output_ == RankOutput::ours || !last_lines_.empty(); }
+  bool printed() const { return pipes_.empty() || !last_lines_.empty(); }
 
  private:
   std::string prefixed(const std::string& line) const { return cat("[", rank(), "] ", line); }
 
   const RankCommand& command_;
-  RankOutput output_;
+  const bool prints_;
   std::deque<LinePipe> pipes_;  // from its stdout and its stderr, unless those are ours
   std::deque<std::string> last_lines_;
   pid_t process_ = -1;
@@ -152,14 +149,12 @@ class Supervisor {
   Supervisor(const std::vector<RankCommand>& ranks, const SuperviseOptions& options)
       : options_(options) {
     for (const RankCommand& rank : ranks)
-      ranks_.emplace_back(rank, options.all_output ? RankOutput::prefix
-                                : rank.rank == 0   ? RankOutput::ours
-                                                   : RankOutput::kept);
+      ranks_.emplace_back(rank, options.all_output || rank.rank > 0, options.all_output);
   }
 
   int run() {
     {
-      const SignalRelay relay([this](int signal) { pass_on(signal); });
+      const Signals relay([this](int signal) { pass_on(signal); });
       start();
       while (std::ranges::any_of(ranks_, &RankProcess::running)) {
         if (trace::now_ns() >= due_ns_) end_phase();

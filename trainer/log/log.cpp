@@ -108,15 +108,15 @@ void Log::batch(const Tensor& x, int64_t step) {
 std::string Log::record(const char* split, const Position& at, const Scalars& values,
                         const ScalarLists& lists) {
   Json json = {{"ts", wall_seconds()}, {"step", at.step}, {"epoch", at.epoch}, {"split", split}};
-  for (const auto& [name, value] : values) json[name] = value;
+  Scalars tagged;
+  for (const auto& [name, value] : values) {
+    json[name] = value;
+    tagged.emplace_back(cat(split, "/", name), value);
+  }
   for (const auto& [name, list] : lists) json[name] = list;
   const std::string row = to_line(json);
   if (metrics_) metrics_->write(row);
-  if (!tensorboard_) return row;
-  Scalars tagged;
-  for (const auto& [name, value] : values)
-    tagged.emplace_back(std::string(split) + "/" + name, value);
-  tensorboard_->write(at.step, tagged);
+  if (tensorboard_) tensorboard_->write(at.step, tagged);
   return row;
 }
 

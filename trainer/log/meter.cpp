@@ -1,9 +1,15 @@
 #include "trainer/log/meter.h"
 #include <fmt/format.h>
+#include <sys/times.h>
 #include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
 #include <utility>
+#include "core/base/statistics.h"
 #include "core/base/trace.h"
 #include "core/base/words.h"
+#include "core/device/topology.h"
 
 namespace bellows {
 
@@ -51,23 +57,6 @@ double Meter::ips() const {
   return ratio(double(samples_), seconds(Phase::load) + seconds(Phase::step));
 }
 
-// ---- samples of varying length
-
-void PaddingGauge::add(const BatchCounts& counts) {
-  trace::count<"data.positions">(counts.positions);
-  trace::count<"data.padding">(counts.padding);
-  window_.positions += counts.positions;
-  window_.padding += counts.padding;
-  window_.imbalance = std::max(window_.imbalance, counts.imbalance);
-}
-
-Scalars PaddingGauge::take() {
-  const BatchCounts window = std::exchange(window_, {});
-  if (window.positions == 0) return {};
-  return {{"padding_share", ratio(double(window.padding), double(window.positions))},
-          {"token_imbalance", window.imbalance}};
-}
-
 // ---- CPU
 
 std::string cpu_line(const CpuUse& use) {
@@ -96,6 +85,94 @@ std::string CpuShare::news() {
   const std::string found = cpu_line(latest_);
   if (!found.empty()) quiet_until_ns_ = last_.at_ns + 30'000'000'000;
   return found;
+}
+
+// ---- CPUs of the machine
+
+CpuTicks parse_ticks(const std::string& line) {
+  std::istringstream words(line);
+  std::string cpu;
+  int64_t user = 0, nice = 0, system = 0, idle = 0, iowait = 0, irq = 0, softirq = 0, steal = 0;
+  words >> cpu >> user >> nice >> system >> idle >> iowait >> irq >> softirq >> steal;
+  const int64_t used = user + nice + system + irq + softirq;
+  return {used + idle + iowait + steal, used, steal};
+}
+
+CpuTicks ticks_of_machine() { return parse_ticks(first_line("/proc/stat")); }
+
+std::map<int, CpuTicks> ticks_by_core() {
+  std::map<int, CpuTicks> cores;
+  std::ifstream stat("/proc/stat");
+  for (std::string line; std::getline(stat, line) && line.starts_with("cpu");)
+    if (line.size() > 3 && line[3] != ' ') cores[std::atoi(line.c_str() + 3)] = parse_ticks(line);
+  return cores;
+}
+
+double busy_share(const CpuTicks& begin, const CpuTicks& end) {
+  const auto all = static_cast<double>(std::max<int64_t>(end.all - begin.all, 1));
+  const auto busy = static_cast<double>(end.used - begin.used + end.stolen - begin.stolen);
+  return std::clamp(busy / all, 0.0, 1.0);
+}
+
+// ---- other work while a run is measured
+
+// Tenths, as in the line `cpu:` of a run. The hypervisor takes a few percent of a healthy machine.
+constexpr double kBusy = 0.1, kStolen = 0.05;
+
+std::vector<std::string> BusyMachine::reasons() const {
+  std::vector<std::string> found;
+  if (others > kBusy)
+    found.push_back(fmt::format("other processes used {:.0f} % of the cores", 100 * others));
+  if (stolen > kStolen)
+    found.push_back(fmt::format("the hypervisor took {:.0f} % of the cores", 100 * stolen));
+  // A run's own teams of threads, libgomp's and ours, also keep each other waiting.
+  if (waited > kBusy && others + stolen > kStolen)
+    found.push_back(
+        fmt::format("threads waited for a core for {:.0f} % of the time", 100 * waited));
+  return found;
+}
+
+BusyMachine shares(const CpuTicks& begin, const CpuTicks& end, double own) {
+  const auto all = double(std::max<int64_t>(end.all - begin.all, 1));
+  const auto used = double(end.used - begin.used);
+  return {.others = std::max(0.0, used - own) / all,
+          .stolen = double(end.stolen - begin.stolen) / all};
+}
+
+double MachineClock::own_ticks() {
+  tms used = {};
+  times(&used);
+  return double(used.tms_utime + used.tms_stime + used.tms_cutime + used.tms_cstime);
+}
+
+// ---- the machine
+
+double MachineLoad::cpu() const { return mean(cores); }
+
+// Returns a number of KiB in a file of /proc, in bytes; 0 if it is not there.
+static double bytes_in(const char* path, const char* name) {
+  return 1024 * std::atof(value_in(path, name).c_str());
+}
+
+LoadMeter::Reading LoadMeter::read() {
+  return {trace::now_ns(), ticks_by_core(), bytes_in("/proc/vmstat", "pgpgin")};
+}
+
+LoadMeter::LoadMeter() : last_(read()) {}
+
+std::optional<MachineLoad> LoadMeter::next() {
+  constexpr int64_t kSecond = 1'000'000'000;
+  if (trace::now_ns() - last_.at_ns < kSecond) return {};
+  const Reading from = std::exchange(last_, read());
+  MachineLoad load;
+  for (const auto& [core, ticks] : last_.cores)
+    if (const auto before = from.cores.find(core); before != from.cores.end())
+      load.cores.push_back(busy_share(before->second, ticks));
+  load.memory_bytes =
+      bytes_in("/proc/meminfo", "MemTotal") - bytes_in("/proc/meminfo", "MemAvailable");
+  load.disk_bytes_per_s =
+      (last_.disk_bytes - from.disk_bytes) / (1e-9 * double(last_.at_ns - from.at_ns));
+  return load;
 }
 
 }  // namespace bellows

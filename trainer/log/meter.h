@@ -1,12 +1,14 @@
-// Measures how a run spends its time: costs per log window, the share of each phase, and the CPU
-// time that it received when other work on the machine took part of it.
+// Meters of a run and of the machine: costs per log window, the share of each phase, the CPU time
+// that the run received, and how busy CPUs, memory and disks are, as the kernel counts them in
+// /proc.
 #pragma once
 #include <array>
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
-#include "core/base/statistics.h"
+#include <vector>
 #include "core/device/cpu_time.h"
-#include "data/loader/batch.h"
 
 namespace bellows {
 
@@ -42,20 +44,6 @@ class Meter {
   int64_t iterations_ = 0, window_samples_ = 0, samples_ = 0;
 };
 
-// ---- samples of varying length
-
-// Padding, and how unevenly the samples are shared among the ranks.
-class PaddingGauge {
- public:
-  void add(const BatchCounts& counts);
-  // Returns padding_share and token_imbalance (the worst round) since the last call; nothing if all
-  // samples have one length.
-  Scalars take();
-
- private:
-  BatchCounts window_;
-};
-
 // ---- CPU
 
 // In cores: CPU time of the process divided by wall time, and time in which threads of the pool
@@ -87,6 +75,71 @@ class CpuShare {
   Reading begin_ = read(), last_ = begin_;
   int64_t quiet_until_ns_ = 0;
   CpuUse latest_;
+};
+
+// ---- the machine
+
+// CPU time since boot, in ticks. `stolen`: the hypervisor gave it to other machines.
+struct CpuTicks {
+  int64_t all = 0, used = 0, stolen = 0;
+};
+CpuTicks parse_ticks(const std::string& line);  // of /proc/stat, "cpu3 user nice system idle ..."
+CpuTicks ticks_of_machine();                    // of all cores
+std::map<int, CpuTicks> ticks_by_core();
+// Share of the time between two readings in which a core was busy or stolen, 0 to 1.
+double busy_share(const CpuTicks& begin, const CpuTicks& end);
+
+// Shares of the time of a measurement, 0 to 1.
+struct BusyMachine {
+  double others = 0;  // of all cores: CPU time of other processes
+  double stolen = 0;  // of all cores: time that the hypervisor gave to other machines
+  double waited = 0;  // of all threads of the arms' pools: ready, but without a core
+
+  // Names the shares that make the clock doubtful: "other processes used 48 % of the cores". Empty
+  // on a quiet machine.
+  std::vector<std::string> reasons() const;
+};
+
+// Returns `others` and `stolen` between two readings, in which this process and its children used
+// `own` ticks.
+BusyMachine shares(const CpuTicks& begin, const CpuTicks& end, double own);
+
+class MachineClock {
+ public:
+  // Returns `others` and `stolen` since construction. Children count once they have ended.
+  BusyMachine since_begin() const {
+    return shares(begin_, ticks_of_machine(), own_ticks() - own_begin_);
+  }
+
+ private:
+  static double own_ticks();
+
+  CpuTicks begin_ = ticks_of_machine();
+  double own_begin_ = own_ticks();
+};
+
+struct MachineLoad {
+  std::vector<double> cores;    // busy_share of each core
+  double memory_bytes = 0;      // in use by all processes
+  double disk_bytes_per_s = 0;  // read from all disks; files in the page cache do not count
+  double cpu() const;           // mean over the cores
+};
+
+class LoadMeter {
+ public:
+  LoadMeter();
+  // Returns the load since the last result, or nothing if that is less than a second ago.
+  std::optional<MachineLoad> next();
+
+ private:
+  struct Reading {
+    int64_t at_ns = 0;
+    std::map<int, CpuTicks> cores = {};
+    double disk_bytes = 0;
+  };
+  static Reading read();
+
+  Reading last_;
 };
 
 }  // namespace bellows

@@ -76,7 +76,7 @@ std::optional<double> Nvml::energy_j() const {
   return 1e-3 * double(millijoules);
 }
 
-std::optional<Nvml> nvml_of(Device device) {
+std::optional<Nvml> open_nvml(Device device) {
   if (device != Device::cuda) return {};
   const CudaReport report = cuda_report();
   return report.gpus.empty() ? std::nullopt : std::optional<Nvml>(report.gpu().pci);
@@ -87,20 +87,18 @@ GpuMonitor::GpuMonitor(Nvml nvml)
 
 void GpuMonitor::watch(const std::stop_token& end) {
   std::unique_lock lock(mutex_);
-  while (!end.stop_requested()) {
+  while (!ended_.wait_for(lock, end, std::chrono::milliseconds(100),
+                          [&] { return end.stop_requested(); })) {
     lock.unlock();
     const std::optional<GpuLoad> load = nvml_.read();
     lock.lock();
     latest_ = load;
-    changed_.notify_all();
-    changed_.wait_for(lock, end, std::chrono::milliseconds(100), [] { return false; });
   }
 }
 
 std::optional<GpuLoad> GpuMonitor::latest() const {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return latest_.has_value(); });
-  return *latest_;
+  const std::lock_guard lock(mutex_);
+  return latest_;
 }
 
 }  // namespace bellows

@@ -38,23 +38,22 @@ class Nvml {
 };
 
 // Returns NVML for the GPU that this process trains on, or nothing on the CPU.
-std::optional<Nvml> nvml_of(Device device);
+std::optional<Nvml> open_nvml(Device device);
 
 // Reads the load ten times a second on a thread of its own. A read takes milliseconds, in which the
 // training thread would queue no kernels.
 class GpuMonitor {
  public:
   explicit GpuMonitor(Nvml nvml);
-  // Latest load; waits for the first. Empty without NVML or this GPU.
-  std::optional<GpuLoad> latest() const;
+  std::optional<GpuLoad> latest() const;  // empty without NVML or this GPU
 
  private:
   void watch(const std::stop_token& end);
 
   const Nvml nvml_;
   mutable std::mutex mutex_;
-  mutable std::condition_variable_any changed_;
-  std::optional<std::optional<GpuLoad>> latest_;  // unset until the first read
+  std::condition_variable_any ended_;
+  std::optional<GpuLoad> latest_ = nvml_.read();
   std::jthread thread_;  // the last member: its destructor ends the thread before the others go
 };
 

@@ -12,13 +12,10 @@
 #include <cctype>
 #include <cstdlib>
 #include <fstream>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 #include "core/base/check.h"
-#include "core/base/crc32c.h"
-#include "core/base/file.h"
 #include "core/base/words.h"
 #include "core/device/device.h"
 #include "core/device/device_info.h"
@@ -29,9 +26,7 @@
 namespace bellows {
 
 double wall_seconds() {
-  timespec now = {};
-  clock_gettime(CLOCK_REALTIME, &now);
-  return double(now.tv_sec) + now.tv_nsec * 1e-9;
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 std::string date_text(double wall_seconds) {
@@ -91,12 +86,6 @@ std::string version_text() {
   return text + cat("  cuda ", cuda ? cuda_version(cuda) : "not in this build", "\n");
 }
 
-std::string program_checksum() {
-  constexpr size_t kMost = size_t{1} << 32;
-  const std::string program = read_file("/proc/self/exe", kMost, Exit::internal);
-  return fmt::format("{:08x}", crc32c(bytes_of(program)));
-}
-
 static Json variables() {
   Json set = Json::object();
   for (const char* name :
@@ -134,24 +123,17 @@ Libraries loaded_libraries() {
   return {paths.begin(), paths.end()};
 }
 
-// File names without version, variant ("_minimal") or a wheel's hash ("-a34b3233").
-static const std::map<Job, std::vector<std::string>> kNames = {
-    {Job::openmp, {"libgomp", "libiomp5", "libomp"}},
-    {Job::blas,
-     {"libopenblas", "libopenblasp", "libmkl", "libblas", "libcblas", "libblis", "libatlas"}},
-    {Job::allocator, {"libjemalloc", "libtcmalloc", "libmimalloc", "libtbbmalloc"}}};
-
-static bool does(Job job, const std::string& file) {
-  return std::ranges::any_of(kNames.at(job), [&](const std::string& name) {
-    return file.starts_with(name) && !std::isalnum(static_cast<unsigned char>(file[name.size()]));
-  });
-}
-
-std::vector<std::string> libraries_for(Job job, const Libraries& loaded) {
+// A version, a variant ("_minimal") or a wheel's hash ("-a34b3233") may follow the name.
+std::vector<std::string> libraries_named(const std::vector<std::string>& names,
+                                         const Libraries& loaded) {
   std::vector<std::string> files;
   for (const std::string& path : loaded) {
     const std::string file = path.substr(path.rfind('/') + 1);
-    if (does(job, file)) files.push_back(file);
+    if (std::ranges::any_of(names, [&](const std::string& name) {
+          return file.starts_with(name) &&
+                 !std::isalnum(static_cast<unsigned char>(file[name.size()]));
+        }))
+      files.push_back(file);
   }
   return files;
 }
@@ -173,9 +155,9 @@ Json environment() {
           {"cuda", cuda()},
           {"commit", build::kCommit},
           {"flags", build::kFlags},
-          {"openmp_runtime", joined(libraries_for(Job::openmp, loaded), "built in")},
-          {"blas_library", joined(libraries_for(Job::blas, loaded), "none")},
-          {"allocator", joined(libraries_for(Job::allocator, loaded), "malloc of the C library")},
+          {"openmp_runtime", joined(libraries_named(kOpenmp, loaded), "built in")},
+          {"blas_library", joined(libraries_named(kBlas, loaded), "none")},
+          {"allocator", joined(libraries_named(kAllocator, loaded), "malloc of the C library")},
           {"versions", versions()},
           {"variables", variables()},
           {"libraries", loaded}};

@@ -19,8 +19,6 @@ double wall_seconds();                       // since 1970-01-01 UTC
 std::string date_text(double wall_seconds);  // "2026-11-25 23:40 UTC"
 // Text for --version: version and commit of this program, then one line per library.
 std::string version_text();
-// Returns the checksum of this process's program file, in hexadecimal.
-std::string program_checksum();
 std::string host_name();
 
 // Versions, compiler and its flags, OpenMP runtime, BLAS, allocator, CPU and its vector units,
@@ -30,9 +28,14 @@ Json environment();
 
 using Libraries = std::vector<std::string>;  // paths, unique, ascending
 Libraries loaded_libraries();                // shared libraries that this process has loaded
-// Purposes that only one library of a process should serve.
-enum class Job { openmp, blas, allocator };
-// Returns the file names of those that serve `job`: {"libgomp.so.1"}.
-std::vector<std::string> libraries_for(Job job, const Libraries& loaded);
+// Names of libraries for one purpose, which only one library of a process should serve.
+inline const std::vector<std::string> kOpenmp = {"libgomp", "libiomp5", "libomp"},
+                                      kBlas = {"libopenblas", "libopenblasp", "libmkl",  "libblas",
+                                               "libcblas",    "libblis",      "libatlas"},
+                                      kAllocator = {"libjemalloc", "libtcmalloc", "libmimalloc",
+                                                    "libtbbmalloc"};
+// Returns the file names of those that have one of these `names`: {"libgomp.so.1"}.
+std::vector<std::string> libraries_named(const std::vector<std::string>& names,
+                                         const Libraries& loaded);
 
 }  // namespace bellows

@@ -21,16 +21,11 @@ static std::string varint(uint64_t value) {
   for (; value >= 0x80; value >>= 7) bytes += static_cast<char>(value | 0x80);
   return bytes + static_cast<char>(value);
 }
-static std::string varint_field(int number, uint64_t value) {
-  return varint(number << 3) + varint(value);
+template <class T> static std::string field(int number, T value) {
+  if constexpr (std::is_integral_v<T>) return varint(number << 3) + varint(value);
+  return varint(number << 3 | (sizeof(T) == 8 ? 1 : 5)) + little_endian(value);
 }
-static std::string double_field(int number, double value) {
-  return varint(number << 3 | 1) + little_endian(value);
-}
-static std::string float_field(int number, float value) {
-  return varint(number << 3 | 5) + little_endian(value);
-}
-static std::string bytes_field(int number, const std::string& bytes) {
+static std::string field(int number, const std::string& bytes) {
   return varint(number << 3 | 2) + varint(bytes.size()) + bytes;
 }
 
@@ -48,19 +43,18 @@ static std::string framed(const std::string& message) {
 }
 
 std::string version_record(double wall_time) {
-  return framed(double_field(1, wall_time) + bytes_field(3, "brain.Event:2"));
+  return framed(field(1, wall_time) + field(3, std::string("brain.Event:2")));
 }
 
 std::string scalars_record(double wall_time, int64_t step, const Scalars& scalars) {
   std::string summary;
   for (const auto& [tag, value] : scalars)
-    summary += bytes_field(1, bytes_field(1, tag) + float_field(2, static_cast<float>(value)));
-  return framed(double_field(1, wall_time) + varint_field(2, step) + bytes_field(5, summary));
+    summary += field(1, field(1, tag) + field(2, static_cast<float>(value)));
+  return framed(field(1, wall_time) + field(2, step) + field(5, summary));
 }
 
 std::string restart_record(double wall_time, int64_t step) {
-  return framed(double_field(1, wall_time) + varint_field(2, step) +
-                bytes_field(7, varint_field(1, 1)));
+  return framed(field(1, wall_time) + field(2, step) + field(7, field(1, 1)));
 }
 
 // ---- the file

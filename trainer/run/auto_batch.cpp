@@ -1,9 +1,9 @@
-#include "trainer/run/auto_batch.h"
 #include <fmt/format.h>
 #include <algorithm>
 #include "core/device/allocator.h"
 #include "plan/toggle.h"
 #include "trainer/log/log.h"
+#include "trainer/run/run.h"
 #include "trainer/session/session.h"
 #include "trainer/session/training_step.h"
 #include "trainer/state/checkpoints.h"

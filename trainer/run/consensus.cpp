@@ -1,6 +1,6 @@
-#include "trainer/run/consensus.h"
 #include <cmath>
 #include <csignal>
+#include "trainer/run/loop_parts.h"
 
 namespace bellows {
 

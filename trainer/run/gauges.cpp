@@ -1,7 +1,6 @@
-#include "trainer/run/gauges.h"
 #include <sys/resource.h>
 #include <algorithm>
-#include "trainer/run/consensus.h"
+#include "trainer/run/loop_parts.h"
 #include "trainer/session/session.h"
 
 namespace bellows {
@@ -10,9 +9,8 @@ static void append(Scalars& values, const Scalars& more) {
   values.insert(values.end(), more.begin(), more.end());
 }
 
-Gauges::Gauges(Session& session, Consensus& consensus, const Meter& meter, const Position& at)
-    : session_(session), consensus_(consensus), meter_(meter), at_(at), step_before_(at.step) {
-  if (std::optional<Nvml> gpu = nvml_of(session.device)) gpu_.emplace(std::move(*gpu));
+Gauges::Gauges(const Running& running) : Running(running) {
+  if (std::optional<Nvml> gpu = open_nvml(session_.device)) gpu_.emplace(std::move(*gpu));
 }
 
 double Gauges::training_s() const {
@@ -21,7 +19,11 @@ double Gauges::training_s() const {
 
 void Gauges::begin_update(const BatchCounts& counts) {
   if (epoch_end_s_) epoch_gap_s_ = training_s() - *std::exchange(epoch_end_s_, {});
-  padding_.add(counts);
+  trace::count<"data.positions">(counts.positions);
+  trace::count<"data.padding">(counts.padding);
+  padding_.positions += counts.positions;
+  padding_.padding += counts.padding;
+  padding_.imbalance = std::max(padding_.imbalance, counts.imbalance);
 }
 
 void Gauges::end_epoch() { epoch_end_s_ = training_s(); }
@@ -49,23 +51,17 @@ ScalarLists Gauges::by_rank(double reader_cost) {
   return costs;
 }
 
-Scalars Gauges::of_gpu() const {
-  const auto gpu = gpu_ ? gpu_->latest() : std::nullopt;
-  if (!gpu) return {};
-  return {{"gpu_utilization", gpu->utilization},   {"gpu_memory_bytes", gpu->memory_bytes},
-          {"gpu_power_w", gpu->power_w},           {"gpu_temperature_c", gpu->temperature_c},
-          {"gpu_sm_clock_mhz", gpu->sm_clock_mhz}, {"gpu_throttle", double(gpu->throttle)}};
-}
-
 std::pair<Scalars, ScalarLists> Gauges::take(const LogPoint& window, const StepState& state) {
   Scalars values = loss_terms();
   if (epoch_gap_s_) values.emplace_back("epoch_gap_s", *std::exchange(epoch_gap_s_, {}));
   append(values, session_.tuning.take());
-  append(values, padding_.take());
+  if (const BatchCounts padded = std::exchange(padding_, {}); padded.positions)
+    append(values, {{"padding_share", double(padded.padding) / double(padded.positions)},
+                    {"token_imbalance", padded.imbalance}});
   if (window.nonfinite_losses)
     values.emplace_back("nonfinite_losses", double(window.nonfinite_losses));
   if (session_.optimizer->may_skip()) {
-    if (session_.plan.amp.scales()) values.emplace_back("loss_scale", state.loss_scale);
+    if (plan_.amp.scales()) values.emplace_back("loss_scale", state.loss_scale);
     values.emplace_back("skipped_updates", double(state.skipped));
   }
   rusage usage = {};
@@ -73,7 +69,13 @@ std::pair<Scalars, ScalarLists> Gauges::take(const LogPoint& window, const StepS
   append(values, {{"max_mem_allocated", double(allocator_stats(session_.device).peak_allocated)},
                   {"peak_resident_bytes", 1024.0 * double(usage.ru_maxrss)},
                   {"cpu_cores", cpu_.latest().used}});
-  append(values, of_gpu());
+  if (const auto gpu = gpu_ ? gpu_->latest() : std::nullopt)
+    append(values, {{"gpu_utilization", gpu->utilization},
+                    {"gpu_memory_bytes", gpu->memory_bytes},
+                    {"gpu_power_w", gpu->power_w},
+                    {"gpu_temperature_c", gpu->temperature_c},
+                    {"gpu_sm_clock_mhz", gpu->sm_clock_mhz},
+                    {"gpu_throttle", double(gpu->throttle)}});
   ScalarLists lists = by_rank(window.reader_cost);
   if (const auto load = load_.next()) {
     append(values,

@@ -1,9 +1,8 @@
-#include "trainer/run/judge.h"
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
 #include "core/base/words.h"
-#include "trainer/run/consensus.h"
+#include "trainer/run/loop_parts.h"
 #include "trainer/session/session.h"
 
 namespace bellows {
@@ -21,9 +20,8 @@ std::string best_metric(const Plan& plan) {
   return plan.ckpt.best == "none" ? "loss" : plan.ckpt.best;
 }
 
-Judge::Judge(Session& session, Log& log, Position& at)
-    : session_(session), plan_(session.plan), log_(log), at_(at), first_step_(at.step) {
-  if (session.optimizer->may_skip()) seen_ = session.state->read();
+Judge::Judge(const Running& running) : Running(running) {
+  if (session_.optimizer->may_skip()) seen_ = session_.state->read();
 }
 
 // ---- losses
@@ -89,19 +87,13 @@ bool Judge::judge(const Metrics& metrics) {
   // The evaluation at the end of a run may be one that a longer run would not make. So neither the
   // schedule nor train.patience counts it, and a longer run can resume from here.
   const bool regular = at_.batch == 0 && at_.epoch % plan_.eval.every == 0;
-  if (regular) adjust_rate(metrics);
-  return note_best(seen, metrics.value(best_metric(plan_)), regular);
-}
+  const std::string watched = session_.watched_metric();
+  if (regular && !watched.empty() &&
+      session_.react({metrics.value(watched), higher_is_better(plan_, watched)}))
+    log_.line(fmt::format("schedule: epoch: {}, step: {}, no improvement, lr is {:g} now",
+                          at_.epoch, at_.step, session_.next_rate()));
 
-void Judge::adjust_rate(const Metrics& metrics) {
-  const std::string metric = session_.watched_metric();
-  if (metric.empty()) return;
-  if (!session_.react({metrics.value(metric), higher_is_better(plan_, metric)})) return;
-  log_.line(fmt::format("schedule: epoch: {}, step: {}, no improvement, lr is {:g} now", at_.epoch,
-                        at_.step, session_.next_rate()));
-}
-
-bool Judge::note_best(const Position& seen, double value, bool regular) {
+  const double value = metrics.value(best_metric(plan_));
   const bool higher = higher_is_better(plan_, best_metric(plan_));
   const double worst = higher ? -INFINITY : INFINITY;
   Best& best = at_.best;

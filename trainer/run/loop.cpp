@@ -1,16 +1,45 @@
 #include "trainer/run/loop.h"
 #include "autograd/backward.h"
 #include "core/base/trace.h"
-#include "trainer/run/consensus.h"
-#include "trainer/run/gauges.h"
-#include "trainer/run/judge.h"
-#include "trainer/run/saver.h"
+#include "trainer/run/loop_parts.h"
 #include "trainer/session/session.h"
 #include "trainer/session/training_step.h"
 
 namespace bellows {
 
 namespace {
+
+// Limits profiling to updates [from, to) of a run. Each update is a range named ProfilerStep#N,
+// which contains the ranges of phases, ops and modules.
+class ProfileWindow {
+ public:
+  explicit ProfileWindow(const ProfileOptions& options) : options_(options) {}
+  ~ProfileWindow() {
+    step_.reset();
+    if (marking_) trace::mark(false);
+  }
+  // Call before and after update number `update`, counted from 0.
+  void begin(int64_t update) {
+    if (options_.window.empty() || update >= options_.window[1]) return;
+    if (!marking_ && update >= options_.window[0]) trace::mark(marking_ = true);
+    if (!marking_) return;
+    name_ = cat("ProfilerStep#", update);
+    step_.emplace(name_.c_str());
+  }
+  void end(int64_t update) {
+    step_.reset();
+    if (marking_ && update + 1 >= options_.window[1]) trace::mark(marking_ = false);
+  }
+  bool ends_the_run(int64_t updates) const {  // true after the window, with profile.exit_after
+    return options_.exit_after && !options_.window.empty() && updates >= options_.window[1];
+  }
+
+ private:
+  const ProfileOptions& options_;
+  bool marking_ = false;
+  std::string name_;  // names the open range
+  std::optional<trace::Range> step_;
+};
 
 // A run between its first and its last update. Its judge, saver and gauges share the position.
 class Loop {
@@ -23,7 +52,7 @@ class Loop {
         after_update_(after_update),
         first_step_(from.step),
         at_(from),
-        saver_(session, log, consensus_, meter_, checkpoints, at_) {}
+        saver_(running_, checkpoints) {}
 
   Outcome run() {
     const Kernels use(session_.kernels());  // the feed also runs kernels
@@ -215,9 +244,10 @@ class Loop {
   Position at_;
   Meter meter_{trace::now_ns};
   Losses losses_{plan_.log.deferred, session_.device};
-  Judge judge_{session_, log_, at_};
+  const Running running_{session_, plan_, log_, consensus_, meter_, at_};
+  Judge judge_{running_};
   Saver saver_;
-  Gauges gauges_{session_, consensus_, meter_, at_};
+  Gauges gauges_{running_};
   ProfileWindow profile_{plan_.profile};
   TrainingStep train_on_{session_};
   LogPoint last_;                   // values of the last log line

@@ -1,20 +1,18 @@
 #include "trainer/run/run.h"
+#include <fmt/format.h>
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include "core/base/crc32c.h"
 #include "core/base/trace.h"
 #include "core/base/words.h"
 #include "core/config/values.h"
 #include "trainer/log/system.h"
-#include "trainer/run/auto_batch.h"
-#include "trainer/run/consensus.h"
-#include "trainer/run/judge.h"
-#include "trainer/run/loop.h"
-#include "trainer/run/summary.h"
+#include "trainer/run/loop_parts.h"
 #include "trainer/session/planted_load.h"
 #include "trainer/session/session.h"
 #include "trainer/session/training_step.h"
 #include "trainer/state/run_record.h"
-#include "trainer/state/weights.h"
+#include "trainer/state/training_state.h"
 
 namespace bellows {
 
@@ -191,29 +189,25 @@ static void print_lines(const Session& session, const Lines& lines) {
 // copy on one machine, is found here.
 static void compare_ranks(const Session& session) {
   if (session.ranks.world == 1) return;
+  constexpr size_t kMost = size_t{1} << 32;
   const std::string version = version_text();
+  const uint32_t program = crc32c(bytes_of(read_file("/proc/self/exe", kMost, Exit::internal)));
   session.agree("state", {{"the program", version.substr(0, version.find('\n'))},
-                          {"the checksum of the program file", program_checksum()},
+                          {"the checksum of the program file", fmt::format("{:08x}", program)},
                           {"the hash of the state after loading", state_hash(session)}});
 }
 
-namespace {
-// Run folder and checkpoints, which only rank 0 has.
-struct Files {
-  Files(const RunRequest& request, const Session& session, const Start& start)
-      : folder(start.folder, start.existing),
-        checkpoints(folder.checkpoints(), session.plan.ckpt,
-                    start.saved ? start.saved->path : Path()) {
-    session.data_fingerprint();  // now, so that no checkpoint waits for samples to be read
-    folder.write("plan.yaml", print_config(request.config));
-    Json env = environment();
-    env["origins"] = list_origins(request.config);
-    folder.write("env.json", env.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
-  }
-  const RunFolder folder;
-  Checkpoints checkpoints;
-};
-}  // namespace
+// Writes the first files of the run folder. env.json also holds the origin of each option and
+// toggle, {"train.epochs": "command line"}.
+static void write_config(const RunFolder& folder, const Config& config) {
+  folder.write("plan.yaml", print_config(config));
+  Json env = environment();
+  Json& origins = env["origins"];
+  origins["toggles.preset"] = "for those without a value";
+  for (const auto& [key, value] : config.origins) origins[key] = value.origin;
+  for (const auto& [name, value] : config.toggles) origins["toggles." + name] = value.origin;
+  folder.write("env.json", env.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+}
 
 // Returns rank 0's folder on every rank; "" if it is not there on this machine.
 static Path shared_folder(const Session& session, const Path& folder) {
@@ -255,26 +249,45 @@ static std::optional<Position> begin_run(Session& session, const Config& config,
   return {};
 }
 
-// `shared`: receives the folder of rank 0.
+static int dry_run_from(Session& session, const Position& at) {
+  const TrainingStep step(session);  // throws if an update cannot be captured
+  dry_run(session);
+  const int64_t samples = session.loader->sampler().joint_size(0);  // of the first, largest batch
+  const int64_t steps = std::max<int64_t>(0, session.total_steps() - at.step);
+  print_lines(session, {cat("dry run: ", count_of(steps, "step"), " of ",
+                            count_of(samples, "sample"), " would follow")});
+  return 0;
+}
+
+// Only rank 0 has a run folder and checkpoints. `shared`: receives its folder on every rank.
 static int run_in(Session& session, const RunRequest& request, Start& start, Path& shared,
                   const Counters& before) {
   const auto at = begin_run(session, request.config, start);
   if (!at) return 0;
-  std::optional<Files> files;
-  if (session.ranks.rank == 0) files.emplace(request, session, start);
-  const Path folder = files ? files->folder.path() : Path();
+  if (request.dry_run) return dry_run_from(session, *at);
+  const bool writes = session.ranks.rank == 0;
+  std::optional<RunFolder> files;
+  std::optional<Checkpoints> checkpoints;
+  if (writes) {
+    files.emplace(start.folder, start.existing);
+    checkpoints.emplace(files->checkpoints(), session.plan.ckpt,
+                        start.saved ? start.saved->path : Path());
+    session.data_fingerprint();  // now, so that no checkpoint waits for samples to be read
+    write_config(*files, request.config);
+  }
+  const Path folder = writes ? files->path() : Path();
   shared = shared_folder(session, folder);
   Signals signals;  // from the first line that names the folder until the summary is printed
   print_lines(session, {"run folder: " + folder.string()});
-  Log log(session.plan, folder, files ? LogOutput::lines : LogOutput::silent, *at);
-  const Outcome outcome = train(session, log, files ? &files->checkpoints : nullptr, signals, *at);
+  Log log(session.plan, folder, writes ? LogOutput::lines : LogOutput::silent, *at);
+  const Outcome outcome = train(session, log, writes ? &*checkpoints : nullptr, signals, *at);
   log.totals(outcome.at, totals(session, outcome));
   const Lines lines = summary(session, outcome);
-  const auto uses = toggle_uses(request.config, before, trace::counters());
-  if (files) files->folder.write("end.json", to_line(end_of_run(lines, uses)) + "\n");
+  const auto uses = toggle_uses(request.config, trace::moved_since(before));
+  if (writes) files->write("end.json", to_line(end_of_run(lines, uses)) + "\n");
   session.wait_for_rank0("end.json");  // from here on, the launcher waits only dist.timeout_s
   print_lines(session, lines);
-  if (outcome.signal && files)
+  if (outcome.signal && writes)
     print_lines(session,
                 {cat("stopped by ", name_of_signal(outcome.signal), " after step ", outcome.at.step,
                      continuation(session, outcome.at, folder / "checkpoints"))});
@@ -282,59 +295,33 @@ static int run_in(Session& session, const RunRequest& request, Start& start, Pat
   return outcome.signal ? 128 + outcome.signal : 0;
 }
 
-static int dry_run_in(Session& session, const RunRequest& request, Start& start, Path&,
-                      const Counters&) {
-  const auto at = begin_run(session, request.config, start);
-  if (!at) return 0;
-  const TrainingStep step(session);  // throws if an update cannot be captured
-  dry_run(session);
-  const int64_t samples = session.loader->sampler().joint_size(0);  // of the first, largest batch
-  const int64_t steps = std::max<int64_t>(0, session.total_steps() - at->step);
-  print_lines(session, {cat("dry run: ", count_of(steps, "step"), " of ",
-                            count_of(samples, "sample"), " would follow")});
-  return 0;
-}
-
-// Runs the work of a rank and reports its errors to the other ranks, and this rank's last
-// collectives in the run folder, once the work has set it.
-static int in_session(RunRequest& request, decltype(run_in) work) {
-  Start start = choose_start(request);
-  settle_batch_size(request.config, start.saved, start.notes);
-  settle_planted_load(request.config.plan);
-  request.config.options.sim = request.config.plan.sim;
-  const Counters before = trace::counters();
-  Session session(request.config.plan);
+// Reports an error of this rank to the others, and its last collectives in the run folder, once
+// that is known. Errors begin with the rank, since all ranks may write to one terminal.
+int run_training(RunRequest request) {
+  // A dry run uses kernels that an earlier run has found, because the result of a search would be
+  // kept in the user's cache.
+  Autotune& autotune = request.config.plan.kernels.autotune;
+  if (request.dry_run && autotune == Autotune::benchmark) autotune = Autotune::found;
+  const Ranks& ranks = this_rank(request.config.plan.dist);
+  std::optional<Session> session;
   Path folder;
   try {
-    return work(session, request, start, folder, before);
-  } catch (const AgreedError&) {
-    throw;
+    Start start = choose_start(request);
+    settle_batch_size(request.config, start.saved, start.notes);
+    settle_planted_load(request.config.plan);
+    request.config.options.sim = request.config.plan.sim;
+    const Counters before = trace::counters();
+    return run_in(session.emplace(request.config.plan), request, start, folder, before);
   } catch (const std::exception& error) {
-    session.abort(error.what());
-    write_flight_report(session, folder);
-    throw;
-  }
-}
-
-// Errors begin with the rank, since all ranks may write to one terminal.
-static int as_rank(RunRequest& request, decltype(run_in) work) {
-  const Ranks& ranks = this_rank(request.config.plan.dist);
-  try {
-    return in_session(request, work);
-  } catch (const Error& error) {
+    if (session && !dynamic_cast<const AgreedError*>(&error)) {
+      session->abort(error.what());
+      write_flight_report(*session, folder);
+    }
+    const auto* const known = dynamic_cast<const Error*>(&error);
+    if (!known) throw;
     const std::string name = ranks.world == 1 ? "" : cat("rank ", ranks.rank, ": ");
-    fail(error.exit, std::string_view(error.what()).starts_with(name) ? "" : name, error.what());
+    fail(known->exit, std::string_view(error.what()).starts_with(name) ? "" : name, error.what());
   }
-}
-
-int run_training(RunRequest request) { return as_rank(request, run_in); }
-
-int dry_run_training(RunRequest request) {
-  // Uses kernels that an earlier run has found, because the result of a search would be kept in the
-  // user's cache.
-  Autotune& autotune = request.config.plan.kernels.autotune;
-  if (autotune == Autotune::benchmark) autotune = Autotune::found;
-  return as_rank(request, dry_run_in);
 }
 
 }  // namespace bellows

@@ -1,20 +1,8 @@
-#include "trainer/run/saver.h"
 #include "core/base/words.h"
-#include "trainer/log/log.h"
-#include "trainer/run/consensus.h"
+#include "trainer/run/loop_parts.h"
 #include "trainer/session/session.h"
 
 namespace bellows {
-
-Saver::Saver(Session& session, Log& log, Consensus& consensus, Meter& meter,
-             Checkpoints* checkpoints, Position& at)
-    : session_(session),
-      log_(log),
-      consensus_(consensus),
-      meter_(meter),
-      checkpoints_(checkpoints),
-      at_(at),
-      from_(at) {}
 
 // Runs work on checkpoints, on the rank that writes them. Its errors end all ranks.
 template <class Work> void Saver::guarded(const Work& work) {
@@ -36,14 +24,14 @@ template <class Work> void Saver::on_rank0(const Work& work) {
 template <class Work> void Saver::write(const Work& work) {
   meter_.lap(Phase::other);
   on_rank0(work);
-  if (!session_.plan.ckpt.async) consensus_.settle_now();
+  if (!plan_.ckpt.async) consensus_.settle_now();
   meter_.lap(Phase::save);
 }
 
 bool Saver::poll() {
   guarded([&] { checkpoints_->poll(); });
   log_messages();
-  const int64_t every = session_.plan.ckpt.every_iters;
+  const int64_t every = plan_.ckpt.every_iters;
   return (every && at_.step % every == 0) || consensus_.take_save_request();
 }
 
@@ -70,8 +58,7 @@ void Saver::wait() {
 }
 
 void Saver::check_folder() {
-  if (session_.plan.ckpt.on_error == OnSaveError::stop)
-    guarded([&] { checkpoints_->check_folder(); });
+  if (plan_.ckpt.on_error == OnSaveError::stop) guarded([&] { checkpoints_->check_folder(); });
 }
 
 void Saver::log_messages() {

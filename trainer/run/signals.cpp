@@ -14,7 +14,7 @@ namespace bellows {
 
 static std::atomic<int> stop_signal = 0;
 static std::atomic<bool> recording = false, save_requested = false, no_thread = false;
-static std::atomic<bool> stop_sent_by_parent = false, stop_sent_by_other = false;
+static std::atomic<bool> stop_sent_by[2] = {};  // by another process, by the parent
 constexpr int64_t kBurstNs = 100'000'000;
 static std::atomic<int64_t> burst_end_ns = 0;  // of the last stop signal that was taken
 
@@ -52,7 +52,7 @@ static bool relayed(int signal) {
 // ranks. So a stop signal of the parent and one of another sender are one request.
 static void request_stop(int signal, bool by_parent) {
   stop_signal = signal;
-  if (!(by_parent ? stop_sent_by_parent : stop_sent_by_other).exchange(true)) return;
+  if (!stop_sent_by[by_parent].exchange(true)) return;
   remove_own_temporaries();
   _exit(128 + signal);  // the exit code that a shell reports for a process killed by it
 }
@@ -101,36 +101,24 @@ void wait_for_signals() {
   });
 }
 
-static void require_thread() {
+Signals::Signals(std::function<void(int)> pass_on) : pass_on_(std::move(pass_on)) {
   if (no_thread)
     fail(Exit::memory,
          "cannot start the thread that waits for signals; raise the limit (ulimit -u)");
-}
-
-Signals::Signals() {
-  require_thread();
+  const std::lock_guard lock(relay_lock);
   stop_signal = 0;
-  stop_sent_by_parent = stop_sent_by_other = false;
+  for (std::atomic<bool>& sent : stop_sent_by) sent = false;
   burst_end_ns = 0;
-  recording = true;
+  pass_on_ ? void(relay = &pass_on_) : void(recording = true);
 }
 
-Signals::~Signals() { recording = false; }
+Signals::~Signals() {
+  const std::lock_guard lock(relay_lock);
+  pass_on_ ? void(relay = nullptr) : void(recording = false);
+}
 
 int Signals::stop() const { return stop_signal; }
 
 bool Signals::take_save_request() { return save_requested.exchange(false); }
-
-SignalRelay::SignalRelay(std::function<void(int)> pass_on) : pass_on_(std::move(pass_on)) {
-  require_thread();
-  const std::lock_guard lock(relay_lock);
-  burst_end_ns = 0;
-  relay = &pass_on_;
-}
-
-SignalRelay::~SignalRelay() {
-  const std::lock_guard lock(relay_lock);
-  relay = nullptr;
-}
 
 }  // namespace bellows

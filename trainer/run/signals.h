@@ -22,22 +22,15 @@ const char* name_of_signal(int signal);  // of SIGINT or SIGTERM
 // that may be a launcher which passes the other one on. At most one object per process.
 class Signals {
  public:
-  Signals();  // throws Error (exit 6) if the waiting thread could not be started
-  ~Signals();
+  // With `pass_on`, the signals do nothing but call it, on the waiting thread. A SIGINT or SIGTERM
+  // within 0.1 s of the one that was passed on is dropped. Throws Error (exit 6) if the waiting
+  // thread could not be started.
+  explicit Signals(std::function<void(int signal)> pass_on = {});
+  ~Signals();  // waits for a call of pass_on in progress
   Signals(Signals&&) = delete;
 
   int stop() const;          // SIGINT or SIGTERM once requested, else 0
   bool take_save_request();  // true once after one or more SIGUSR1 or SIGUSR2
-};
-
-// While an object exists, the signals above do nothing but call `pass_on`, on the waiting thread. A
-// SIGINT or SIGTERM within 0.1 s of the one that was passed on is dropped. At most one object per
-// process.
-class SignalRelay {
- public:
-  explicit SignalRelay(std::function<void(int signal)> pass_on);  // throws Error as Signals() does
-  ~SignalRelay();                                                 // waits for a call in progress
-  SignalRelay(SignalRelay&&) = delete;
 
  private:
   const std::function<void(int)> pass_on_;

@@ -1,4 +1,3 @@
-#include "trainer/run/summary.h"
 #include <fmt/format.h>
 #include <algorithm>
 #include <iterator>
@@ -6,7 +5,8 @@
 #include "core/base/trace.h"
 #include "core/base/words.h"
 #include "core/device/affinity.h"
-#include "trainer/run/judge.h"
+#include "trainer/run/loop_parts.h"
+#include "trainer/run/run.h"
 #include "trainer/session/session.h"
 
 namespace bellows {
@@ -166,14 +166,11 @@ Scalars totals(const Session& session, const Outcome& outcome) {
   return values;
 }
 
-std::vector<ToggleUse> toggle_uses(const Config& config, const Counters& before,
-                                   const Counters& after) {
+std::vector<ToggleUse> toggle_uses(const Config& config, const Counters& moved) {
   std::vector<ToggleUse> uses;
-  for (const Toggle* toggle : toggles_on(config)) {
-    const int64_t count =
-        trace::value_of(after, toggle->footprint) - trace::value_of(before, toggle->footprint);
-    uses.push_back({toggle, config.toggles.at(toggle->name), count});
-  }
+  for (const Toggle* toggle : toggles_on(config))
+    uses.push_back(
+        {toggle, config.toggles.at(toggle->name), trace::value_of(moved, toggle->footprint)});
   for (ToggleUse& use : uses)
     use.superseded = std::ranges::any_of(uses, [&](const ToggleUse& other) {
       return other.count && std::ranges::count(other.toggle->supersedes, use.toggle->name);

@@ -1,7 +1,6 @@
 // The ranks of a session: how they meet, compare what they start with, and wait for each other.
 #include <fmt/format.h>
 #include <algorithm>
-#include <sstream>
 #include "core/base/crc32c.h"
 #include "core/base/words.h"
 #include "core/config/values.h"
@@ -76,17 +75,15 @@ static std::string to_text(const Facts& facts) {
 
 // Describes the first line in which two ranks differ.
 static std::string difference(const std::string& zero, const std::string& other, int rank) {
-  std::istringstream ours(zero), theirs(other);
-  for (std::string a, b;;) {
-    const bool more_of_ours = bool(std::getline(ours, a));
-    const bool more_of_theirs = bool(std::getline(theirs, b));
-    if (a == b && (more_of_ours || more_of_theirs)) continue;
-    const size_t tab = a.find('\t'), end = b.find('\t');
-    if (a.substr(0, tab) != b.substr(0, end))
-      return cat("rank 0 has ", a.substr(0, tab), ", rank ", rank, " has ", b.substr(0, end));
-    return cat(a.substr(0, tab), " is ", a.substr(tab + 1), " on rank 0, ", b.substr(end + 1),
-               " on rank ", rank);
-  }
+  const size_t same = std::ranges::mismatch(zero, other).in1 - zero.begin();
+  const size_t begin = same ? zero.rfind('\n', same - 1) + 1 : 0;
+  const std::string a = zero.substr(begin, zero.find('\n', begin) - begin),
+                    b = other.substr(begin, other.find('\n', begin) - begin);
+  const size_t tab = a.find('\t'), end = b.find('\t');
+  if (a.substr(0, tab) != b.substr(0, end))
+    return cat("rank 0 has ", a.substr(0, tab), ", rank ", rank, " has ", b.substr(0, end));
+  return cat(a.substr(0, tab), " is ", a.substr(tab + 1), " on rank 0, ", b.substr(end + 1),
+             " on rank ", rank);
 }
 
 // Returns the reason why the ranks cannot start together, or "".

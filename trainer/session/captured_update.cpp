@@ -1,9 +1,9 @@
-#include "trainer/session/captured_update.h"
 #include <algorithm>
 #include "autograd/amp.h"
 #include "core/base/trace.h"
 #include "core/tensor/copy.h"
 #include "trainer/session/session.h"
+#include "trainer/session/training_step.h"
 
 namespace bellows {
 
@@ -23,21 +23,16 @@ CapturedUpdate::CapturedUpdate(Session& session)
         "write  toggles.cuda_graph: off  or give each rank a GPU of its own");
 }
 
-// A feed may have written the batch there.
-static void receive(const Batch& place, const Batch& batch) {
-  for (const auto tensor : Batch::kTensors) {
-    const Tensor &to = place.*tensor, &from = batch.*tensor;
-    if (!from.defined() || to.bytes() == from.bytes()) continue;
-    copy_into(to, from);
-    trace::count<"graph.copied_input_bytes">(int64_t(to.nbytes()));
-  }
-}
-
 Tensors CapturedUpdate::run(const Update& update, const Body& body) {
   const bool tuned_later = session_.kernels().autotune < session_.plan.kernels.autotune;
   Capture* const capture = tuned_later ? nullptr : capture_for(update);
   if (!capture) return body(update);
-  receive(capture->input.whole(), update.whole());
+  for (const auto tensor : Batch::kTensors) {
+    const Tensor &to = capture->input.whole().*tensor, &from = update.whole().*tensor;
+    if (!from.defined() || to.bytes() == from.bytes()) continue;  // a feed has written it there
+    copy_into(to, from);
+    trace::count<"graph.copied_input_bytes">(int64_t(to.nbytes()));
+  }
   if (capture->warm_ups < kWarmUps) {
     const PoolScope scope(pool_);
     ++capture->warm_ups;
@@ -63,17 +58,13 @@ CapturedUpdate::Capture* CapturedUpdate::capture_for(const Update& update) {
     trace::count<"graph.uncaptured_shapes">();
     return nullptr;
   }
-  captures_.push_back({Update(place_for(batch), update.size())});
+  Batch place = batch.lengths.defined() ? batch : session_.zeros_like_batches(batch.size());
+  for (const auto tensor : Batch::kTensors)
+    if (batch.lengths.defined() && (batch.*tensor).defined())
+      place.*tensor = empty_like(batch.*tensor);
+  captures_.push_back({Update(place, update.size())});
   session_.feed->write_into(captures_.front().input.whole());
   return &captures_.back();
-}
-
-Batch CapturedUpdate::place_for(const Batch& batch) const {
-  if (!batch.lengths.defined()) return session_.zeros_like_batches(batch.size());
-  Batch place = batch;
-  for (const auto tensor : Batch::kTensors)
-    if ((batch.*tensor).defined()) place.*tensor = empty_like(batch.*tensor);
-  return place;
 }
 
 // Casts of weights are recorded inside the graph, so each replay refreshes them. The exception is

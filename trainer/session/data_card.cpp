@@ -76,21 +76,18 @@ Json data_card(const Dataset& train_set) {
   return to_record(TrainingSetInfo{train_set.info(), train_set.size()});
 }
 
-static void check_image(const DatasetInfo& info) {
-  const Shape& shape = info.input.shape;
-  check_number(shape.rank(), 3, 3, "the number of axes");
-  check_number(shape[0], 1, kMaxChannels, "the number of channels");
-  check_number(shape[1], 0, 65536, "the height");
-  check_number(shape[2], 0, 65536, "the width");
-  check_number(info.classes, 1, 1 << 24, "the number of classes");
-}
-
 TrainingSetInfo read_data_card(const Json& card, const Names& names) {
   auto trained = from_record<TrainingSetInfo>(card);
   DatasetInfo& info = trained.info;
   info.unit = printable(info.unit);
   info.names = names;
-  if (info.images()) check_image(info);
+  if (const Shape& shape = info.input.shape; info.images()) {
+    check_number(shape.rank(), 3, 3, "the number of axes");
+    check_number(shape[0], 1, kMaxChannels, "the number of channels");
+    check_number(shape[1], 0, 65536, "the height");
+    check_number(shape[2], 0, 65536, "the width");
+    check_number(info.classes, 1, 1 << 24, "the number of classes");
+  }
   const int64_t channels = info.images() ? info.input.shape[0] : std::ssize(info.mean);
   for (const auto& values : {info.mean, info.std})  // one per channel, or none
     if ((!values.empty() && std::ssize(values) != channels) ||

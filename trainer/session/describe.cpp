@@ -17,14 +17,11 @@
 namespace bellows {
 
 // Each rank of a machine takes its own GPU. A launcher may make only that one visible.
-static int select_gpu(const Plan& plan, const Ranks& ranks) {
-  if (plan.device.gpu) return *plan.device.gpu;
-  return device_count(Device::cuda) > 1 ? ranks.local_rank : 0;
-}
-
 static Device choose_device(const Plan& plan, const Ranks& ranks, std::vector<std::string>& notes) {
   if (plan.device == DeviceChoice::cpu) return notes.emplace_back("device: cpu"), Device::cpu;
-  choose_gpu(select_gpu(plan, ranks));
+  choose_gpu(plan.device.gpu                  ? *plan.device.gpu
+             : device_count(Device::cuda) > 1 ? ranks.local_rank
+                                              : 0);
   const std::string trouble = why_no_device(Device::cuda), wanted = plan.device.text();
   if (plan.device.kind == DeviceChoice::cuda) {
     CHECK(trouble.empty(), "device: ", wanted, ", but ", trouble, "; or write  device: auto");
@@ -35,19 +32,15 @@ static Device choose_device(const Plan& plan, const Ranks& ranks, std::vector<st
   return trouble.empty() ? Device::cuda : Device::cpu;
 }
 
-// Ranks of one machine share its cores, unless the user sets the number of threads. If each rank
-// used all cores, a thread that others wait for might itself wait for a core.
-static ThreadOptions thread_options(const Plan& plan, const Ranks& ranks) {
-  ThreadOptions threads = plan.threads;
-  const bool given = threads.threads || std::getenv("OMP_NUM_THREADS");
-  if (ranks.local_world > 1 && !given)
-    threads.threads = std::max(1, allowed_cores() / ranks.local_world);
-  return threads;
-}
-
 // Sets up process-wide state. Must run before anything allocates or opens a parallel region.
 void Session::prepare_process() {
-  const std::string few = apply(thread_options(plan, ranks), ranks.local_world, ranks.local_rank);
+  // Ranks of one machine share its cores, unless the user sets the number of threads. If each rank
+  // used all cores, a thread that others wait for might itself wait for a core.
+  ThreadOptions threads = plan.threads;
+  const char* const given = std::getenv("OMP_NUM_THREADS");
+  if (ranks.local_world > 1 && !threads.threads && !given)
+    threads.threads = std::max(1, allowed_cores() / ranks.local_world);
+  const std::string few = apply(threads, ranks.local_world, ranks.local_rank);
   if (!few.empty()) notes.push_back(few);
   device = choose_device(plan, ranks, notes);
   configure_allocator(device, plan.allocator);
@@ -65,7 +58,6 @@ void Session::prepare_process() {
       ranks.local_world > 1 ? cat(" that ", ranks.local_world, " ranks share") : "";
   notes.push_back(cat("threads: ", omp_get_max_threads(), " of ", count_of(allowed_cores(), "core"),
                       shared, ", ", cpu_model()));
-  const char* const given = std::getenv("OMP_NUM_THREADS");
   if (ranks.launcher == "torchrun" && given && given == std::string("1"))
     notes.emplace_back("OMP_NUM_THREADS=1: set by torchrun, unless you did; export another number");
 }
@@ -140,15 +132,6 @@ static void note_idle_options(const Session& session, std::vector<std::string>& 
     notes.emplace_back("profile.exit_after: no effect without profile.window");
 }
 
-// Each rank must contribute samples to the statistics; one without any takes one of weight 0.
-static void check_sync_bn(const Session& session) {
-  const Sampler& sampler = session.loader->sampler();
-  const bool spare = sampler.joint_size(sampler.batches() - 1) < session.ranks.world;
-  CHECK(!session.plan.model.sync_bn || !spare, "model.sync_bn: with  dist.uneven: join  ",
-        sampler.joint_size(sampler.batches() - 1), " of ", session.ranks.world,
-        " ranks have a sample in the last batch of an epoch; write  dist.uneven: drop  or  pad");
-}
-
 // Evaluation runs after an epoch of training. This check reports problems of the test set before
 // that.
 void Session::check() const {
@@ -169,7 +152,11 @@ void Session::check() const {
   }
   check_metrics(*this);
   check_loss(*this);
-  check_sync_bn(*this);
+  // Each rank must contribute samples to the statistics; one without any takes one of weight 0.
+  const int64_t last = loader->sampler().joint_size(loader->batches() - 1);
+  CHECK(!plan.model.sync_bn || last >= ranks.world, "model.sync_bn: with  dist.uneven: join  ",
+        last, " of ", ranks.world,
+        " ranks have a sample in the last batch of an epoch; write  dist.uneven: drop  or  pad");
 }
 
 // Names the first members of each group of parameters, and an average that cannot settle.

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include "autograd/amp.h"
 #include "core/base/trace.h"
 #include "core/tensor/copy.h"
 #include "trainer/session/session.h"
@@ -134,21 +136,25 @@ void share_buffers(const Session& session) {
   if (session.by_root()) broadcast_from_root(*session.group, session.parameters);
 }
 
-}  // namespace
+// Sets the model to evaluation; the destructor restores training().
+struct InEvaluation {
+  explicit InEvaluation(Module& model) : model(model) { model.train(false); }
+  ~InEvaluation() { model.train(before); }
+  InEvaluation(InEvaluation&&) = delete;
 
-InEvaluation::InEvaluation(Session& session)
-    : model_(*session.model),
-      before_(model_.training()),
-      kernels_(session.kernels()),
-      precision_(session.plan.amp.low()) {
-  if (session.plan.eval.no_grad) untracked_.emplace();
-  model_.train(false);
-}
-InEvaluation::~InEvaluation() { model_.train(before_); }
+  Module& model;
+  const bool before = model.training();
+};
+
+}  // namespace
 
 Metrics evaluate(Session& session, const std::function<bool()>& stop, int64_t batches) {
   const Plan& plan = session.plan;
-  const InEvaluation mode(session);
+  const InEvaluation mode(*session.model);
+  const Kernels use(session.kernels());
+  const Autocast precision(plan.amp.low());
+  std::optional<NoGrad> untracked;
+  if (plan.eval.no_grad) untracked.emplace();
   const EmaScope averaged(*session.ema);
   share_buffers(session);
   const trace::Counter& skipped = trace::counter("grad.untracked_ops");

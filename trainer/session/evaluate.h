@@ -1,32 +1,12 @@
 // Evaluates a model on the test set.
 #pragma once
 #include <functional>
-#include <optional>
-#include "autograd/amp.h"
 #include "core/base/statistics.h"
-#include "core/device/kernel_options.h"
 
 namespace bellows {
 
-class Module;
 class Session;
 struct Plan;
-
-// While this lives, the session's model evaluates: under its kernels and amp, and without history
-// if eval.no_grad is on. The destructor restores training().
-class InEvaluation {
- public:
-  explicit InEvaluation(Session& session);
-  ~InEvaluation();
-  InEvaluation(InEvaluation&&) = delete;
-
- private:
-  Module& model_;
-  const bool before_;
-  const Kernels kernels_;
-  const Autocast precision_;
-  std::optional<NoGrad> untracked_;
-};
 
 struct Metrics {
   int64_t samples = 0, damaged = 0;  // counted; left out

@@ -23,48 +23,38 @@ class ScatteredFeed : public Feed {
   bool next(Batch& batch) override {
     batch = {};
     if (at_ == loader_.batches()) return false;
-    const int64_t most = loader_.options().sampler.batch_size, n = loader_.sampler().count(at_++);
-    const Shape sample = loader_.transforms().shape();
-    batch = buffers_.free(with_rows(n, sample));
-    const Sent images(group_, batch.x.dtype(), batch.x.device(), with_rows(most, sample)),
-        labels(group_, DType::i64, batch.y.device(), {most});
-    for (int64_t rank = 0; Feed* const feed : feeds_) {
-      Batch its;
-      INVARIANT(feed->next(its), "the batches of rank ", rank, " end before those of rank 0");
-      copy_into(images.rows(rank, its.size()), its.x);
-      copy_into(labels.rows(rank++, its.size()), its.y);
-    }
     const Sampler& sampler = loader_.sampler();
-    batch.counts = {n, sampler.joint_size(at_ - 1), sampler.fewest(at_ - 1),
-                    sampler.weight(at_ - 1)};
-    copy_into(batch.x, images.receive(n, "images"));
-    copy_into(batch.y, labels.receive(n, "labels"));
+    const int64_t n = sampler.count(at_);
+    batch = buffers_.free(with_rows(n, loader_.transforms().shape()));
+    batch.counts = {n, sampler.joint_size(at_), sampler.fewest(at_), sampler.weight(at_)};
+    ++at_;
+    std::vector<Batch> parts(feeds_.size());  // by rank
+    for (size_t rank = 0; rank < parts.size(); ++rank)
+      INVARIANT(feeds_[rank]->next(parts[rank]), "the batches of rank ", rank,
+                " end before those of rank 0");
+    send(batch.x, parts, &Batch::x, "images");
+    send(batch.y, parts, &Batch::y, "labels");
     return true;
   }
 
  private:
-  // Parts of equal size, one for each rank. Ranks with fewer rows ignore the rest of theirs.
-  struct Sent {
-    Sent(ProcessGroup& group, DType dtype, Device device, const Shape& shape)
-        : group(group), shape(shape), mine({shape.numel()}, dtype, device) {
-      if (group.rank() == 0) all = zeros({group.world() * shape.numel()}, dtype, device);
+  // Sends each rank that tensor of its part, as many rows to each: ranks with fewer ignore the
+  // rest.
+  void send(const Tensor& to, const std::vector<Batch>& parts, Tensor Batch::*tensor,
+            const char* what) {
+    Shape most = to.shape();
+    most[0] = loader_.options().sampler.batch_size;
+    const Tensor mine({most.numel()}, to.dtype(), to.device());
+    Tensor all;
+    if (!parts.empty()) all = zeros({group_.world() * mine.numel()}, to.dtype(), to.device());
+    for (size_t rank = 0; rank < parts.size(); ++rank) {
+      const Tensor& its = parts[rank].*tensor;
+      copy_into(all.view(its.shape(), strides_of(its.shape()), int64_t(rank) * mine.numel()), its);
     }
-    Tensor rows(int64_t rank, int64_t n) const { return first(all, rank * shape.numel(), n); }
-    Tensor receive(int64_t n, const char* what) const {
-      group.scatter(all, mine, 0, what);
-      count_root_bytes(group, mine.nbytes());
-      return first(mine, 0, n);
-    }
-    Tensor first(const Tensor& from, int64_t begin, int64_t n) const {
-      Shape rows = shape;
-      rows[0] = n;
-      return from.view(rows, strides_of(rows), begin);
-    }
-    ProcessGroup& group;
-    const Shape shape;
-    const Tensor mine;
-    Tensor all = {};
-  };
+    group_.scatter(all, mine, 0, what);
+    count_root_bytes(group_, mine.nbytes());
+    copy_into(to, mine.view(to.shape(), strides_of(to.shape()), 0));
+  }
 
   ProcessGroup& group_;
   const Loader& loader_;

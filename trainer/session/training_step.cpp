@@ -99,11 +99,6 @@ void check_micro_batches(Session& session, int64_t step) {
   }
 }
 
-void dry_run(Session& session) {
-  dry_run(session,
-          std::min(session.plan.data.loader.sampler.batch_size, session.loader->samples()));
-}
-
 // Images of noise, because a search compares the values of kernels, and on zeros all agree. Lengths
 // are the longest, tokens and targets 0.
 static Batch batch_for_dry_run(const Session& session, int64_t images) {
@@ -132,6 +127,8 @@ double time_dry_run(Session& session, int64_t batch) {
 }
 
 void dry_run(Session& session, int64_t batch) {
+  if (batch == 0)
+    batch = std::min(session.plan.data.loader.sampler.batch_size, session.loader->samples());
   trace::count<"alloc.dry_runs">();
   const Kernels use(session.kernels());
   const Scoped unchecked(anomaly().on, false);  // a model may have no finite gradient of noise

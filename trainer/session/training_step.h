@@ -1,10 +1,60 @@
 // One update of the model, as the plan configures it. The loop and the benchmarks
 // share it, so that a toggle acts on both alike.
 #pragma once
+#include <functional>
+#include <memory>
+#include "core/device/allocator.h"
+#include "core/device/graph.h"
+#include "data/loader/batch.h"
 #include "plan/plan.h"
-#include "trainer/session/captured_update.h"
 
 namespace bellows {
+
+class Session;
+
+// The toggle cuda_graph: captures one update after a few uncaptured ones, then launches it as a
+// graph for each batch of that shape. Samples of varying length have a graph for each padded shape,
+// up to kMostGraphs; batches of further shapes run uncaptured (counter: graph.uncaptured_shapes).
+class CapturedUpdate {
+ public:
+  // Function that runs an update and returns the loss of each micro-batch. It must depend only on
+  // its argument and on device memory.
+  using Body = std::function<Tensors(const Update&)>;
+
+  // Throws Error (exit 2) if the plan needs the host in every update (debug.anomaly). The Session
+  // must outlive this object.
+  explicit CapturedUpdate(Session& session);
+
+  static constexpr size_t kMostGraphs = 16;
+
+  // Returns the same bits as body(update). Updates of another batch size, unless lengths vary, and
+  // updates before the tuning window are not captured.
+  Tensors run(const Update& update, const Body& body);
+
+  // Memory pool of captured updates, for other work that allocates the same blocks (dry_run).
+  std::shared_ptr<const MemoryPool> pool() const { return pool_; }
+
+ private:
+  struct Copy {
+    Tensor read, written;  // by the graph; undefined: none
+  };
+  struct Capture {
+    Update input;  // read by the graph; holds the batch of each update
+    Tensors losses = {};
+    std::vector<Copy> copies = {};  // 16-bit copy of each parameter
+    int64_t warm_ups = 0;
+    std::unique_ptr<Graph> graph = {};
+  };
+
+  Capture* capture_for(const Update& update);
+  void record(Capture& capture, const Body& body);
+  void replay(Capture& capture);
+
+  Session& session_;
+  // Memory that the graphs write. It lives as long as they do.
+  const std::shared_ptr<const MemoryPool> pool_;
+  std::vector<Capture> captures_;
+};
 
 class TrainingStep {
  public:
@@ -34,11 +84,10 @@ int64_t micro_batches(const Plan& plan, int64_t samples);
 // cannot train on one. All ranks must call it.
 void check_micro_batches(Session& session, int64_t step);
 
-// Runs one forward and backward over `batch` images of noise, without an update; with
-// kernel_autotune, two. Afterwards no kernel has to be searched for, and the allocator has cached
-// all blocks that they request. Changes nothing else. Counter: alloc.dry_runs.
-void dry_run(Session& session, int64_t batch);
-void dry_run(Session& session);  // in training's largest batch size
+// Runs one forward and backward over `batch` images of noise (0: training's largest batch), without
+// an update; with kernel_autotune, two. Afterwards no kernel has to be searched for, and the
+// allocator has cached all blocks that they request. Changes nothing else. Counter: alloc.dry_runs.
+void dry_run(Session& session, int64_t batch = 0);
 // Returns the seconds of a dry_run(), after one that prepares kernels: the fastest of three.
 double time_dry_run(Session& session, int64_t batch);
 

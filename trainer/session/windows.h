@@ -1,6 +1,5 @@
 // Windows of updates: those in which kernels are tuned, and those which are profiled.
 #pragma once
-#include <optional>
 #include "core/base/statistics.h"
 #include "core/base/trace.h"
 #include "core/device/kernel_options.h"
@@ -33,25 +32,6 @@ class TuningWindow {
   int64_t updates_ = 0;  // so far, of this process
   trace::Counters begin_ = trace::counters(), taken_ = begin_;
   bool reported_ = false;
-};
-
-// Limits profiling to updates [from, to) of a run. Each update is a range named ProfilerStep#N,
-// which contains the ranges of phases, ops and modules.
-class ProfileWindow {
- public:
-  explicit ProfileWindow(const ProfileOptions& options) : options_(options) {}
-  ~ProfileWindow();
-
-  // Call before and after update number `update`, counted from 0.
-  void begin(int64_t update);
-  void end(int64_t update);
-  bool ends_the_run(int64_t updates) const;  // true after the window, with profile.exit_after
-
- private:
-  ProfileOptions options_;
-  bool marking_ = false;
-  std::string name_;  // names the open range
-  std::optional<trace::Range> step_;
 };
 
 // Returns the command that records the window, printed at start-up; "" without a window.

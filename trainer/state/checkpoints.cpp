@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <algorithm>
+#include <cstdio>
 #include "autograd/backward.h"
 #include "core/base/trace.h"
 #include "core/base/words.h"
@@ -11,23 +12,17 @@ namespace bellows {
 
 namespace fs = std::filesystem;
 
-static constexpr std::string_view kPrefix = "step_", kSuffix = ".safetensors";
-static constexpr size_t kDigits = 8;  // at least this many
-
 Path checkpoint_path(const Path& folder, int64_t step) {
-  return folder / fmt::format("{}{:08}{}", kPrefix, step, kSuffix);
+  return folder / fmt::format("step_{:08}.safetensors", step);
 }
 
 Path best_path(const Path& folder) { return folder / "best.safetensors"; }
 
 // Returns the step in the file name; -1 for files that no run has named (copies, renamed files).
 int64_t step_in(const Path& path) {
-  const std::string name = path.filename();
-  if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return -1;
-  const std::string digits =
-      name.substr(kPrefix.size(), name.size() - kPrefix.size() - kSuffix.size());
-  const bool plain = digits.find_first_not_of("0123456789") == std::string::npos;
-  return plain && digits.size() >= kDigits && digits.size() < 19 ? std::stoll(digits) : -1;
+  int64_t step = -1;
+  std::sscanf(path.filename().c_str(), "step_%18ld", &step);
+  return step >= 0 && path.filename() == checkpoint_path("", step) ? step : -1;
 }
 
 std::vector<Path> list_checkpoints(const Path& folder) {
@@ -96,6 +91,7 @@ static NamedTensors on_host(const NamedTensors& tensors) {
   return ready;
 }
 
+// Without a thread or memory for a copy of the tensors, this and later saves make training wait.
 void Checkpoints::save_as(const Path& path, const NamedTensors& tensors, const Metadata& metadata) {
   wait();
   trace::count<"ckpt.saves">();
@@ -104,22 +100,18 @@ void Checkpoints::save_as(const Path& path, const NamedTensors& tensors, const M
     check_folder();
     std::error_code ignored;  // if the folder is missing, writing reports it
     fs::create_directories(folder_, ignored);
-    if (options_.async && save_in_background(tensors, metadata)) return;
-    write_safetensors(writing_, on_host(tensors), metadata, options_.retries);
+    try {
+      if (options_.async)
+        background_ =
+            write_safetensors_async(writing_, snapshot(tensors), metadata, options_.retries);
+    } catch (const std::exception& error) {
+      options_.async = false;
+      messages_.push_back(
+          cat("warning: async_checkpoint: no thread or no memory to save in the background (",
+              error.what(), "); training waits for each save now"));
+    }
+    if (!options_.async) write_safetensors(writing_, on_host(tensors), metadata, options_.retries);
   });
-}
-
-// Returns false if there is no thread or no memory for a copy of the tensors. Later saves do not
-// try again.
-bool Checkpoints::save_in_background(const NamedTensors& tensors, const Metadata& metadata) {
-  try {
-    background_ = write_safetensors_async(writing_, snapshot(tensors), metadata, options_.retries);
-  } catch (const std::exception& error) {
-    options_.async = false;
-    messages_.push_back(cat("warning: async_checkpoint: no thread or no memory to save in the ",
-                            "background (", error.what(), "); training waits for each save now"));
-  }
-  return options_.async;
 }
 
 template <class Attempt> void Checkpoints::guarded(const Attempt& attempt) {

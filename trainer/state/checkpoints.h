@@ -38,7 +38,6 @@ class Checkpoints {
   std::vector<std::string> take_messages() { return std::exchange(messages_, {}); }
 
  private:
-  bool save_in_background(const NamedTensors& tensors, const Metadata& metadata);
   void save_as(const Path& path, const NamedTensors& tensors, const Metadata& metadata);
   template <class Attempt> void guarded(const Attempt& attempt);
   void finished();

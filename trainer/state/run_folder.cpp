@@ -1,5 +1,6 @@
 #include "trainer/state/run_folder.h"
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <algorithm>
@@ -74,27 +75,28 @@ static Path make_new(const Path& path) {
   }
 }
 
-// Appends the paths directly inside a folder whose names begin and end like that.
-static void add_named(std::vector<Path>& paths, const Path& folder, std::string_view begin,
-                      std::string_view end) {
-  if (kind_of(folder, Exit::storage) != Kind::folder) return;
-  for (const Path& path : paths_in(folder, Exit::storage)) {
-    const std::string name = path.filename();
-    if (name.starts_with(begin) && name.ends_with(end)) paths.push_back(path);
-  }
-}
+// Patterns of the files that runs write besides numbered checkpoints.
+static constexpr const char* kWritten[] = {"plan.yaml",
+                                           "env.json",
+                                           "metrics.jsonl",
+                                           "end.json",
+                                           "flight_recorder.*",
+                                           "pictures/step_*.png",
+                                           "events.out.tfevents.*",
+                                           "checkpoints/best.safetensors"};
 
 // Returns the files in the folder that runs have written, judged by their names.
 static std::vector<Path> written_by_runs(const Path& folder) {
   if (kind_of(folder, Exit::storage) != Kind::folder) return {};
   std::vector<Path> written = list_checkpoints(folder / "checkpoints");
-  std::error_code error;
-  for (const Path& path : {folder / "plan.yaml", folder / "env.json", folder / "metrics.jsonl",
-                           folder / "end.json", best_path(folder / "checkpoints")})
-    if (fs::exists(fs::symlink_status(path, error))) written.push_back(path);
-  add_named(written, folder, "events.out.tfevents.", "");
-  add_named(written, folder, kFlightReport, "");
-  add_named(written, folder / "pictures", "step_", ".png");
+  for (const Path inner : {"", "pictures", "checkpoints"}) {
+    if (kind_of(folder / inner, Exit::storage) != Kind::folder) continue;
+    for (const Path& path : paths_in(folder / inner, Exit::storage))
+      if (std::ranges::any_of(kWritten, [&](const char* pattern) {
+            return fnmatch(pattern, (inner / path.filename()).c_str(), 0) == 0;
+          }))
+        written.push_back(path);
+  }
   return written;
 }
 
@@ -110,7 +112,14 @@ RunFolder::RunFolder(const Path& path, IfExists existing) : path_(path) {
     path_ = make_new(path);
   else
     make_folders(path, kAdvice);
-  lock();
+  bool taken = false;
+  try {  // writing the lock shows before the first step that the folder is writable
+    taken = lock_.emplace(path_ / ".lock").try_take();
+  } catch (const Error& error) {
+    fail(error.exit, error.what(), kAdvice);
+  }
+  CHECK(taken, path_.string(), " is in use by ", lock_->owner(), "; wait for it, or ",
+        "choose another folder with --run-dir");
   std::error_code none;
   for (const Path& inner : {checkpoints(), path_ / "pictures"})
     if (fs::is_symlink(inner, none))
@@ -124,18 +133,6 @@ RunFolder::RunFolder(const Path& path, IfExists existing) : path_(path) {
   }
   make_folders(checkpoints(), kAdvice);
   for (const Path& folder : {path_, checkpoints()}) remove_temporaries(folder);
-}
-
-// Writing the lock shows before the first step that the folder is writable.
-void RunFolder::lock() {
-  bool taken = false;
-  try {
-    taken = lock_.emplace(path_ / ".lock").try_take();
-  } catch (const Error& error) {
-    fail(error.exit, error.what(), kAdvice);
-  }
-  CHECK(taken, path_.string(), " is in use by ", lock_->owner(), "; wait for it, or ",
-        "choose another folder with --run-dir");
 }
 
 void RunFolder::write(const std::string& name, const std::string& text) const {

@@ -28,8 +28,6 @@ class RunFolder {
   void write(const std::string& name, const std::string& text) const;
 
  private:
-  void lock();
-
   Path path_;
   std::optional<FileLock> lock_;
 };

@@ -28,13 +28,6 @@ static Json read_env(const Path& folder) {
 
 // ---- plan.yaml
 
-Json list_origins(const Config& config) {
-  Json origins = {{"toggles.preset", "for those without a value"}};
-  for (const auto& [key, value] : config.origins) origins[key] = value.origin;
-  for (const auto& [name, value] : config.toggles) origins["toggles." + name] = value.origin;
-  return origins;
-}
-
 void restore_origins(Values& values, const Path& folder) {
   const Json origins = read_env(folder).value("origins", Json::object());
   for (auto& [key, value] : values)

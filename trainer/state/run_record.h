@@ -7,8 +7,6 @@
 
 namespace bellows {
 
-struct Config;
-
 // Returns an object:
 //   kind       "run"
 //   folder     as given
@@ -24,11 +22,8 @@ struct Config;
 // Files of other versions may lack values of env, rows and totals. Throws Error: exit 2 if no run
 // is in the folder, 3 if a file of it is damaged.
 Json read_run(const Path& folder);
-// Returns the origin of each option and toggle, {"train.epochs": "command line"}, which env.json
-// holds as "origins".
-Json list_origins(const Config& config);
-// Replaces the places of values that were read from plan.yaml, "plan.yaml:12:3", by the origins in
-// that folder's env.json. Those of older versions have none; then the places stay.
+// Replaces the places of values that were read from plan.yaml, "plan.yaml:12:3", by the "origins"
+// in that folder's env.json. Those of older versions have none; then the places stay.
 void restore_origins(Values& values, const Path& folder);
 
 // ---- reading it

@@ -10,7 +10,6 @@
 #include "trainer/session/data_card.h"
 #include "trainer/session/record.h"
 #include "trainer/session/session.h"
-#include "trainer/state/weights.h"
 
 namespace bellows {
 
@@ -45,12 +44,6 @@ NamedTensors model_part(const NamedTensors& saved) {
     else if (!name.starts_with(kOptimizer))
       model.push_back({name, tensor});
   return averages.empty() ? model : averages;
-}
-
-static Json plan_json(const Plan& plan) {
-  Json values = Json::object();
-  for (const auto& [key, value] : dump(plan)) values[key] = value.text;
-  return values;
 }
 
 // found_inf is left out: it belongs to a finished update.
@@ -116,12 +109,14 @@ static Names dropped_biases(const Session& session) {
 
 Metadata state_metadata(const Session& session, const Position& position) {
   const DatasetInfo& data = session.train_set->info();
+  Json plan = Json::object();
+  for (const auto& [key, value] : dump(session.plan)) plan[key] = value.text;
   return {{"format", kFormat},
           {"version", std::to_string(kVersion)},
           {"position", to_line(to_record(position))},
           {"step_state", to_line(to_record(session.state->read()))},
           {"rate_state", to_line(to_record(session.rate_state()))},
-          {"plan", to_line(plan_json(session.plan))},
+          {"plan", to_line(plan)},
           {"data", session.data_fingerprint()},
           {kDataset, to_line(data_card(*session.train_set))},
           {kClassNames, to_line(Json(data.names))},

@@ -1,6 +1,8 @@
 // The complete state of a run between two updates. Another process can resume from it bit for bit.
 #pragma once
 #include <cmath>
+#include <map>
+#include <memory>
 #include <optional>
 #include "core/base/words.h"
 #include "core/tensor/safetensors.h"
@@ -66,6 +68,31 @@ std::string other_classes(const Names& here, const Metadata& metadata);
 // Returns the names of biases that drop_conv_bias removed.
 Names dropped_biases(const SafeTensors& saved);
 
+// ---- tensors of a file, by name
+
+using TensorsByName = std::map<std::string, Tensor>;
+TensorsByName by_name(const NamedTensors& tensors);
+
+// Copies the saved tensors into `wanted`, on any device. `saved` must have the same names, shapes
+// and dtypes, and no others. Throws Error (exit 4) with all names that are missing, unexpected or
+// different, before anything is changed. `what` and `advice` are the start and end of that message.
+// Unless `strict`, copies the tensors that fit, of which there must be one, and returns a list of
+// those that keep their initial values, and of saved ones that are not used.
+std::string copy_saved(const NamedTensors& wanted, const TensorsByName& saved,
+                       const std::string& what = "the checkpoint", const char* advice = "",
+                       bool strict = true);
+
+// Loads plan.train.weights: a safetensors file, an index of several (model.safetensors.index.json),
+// a folder with one of these or a run folder, with PyTorch's names, written by any program. The
+// prefixes "_orig_mod.", "module." and "model." of wrappers are removed, dtypes are converted, and
+// a missing num_batches_tracked is 0. No-op if the plan names none. Lists in `notes` the tensors
+// that were not in the file, those that were not used, and other classes. Throws Error: exit 4 for
+// a file that does not fit, before anything is changed; 5 for values that are not finite with
+// ckpt.require_finite.
+void load_weights(Session& session, std::vector<std::string>& notes);
+
+// ---- resume
+
 // Mode of a resume: as the same run, or as a branch with its own folder, which may train on other
 // data.
 enum class Resume { same_run, branch };
@@ -77,6 +104,14 @@ Position restore(Session& session, const SafeTensors& saved, std::vector<std::st
 // Restores only the model, for eval, predict and export. Throws exit 4 as above; exit 3 if the test
 // set has other classes.
 void restore_model(Session& session, const SafeTensors& saved);
+
+// Returns a Session with the plan that the model was trained under, changed by `overrides`
+// (key=value). Prints warnings (such as a damaged checkpoint) on stderr. Does not open the training
+// data, because the checkpoint describes it, and opens a test set only with `tests`. `data`:
+// another data set, as in data=NAME, or a folder for a data set of the run's type; "": the run's
+// own. The statistics of normalize stay those of the training set. Throws Error.
+std::unique_ptr<Session> load_trained(const std::string& file_or_run, bool tests,
+                                      const Names& overrides = {}, const std::string& data = "");
 
 // Returns the plan that a checkpoint was written under. Throws Error (exit 4) for other formats.
 Plan read_plan(const SafeTensors& saved);

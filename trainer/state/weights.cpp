@@ -1,8 +1,10 @@
-#include "trainer/state/weights.h"
 #include <nlohmann/json.hpp>
 #include <set>
 #include "core/base/json.h"
+#include "core/base/output.h"
+#include "core/config/config.h"
 #include "core/tensor/copy.h"
+#include "data/packed/shard.h"
 #include "ops/elementwise.h"
 #include "trainer/session/session.h"
 #include "trainer/state/checkpoints.h"
@@ -18,34 +20,43 @@ TensorsByName by_name(const NamedTensors& tensors) {
 
 // Returns " title: a, b;" with the first eight names; "" for an empty list.
 static std::string list_names(const char* title, const std::vector<std::string>& names) {
-  std::string text;
-  for (size_t i = 0; i < names.size() && i < 8; ++i) text += (i ? ", " : "") + names[i];
-  if (names.size() > 8) text += cat(" and ", names.size() - 8, " more");
-  return names.empty() ? "" : cat(" ", title, ": ", text, ";");
+  if (names.empty()) return "";
+  const size_t shown = std::min<size_t>(names.size(), 8), more = names.size() - shown;
+  return cat(" ", title, ": ", joined({names.begin(), names.begin() + shown}),
+             more ? cat(" and ", more, " more;") : ";");
 }
 
-void copy_saved(const NamedTensors& wanted, const TensorsByName& saved, const std::string& what,
-                const char* advice) {
-  std::vector<std::string> missing, unexpected, shapes;  // so that one message shows all of them
-  for (const auto& [name, tensor] : wanted) {
-    const auto at = saved.find(name);
+std::string copy_saved(const NamedTensors& wanted, const TensorsByName& saved,
+                       const std::string& what, const char* advice, bool strict) {
+  Names missing, unexpected, shapes, initial;  // so that one message shows all of them
+  NamedTensors fit;
+  for (const NamedTensor& t : wanted) {
+    const auto at = saved.find(t.name);
+    if (at != saved.end() && at->second.shape() == t.tensor.shape() &&
+        at->second.dtype() == t.tensor.dtype()) {
+      fit.push_back(t);
+      continue;
+    }
+    initial.push_back(t.name);
     if (at == saved.end())
-      missing.push_back(name);
-    else if (at->second.shape() != tensor.shape() || at->second.dtype() != tensor.dtype())
-      shapes.push_back(cat(name, " ", at->second.dtype(), at->second.shape(), ", not ",
-                           tensor.dtype(), tensor.shape()));
+      missing.push_back(t.name);
+    else
+      shapes.push_back(cat(t.name, " ", at->second.dtype(), at->second.shape(), ", not ",
+                           t.tensor.dtype(), t.tensor.shape()));
   }
   const TensorsByName known = by_name(wanted);
   for (const auto& [name, tensor] : saved)
     if (!known.contains(name)) unexpected.push_back(name);
   std::string text = list_names("missing", missing) + list_names("unexpected", unexpected) +
                      list_names("of another shape or type", shapes);
-  if (!text.empty()) {
+  if (strict && !text.empty()) {
     text.pop_back();
     fail(Exit::checkpoint, what, " does not fit the model:", text, advice);
   }
-  for (const auto& [name, tensor] : wanted)
+  if (!strict && fit.empty()) fail(Exit::checkpoint, what, ": no tensor fits the model");
+  for (const auto& [name, tensor] : fit)
     copy_into(tensor.detach(), to(tensor.device(), saved.at(name)));
+  return list_names("initial values kept", initial) + list_names("unused", unexpected);
 }
 
 // ---- initial weights
@@ -148,28 +159,6 @@ static std::string settle_biases(TensorsByName& saved, const TensorsByName& want
          list_names("missing, so 0", absent);
 }
 
-// Copies the tensors that fit; the others keep their initial values. Returns a list of those, and
-// of the file's tensors that are not used.
-static std::string copy_what_fits(const NamedTensors& model, const TensorsByName& saved,
-                                  const std::string& file) {
-  NamedTensors fit;
-  TensorsByName taken, unknown = saved;
-  std::vector<std::string> initial, unused;
-  for (const NamedTensor& t : model) {
-    unknown.erase(t.name);
-    if (!fits(saved, t)) {
-      initial.push_back(t.name);
-      continue;
-    }
-    fit.push_back(t);
-    taken[t.name] = saved.at(t.name);
-  }
-  if (fit.empty()) fail(Exit::checkpoint, file, ": no tensor fits the model");
-  for (const auto& [name, tensor] : unknown) unused.push_back(name);
-  copy_saved(fit, taken, file);
-  return list_names("initial values kept", initial) + list_names("unused", unused);
-}
-
 void load_weights(Session& session, std::vector<std::string>& notes) {
   const TrainOptions& train = session.plan.train;
   if (train.weights.empty()) return;
@@ -183,14 +172,53 @@ void load_weights(Session& session, std::vector<std::string>& notes) {
   if (!classes.empty()) notes.push_back(cat("warning: ", file.path.string(), ": ", classes));
   std::string text = cat("weights: ", file.path.string(), ";");
   text += settle_biases(saved, by_name(model), session.normed_convs, train.weights_strict);
-  if (train.weights_strict)
-    copy_saved(model, saved, file.path.string(),
-               "; or write  train.weights_strict=false  to keep the initial values of the rest");
-  else
-    text += copy_what_fits(model, saved, file.path.string());
+  text += copy_saved(model, saved, file.path.string(),
+                     "; or write  train.weights_strict=false  to keep the initial values of the "
+                     "rest",
+                     train.weights_strict);
   session.ema->restart();
   text.pop_back();
   notes.push_back(text);
+}
+
+// ---- trained models
+
+static Values other_data(const Plan& plan, const std::string& data) {
+  std::error_code none;
+  if (data.empty()) return {};
+  if (!std::filesystem::is_directory(data, none)) {
+    CHECK(data.find('/') == data.npos || data.find('{') != data.npos, "--data ", data,
+          ": no such folder");
+    return parse_overrides({"data=" + data});
+  }
+  const Values options = dump(plan);
+  if (options.contains("data.root")) return {{"data.root", {data, "--data"}}};
+  const bool packed = std::filesystem::exists(shard_path(data, Split::test, 0), none);
+  if (options.contains("data.folder") && packed) return {{"data.folder", {data, "--data"}}};
+  return {{"data.name", {"image_folder", "--data"}}, {"data.root", {data, "--data"}}};
+}
+
+std::unique_ptr<Session> load_trained(const std::string& file_or_run, bool tests,
+                                      const Names& overrides, const std::string& data) {
+  std::vector<std::string> messages;
+  const auto [path, saved] = load_checkpoint(file_or_run, messages);
+  Plan plan = read_plan(saved);
+  check_finite(path, model_part(saved.tensors), plan.ckpt, messages);
+  for (const std::string& message : messages) say_error(message);
+  Values given = parse_overrides(overrides);
+  for (const auto& [key, value] : given)
+    CHECK(!key.starts_with("toggles"), key, ": a trained model keeps the toggles of its run; ",
+          "set an option instead, such as  amp.dtype=off  or  device=cpu");
+  for (const auto& [key, value] : other_data(plan, data))
+    CHECK(given.emplace(key, value).second, "--data ", data, " and  ", key, "=", given[key].text,
+          "  exclude each other");
+  plan = load(plan, given);
+  TrainingSetInfo trained = trained_on(saved);
+  trained.tests = tests;
+  plan.data.transforms = with_statistics(plan.data.transforms, trained.info);
+  auto session = std::make_unique<Session>(plan, trained);
+  restore_model(*session, saved);
+  return session;
 }
 
 }  // namespace bellows

@@ -13,7 +13,7 @@
 namespace bellows {
 
 // Returns the ops whose backward runs in a step of that plan.
-static std::set<std::string> ops_of(Plan plan) {
+static std::set<std::string> list_ops(Plan plan) {
   plan.kernels.autotune = Autotune::heuristic;  // a search would be kept in the user's cache
   Session session(plan);
   trace::collect(true);
@@ -32,7 +32,7 @@ static int run_check(CommandLine& line, const Arguments& args) {
   CHECK(!config.empty() || overrides.empty(),
         "check: key=value has no effect without --config; add --config FILE");
   std::set<std::string> wanted;
-  if (!config.empty()) wanted = ops_of(make_config(sources_of(config, overrides)).plan);
+  if (!config.empty()) wanted = list_ops(make_config(sources_of(config, overrides)).plan);
   Names wrong;
   int64_t checked = 0;
   for (const OpSpec& op : op_specs()) {

@@ -38,15 +38,15 @@ static bool is_number(const std::string& text, double& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   return error == std::errc() && end == text.data() + text.size() && std::isfinite(number);
 }
-template <class T> static std::string fault_of(const std::string&) { return ""; }
-template <> std::string fault_of<double>(const std::string& text) {
+template <class T> static std::string find_fault(const std::string& text) {
   double number = 0;
-  return is_number(text, number) ? "" : cat("'", text, "' is not a number");
-}
-template <> std::string fault_of<int64_t>(const std::string& text) {
-  int64_t number = 0;
-  std::from_chars(text.data(), text.data() + text.size(), number);
-  return std::to_string(number) == text ? "" : cat("'", text, "' is not a whole number");
+  if (std::is_same_v<T, double> && !is_number(text, number))
+    return cat("'", text, "' is not a number");
+  int64_t whole = 0;
+  std::from_chars(text.data(), text.data() + text.size(), whole);
+  if (std::is_same_v<T, int64_t> && std::to_string(whole) != text)
+    return cat("'", text, "' is not a whole number");
+  return "";
 }
 static std::string fault_unless_positive(const std::string& text) {
   double number = 0;
@@ -63,7 +63,6 @@ Setting Setting::range(int64_t least, int64_t most) const {
 Setting Setting::positive() const {
   return Setting(option_->check(fault_unless_positive, "POSITIVE"));
 }
-Setting Setting::existing_folder() const { return Setting(option_->check(CLI::ExistingDirectory)); }
 Setting Setting::excludes(Setting other) const { return Setting(option_->excludes(other.option_)); }
 Setting Setting::without_value(const std::string& meaning) const {
   option_->expected(0, 1);
@@ -96,7 +95,7 @@ CommandLine::~CommandLine() = default;
 
 template <class T>
 Setting CommandLine::add_option(const std::string& names, T& variable, const std::string& help) {
-  return Setting(app_->add_option(names, variable, help)->check(fault_of<T>));
+  return Setting(app_->add_option(names, variable, help)->check(find_fault<T>));
 }
 template Setting CommandLine::add_option(const std::string&, std::string&, const std::string&);
 template Setting CommandLine::add_option(const std::string&, int64_t&, const std::string&);
@@ -133,7 +132,7 @@ static void refuse_empty(const Arguments& args, const std::string& program) {
 }
 
 // Returns what is missing. If arguments without dashes are, adds the command that has them all.
-static std::string text_of_missing(const CLI::App& app, const std::string& otherwise) {
+static std::string describe_missing(const CLI::App& app, const std::string& otherwise) {
   std::string missing, all;
   for (const CLI::Option* option : app.get_options()) {
     if (!option->get_required() || !option->get_positional()) continue;
@@ -147,7 +146,7 @@ static std::string text_of_missing(const CLI::App& app, const std::string& other
 }
 
 // Column in which a description begins: behind a name and two spaces, or behind spaces alone.
-static size_t column_of(const std::string& line) {
+static size_t find_column(const std::string& line) {
   const size_t begin = std::min(line.find_first_not_of(' '), line.size());
   const size_t gap = line.find("  ", begin);
   return gap == line.npos ? begin : line.find_first_not_of(' ', gap);
@@ -159,7 +158,7 @@ static std::string in_80_columns(const std::string& help) {
   std::istringstream lines(help.substr(0, examples));
   std::string text;
   for (std::string line; std::getline(lines, line);)
-    text += wrapped(line, std::string(column_of(line), ' ')) + "\n";
+    text += wrapped(line, std::string(find_column(line), ' ')) + "\n";
   return text + help.substr(std::min(examples, help.size()));
 }
 
@@ -183,7 +182,7 @@ bool CommandLine::read(Arguments args, const std::string& if_unexpected) {
     say_part(in_80_columns(app_->help()));
     return false;
   } catch (const CLI::RequiredError& error) {
-    fail(Exit::usage, text_of_missing(*app_, error.what()), "; see  ", program_, " --help");
+    fail(Exit::usage, describe_missing(*app_, error.what()), "; see  ", program_, " --help");
   } catch (const CLI::ExtrasError&) {  // whose text has them in reverse order
     if (!if_unexpected.empty()) fail(Exit::usage, if_unexpected);
     const std::vector<std::string> words = app_->remaining();

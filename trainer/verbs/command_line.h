@@ -33,7 +33,6 @@ class CommandLine {
     Option one_of(const std::vector<std::string>& values) const;
     Option range(int64_t least, int64_t most) const;
     Option positive() const;  // finite and above 0
-    Option existing_folder() const;
     Option excludes(Option other) const;
     Option without_value(const std::string& meaning = "") const;  // the value may be left out
     Option value_name(const std::string& name) const;             // in the help, for TEXT or INT

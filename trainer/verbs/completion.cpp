@@ -19,7 +19,7 @@ static constexpr const char* kZsh =
     ;
 
 // Returns the values of a toggle, "toggles.amp", or those of an option that takes one of a few.
-static Names values_of(const std::string& key) {
+static Names list_values(const std::string& key) {
   if (key.starts_with("toggles."))
     if (const Toggle* const toggle = find_toggle(key.substr(8))) return toggle->values;
   Listing all;
@@ -69,9 +69,9 @@ static Names candidates(const Arguments& words, const std::string& last) {
   const auto list = lists.find(before);
   if (list != lists.end() && equals == last.npos) return names_in(list->second);
   const auto toggle = std::ranges::find(words, "--toggle");
-  if (before == "--value" && words.end() - toggle > 1) return values_of("toggles." + toggle[1]);
+  if (before == "--value" && words.end() - toggle > 1) return list_values("toggles." + toggle[1]);
   if (equals == last.npos) return keys();
-  Names values = values_of(last.substr(0, equals));
+  Names values = list_values(last.substr(0, equals));
   for (std::string& value : values) value.insert(0, last.substr(0, equals + 1));
   return values;
 }

@@ -4,7 +4,7 @@
 #include "core/base/output.h"
 #include "trainer/session/evaluate.h"
 #include "trainer/session/session.h"
-#include "trainer/state/trained.h"
+#include "trainer/state/training_state.h"
 #include "trainer/verbs/verbs.h"
 
 namespace bellows {
@@ -21,7 +21,7 @@ static int run_eval(CommandLine& line, const Arguments& args) {
       "with the same kind of data; the training data are not needed");
   line.add_flag("--json", json, "print one JSON object, with all digits");
   if (!line.read(args)) return 0;
-  const auto session = load_to_evaluate(from, overrides, data);
+  const auto session = load_trained(from, true, overrides, data);
   const Metrics metrics = evaluate(*session);
   Json all = {
       {"samples", metrics.samples}, {"damaged", metrics.damaged}, {"seconds", metrics.seconds}};

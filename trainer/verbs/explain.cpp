@@ -17,7 +17,7 @@
 namespace bellows {
 
 // Returns "cuda" for "cuda", and "bf16, if the value is bf16" for "bf16=bf16".
-static std::string text_of_need(const std::string& need) {
+static std::string describe_need(const std::string& need) {
   const size_t is = need.find('=');
   if (is == std::string::npos) return need;
   return cat(need.substr(is + 1), ", if the value is ", need.substr(0, is));
@@ -35,7 +35,7 @@ constexpr std::string_view kResults =
 
 // Returns the rows of docs/results.md about a toggle: "amp=bf16 on configs/x.yaml: faster, 1.476 x
 // (1.231 to 1.769), AMD EPYC, 2026-11-27".
-static Names results_of(const Toggle& t) {
+static Names find_results(const Toggle& t) {
   Names results;
   const std::string begin = cat("\n| `", t.name, "=");
   for (size_t at = 0; (at = kResults.find(begin, at)) != kResults.npos; ++at) {
@@ -52,11 +52,6 @@ static Names results_of(const Toggle& t) {
   return results;
 }
 
-// True if only a GPU can show what the toggle gains, and no result does.
-static bool is_experimental(const Toggle& t) {
-  return std::ranges::count(t.needs, "cuda") && results_of(t).empty();
-}
-
 // Returns the text of the statement "S1:37", with its number before it.
 static std::string_view statement(const std::string& number) {
   const size_t at = kSources.find("\n- " + number + " ");
@@ -66,7 +61,7 @@ static std::string_view statement(const std::string& number) {
 }
 
 // Splits "S0:12,13 S1:27" into "S0:12", "S0:13", "S1:27". Skips words without a colon.
-static Names statements_of(const std::string& sources) {
+static Names split_statements(const std::string& sources) {
   Names numbers;
   std::istringstream words(sources);
   for (std::string word; words >> word;) {
@@ -104,57 +99,53 @@ static bool explain_statement(const std::string& number) {
   say(text);
   Names of;
   for (const Toggle& t : toggles())
-    if (std::ranges::count(statements_of(t.sources), number)) of.push_back(t.name);
+    if (std::ranges::count(split_statements(t.sources), number)) of.push_back(t.name);
   if (!of.empty()) say("  toggles: " + joined(of));
   say_lessons(number);
   return true;
 }
 
-static std::string promise_of(const Toggle& t) {
+static std::string describe_promise(const Toggle& t) {
   return cat(
       name_of(t.same), t.same == Same::close ? cat(", within ", t.tolerance) : "",
       *t.statistical_where ? cat("; statistical where ", t.statistical_where, " increments") : "",
       *t.close_where ? cat("; close where ", t.close_where, " increments") : "");
 }
 
-// Prints the command that measures the toggle, in one line, so that it can be copied.
-static void say_measurement(const Toggle& t) {
-  const bool ranks = std::ranges::count(t.needs, "ranks");
-  if (*t.example)
-    say(cat("  measure:   trainer ", ranks ? "launch --ranks 2 -- " : "", "ab --toggle ", t.name,
-            " --config ", t.example));
-  for (const std::string& result : results_of(t)) say_row("measured", result);
-}
-
 static void explain_toggle(const Toggle& t) {
   say(cat("toggle ", t.name, " (", t.key_point, ")"));
   say_row("also known as", joined(t.aliases));
   say_row("elsewhere", t.elsewhere);
-  if (is_experimental(t))
+  const Names results = find_results(t);
+  if (std::ranges::count(t.needs, "cuda") && results.empty())
     say_row("status", "experimental: it needs a GPU, and no measurement shows yet that it helps");
   say_row("idea", t.idea);
   say_row("claim", t.claim);
   say_row("cost", t.cost);
-  for (const std::string& number : statements_of(t.sources))
+  for (const std::string& number : split_statements(t.sources))
     say_row("source", std::string(statement(number)));
   say_row("card", t.file);
   say_row("code", t.code);
   say_row("footprint", cat(t.footprint, " (0 when off)"));
-  say_row("counted", places_of(t.footprint));
-  say_row("same loss", promise_of(t));
+  say_row("counted", list_places(t.footprint));
+  say_row("same loss", describe_promise(t));
   int64_t number = 0;
   const std::string numbers = t.numbers ? " or " + option_of(number, *t.numbers).accepts : "";
   say_row("values", cat(joined(t.values), numbers, "; default ", t.default_value,
                         ", under `toggles: all` ", *t.fast ? t.fast : t.default_value));
-  for (const std::string& need : t.needs) say_row("needs", text_of_need(need));
+  for (const std::string& need : t.needs) say_row("needs", describe_need(need));
   say_row("here", no_effect(t));
   for (const auto& [option, owner] : option_owners())
     if (owner->name == t.name) say_row("sets", option);
-  say_measurement(t);
+  const bool ranks = std::ranges::count(t.needs, "ranks");
+  if (*t.example)  // in one line, so that it can be copied
+    say(cat("  measure:   trainer ", ranks ? "launch --ranks 2 -- " : "", "ab --toggle ", t.name,
+            " --config ", t.example));
+  for (const std::string& result : results) say_row("measured", result);
   say_lessons(t.name);
 }
 
-static std::vector<Listing::Line> options_of(const Table& table, const std::string& entry) {
+static std::vector<Listing::Line> list_options(const Table& table, const std::string& entry) {
   Listing options(true);
   if (table.visit) table.visit(options, entry);
   return options.lines;
@@ -183,7 +174,7 @@ static bool explain_entry(const std::string& name) {
     for (const TableRow& row : table.rows()) {
       if (row[0] != name) continue;
       say(cat(table.name, ": ", name, ": ", row[1]));
-      for (const Listing::Line& line : options_of(table, name))
+      for (const Listing::Line& line : list_options(table, name))
         say(cat("  ", line.key, " = ", line.described()));
       found = true;
     }
@@ -214,7 +205,7 @@ static bool explain_entry_option(const std::string& key) {
   bool found = false;
   for (const Table& table : tables())
     for (const TableRow& row : table.rows())
-      for (const Listing::Line& line : options_of(table, row[0])) {
+      for (const Listing::Line& line : list_options(table, row[0])) {
         if (line.key != key && !key.ends_with("." + line.key)) continue;
         say(cat("option of ", table.name, ": ", row[0], ": ", line.key, " = ", line.described()));
         found = true;

@@ -13,9 +13,7 @@
 #include "trainer/session/data_card.h"
 #include "trainer/session/session.h"
 #include "trainer/state/checkpoints.h"
-#include "trainer/state/trained.h"
 #include "trainer/state/training_state.h"
-#include "trainer/state/weights.h"
 #include "trainer/verbs/verbs.h"
 
 namespace bellows {
@@ -47,7 +45,7 @@ static void restore_biases(NamedTensors& model, const Names& dropped) {
 // torch.nn.utils.fusion.fuse_conv_bn_eval does. Returns how many.
 static size_t fold_norms(NamedTensors& model, const std::string& from) {
   const NoGrad untracked;
-  const auto session = load_to_predict(from);
+  const auto session = load_trained(from, false);
   for (const NormedConv& c : session->normed_convs) {
     std::erase_if(model, [&](const NamedTensor& t) {
       return t.name.starts_with(c.norm + ".") || t.name == c.conv + ".bias";
@@ -61,20 +59,8 @@ static size_t fold_norms(NamedTensors& model, const std::string& from) {
   return session->normed_convs.size();
 }
 
-// Writes the (x - mean) / std that equals all normalize transforms of the list together.
-static void add_normalization(const Json& transforms, int64_t channels, Metadata& metadata) {
-  std::vector<double> mean(channels, 0), std(channels, 1);
-  for (const Json& item : transforms)
-    for (int64_t c = 0; item.at("name") == "normalize" && c < channels; ++c) {
-      mean[c] += std[c] * item.at("mean").at(c).get<double>();
-      std[c] *= item.at("std").at(c).get<double>();
-    }
-  metadata["mean"] = to_line(mean);
-  metadata["std"] = to_line(std);
-}
-
 // Keys are plain text, values JSON.
-static Metadata metadata_of(const SafeTensors& saved) {
+static Metadata make_metadata(const SafeTensors& saved) {
   Metadata metadata{{"format", "pt"}};
   const TrainingSetInfo trained = trained_on(saved);
   const auto list = with_statistics(read_plan(saved).data.transforms, trained.info);
@@ -85,7 +71,15 @@ static Metadata metadata_of(const SafeTensors& saved) {
   const Json transforms = to_json(list);
   metadata["channels"] = std::to_string(input[0]);
   metadata["transforms"] = to_line(transforms);
-  add_normalization(transforms, input[0], metadata);
+  // The (x - mean) / std that equals all normalize transforms of the list together.
+  std::vector<double> mean(input[0], 0), std(input[0], 1);
+  for (const Json& item : transforms)
+    for (int64_t c = 0; item.at("name") == "normalize" && c < input[0]; ++c) {
+      mean[c] += std[c] * item.at("mean").at(c).get<double>();
+      std[c] *= item.at("std").at(c).get<double>();
+    }
+  metadata["mean"] = to_line(mean);
+  metadata["std"] = to_line(std);
   return metadata;
 }
 
@@ -122,7 +116,7 @@ static int run_export(CommandLine& line, const Arguments& args) {
   const size_t folds = fold_bn ? fold_norms(model, saved.path.string()) : 0;
   CHECK(!fold_bn || folds > 0, "export: --fold-bn: no batch norm follows a convolution in ", from);
   remove_temporaries(Path(to).has_parent_path() ? Path(to).parent_path() : ".");
-  write_safetensors(to, model, metadata_of(saved.content));
+  write_safetensors(to, model, make_metadata(saved.content));
   int64_t values = 0;
   for (const NamedTensor& t : model) values += t.tensor.numel();
   say(cat("exported ", model.size(), " tensors, ", values, " values, to ", to,

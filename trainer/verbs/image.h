@@ -1,6 +1,7 @@
 // Reads images from untrusted files, for `trainer predict`.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 #include "core/tensor/shape.h"
@@ -21,10 +22,9 @@ DecodedImage read_image(const std::string& path);
 // Replaces each folder in `paths` by the images in and below it (kImageSuffixes), sorted. Other
 // paths are kept. Warns of what it leaves out. Throws Error (exit 3) for a folder without images.
 std::vector<std::string> image_paths(const std::vector<std::string>& paths);
-// Returns the lines of a file without empty ones. The path "-" is standard input.
-// Calls `use` for each line as soon as it has been read. "-" is standard input.
+// Calls `use` for each line of a file that is not empty, as soon as it has been read. The path "-"
+// is standard input.
 void each_line(const std::string& path, const std::function<void(const std::string&)>& use);
-std::vector<std::string> read_lines(const std::string& path);
 
 // Returns the image as (C, H, W) bytes of that shape, resized like the transform `resize`: bilinear
 // and antialiased. RGB becomes gray with the weights of ITU-R BT.601, which keep a gray.

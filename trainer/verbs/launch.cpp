@@ -1,15 +1,13 @@
 // trainer launch --ranks N -- arguments: runs the program in N processes, the ranks of one run.
 #include <fmt/format.h>
-#include <sys/random.h>
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <optional>
 #include "core/base/output.h"
 #include "core/config/config.h"
 #include "core/config/hint.h"
 #include "dist/rendezvous/rendezvous.h"
+#include "dist/rendezvous/tcp_store.h"
 #include "plan/toggle.h"
 #include "trainer/launch/supervise.h"
 #include "trainer/verbs/verbs.h"
@@ -70,14 +68,7 @@ static void check_nodes(const CommandLine& line, const LaunchLine& given) {
         "give it to all machines");
 }
 
-static std::string random_token() {
-  unsigned char bytes[16];
-  if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
-    fail(Exit::internal, "getrandom: ", std::strerror(errno));
-  return fmt::format("{:02x}", fmt::join(bytes, ""));
-}
-
-static Command command_of(int64_t local_rank, const LaunchLine& given, const Arguments& args) {
+static Command make_command(int64_t local_rank, const LaunchLine& given, const Arguments& args) {
   Command command = {{"/proc/self/exe"}};
   command.argv.insert(command.argv.end(), args.begin(), args.end());
   const auto set = [&](const char* name, const auto& value) {
@@ -95,7 +86,7 @@ static Command command_of(int64_t local_rank, const LaunchLine& given, const Arg
 }
 
 // Returns dist.timeout_s of the run that the ranks will start, or the default if that is unknown.
-static double timeout_of_run(const Arguments& args) {
+static double read_timeout(const Arguments& args) {
   try {
     Arguments given;
     for (const std::string& arg : args)
@@ -122,15 +113,17 @@ static int run_launch(CommandLine& line, const Arguments& args) {
   given.supervise.all_output = given.output == "all";
   if (given.token.empty() && given.nodes > 1) given.token = variable("BELLOWS_TOKEN", "");
   check_nodes(line, given);
-  if (given.token.empty()) given.token = random_token();
+  if (given.token.empty())
+    for (const char byte : random_nonce().substr(0, 16))
+      given.token += fmt::format("{:02x}", uint8_t(byte));
   std::optional<ReservedPort> reserved;
   if (given.port == 0) given.port = reserved.emplace().number();
   if (given.nodes * given.ranks == 1 && !given.supervise.all_output)
-    become(command_of(0, given, rank_args));  // with its stdin, its terminal, its signals
+    become(make_command(0, given, rank_args));  // with its stdin, its terminal, its signals
   std::vector<RankCommand> ranks;
   for (int64_t rank = 0; rank < given.ranks; ++rank)
-    ranks.push_back({given.node_rank * given.ranks + rank, command_of(rank, given, rank_args)});
-  given.supervise.timeout_s = timeout_of_run(rank_args);
+    ranks.push_back({given.node_rank * given.ranks + rank, make_command(rank, given, rank_args)});
+  given.supervise.timeout_s = read_timeout(rank_args);
   return supervise(ranks, given.supervise);
 }
 

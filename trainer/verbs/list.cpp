@@ -1,5 +1,6 @@
 // trainer list: prints the registries.
 #include <algorithm>
+#include <sstream>
 #include "core/base/output.h"
 #include "core/base/words.h"
 #include "core/config/hint.h"
@@ -7,6 +8,38 @@
 #include "trainer/verbs/verbs.h"
 
 namespace bellows {
+
+// Returns aligned columns; a table of two columns fits into 80.
+static std::string as_text(const Table& table) {
+  if (table.text) return table.text();
+  std::vector<TableRow> rows = table.rows();
+  rows.insert(rows.begin(), table.columns);
+  if (table.columns.size() != 2) return aligned(rows);
+  size_t width = 0;
+  for (const TableRow& row : rows) width = std::max(width, row[0].size() + 2);
+  std::istringstream lines(aligned(rows));
+  std::string text;
+  for (std::string line; std::getline(lines, line);)
+    text += wrapped(line, std::string(width, ' ')) + "\n";
+  return text;
+}
+
+static std::string markdown_row(const TableRow& row) {
+  std::string line = "|";
+  for (std::string cell : row) {
+    for (size_t at = 0; (at = cell.find('|', at)) != std::string::npos; at += 2)
+      cell.insert(at, 1, '\\');
+    line.append(" ").append(cell).append(" |");
+  }
+  return line + "\n";
+}
+
+static std::string as_markdown(const Table& table) {
+  std::string text = markdown_row(table.columns);
+  text += markdown_row(TableRow(table.columns.size(), "---"));
+  for (const TableRow& row : table.rows()) text += markdown_row(row);
+  return text;
+}
 
 static int run_list(CommandLine& line, const Arguments& args) {
   std::string name;

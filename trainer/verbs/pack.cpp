@@ -45,7 +45,7 @@ static void declare(CommandLine& line, PackLine& given) {
 }
 
 // Describes the input and the encoding: equal `pack` commands have equal sources.
-static std::string source_of(DatasetChoice data, const PackOptions& o) {
+static std::string describe_source(DatasetChoice data, const PackOptions& o) {
   Listing options;
   data.visit_options(options);
   std::string source = cat("name: ", data.name());
@@ -59,8 +59,8 @@ static void pack_split(const Plan& plan, const PackLine& given, Split split) {
   const auto dataset =
       without_damaged(plan.data.dataset.make({split}), plan.data.loader.batch.on_damaged);
   for (const std::string& note : dataset->notes()) say(note);
-  const PackedSplit made =
-      pack(*dataset, split, source_of(plan.data.dataset, given.options), given.out, given.options);
+  const PackedSplit made = pack(*dataset, split, describe_source(plan.data.dataset, given.options),
+                                given.out, given.options);
   say(cat(split == Split::train ? "train: " : "test: ", text_of(made)));
 }
 

@@ -16,7 +16,7 @@
 #include "data/sets/arrays.h"
 #include "ops/softmax.h"
 #include "trainer/session/session.h"
-#include "trainer/state/trained.h"
+#include "trainer/state/training_state.h"
 #include "trainer/verbs/image.h"
 #include "trainer/verbs/verbs.h"
 
@@ -32,7 +32,7 @@ struct PredictLine {
 }  // namespace
 
 // Reads an image and applies the evaluation transforms of the training run.
-static Tensor input_of(const Session& session, const std::string& path, bool invert) {
+static Tensor read_input(const Session& session, const std::string& path, bool invert) {
   const DatasetInfo& info = session.train_set->info();
   const Transforms transforms(session.plan.data.transforms, info, TransformMode::evaluation);
   const DecodedImage image = read_image(path);
@@ -47,7 +47,7 @@ static Tensor input_of(const Session& session, const std::string& path, bool inv
   } catch (const Error& error) {  // for example an image too small for a crop
     fail(Exit::data, printable(path), ": ", error.what());
   }
-  return to(session.device, x);
+  return x;
 }
 
 static std::vector<float> on_host(const Tensor& values) {
@@ -55,18 +55,8 @@ static std::vector<float> on_host(const Tensor& values) {
   return {host.data<float>().begin(), host.data<float>().end()};
 }
 
-// Returns the probability of each class, or its logit. Runs one image at a time, so that no result
-// depends on other images.
-static std::vector<float> predict(const Session& session, const std::string& path,
-                                  const PredictLine& line) {
-  const Kernels use(session.plan.kernels);
-  const NoGrad untracked;
-  const Tensor logits = (*session.model)(input_of(session, path, line.invert));
-  return on_host(line.logits ? logits : softmax(logits, 1));
-}
-
 // Returns the classes from the highest value to the lowest; NaN counts as the lowest.
-static std::vector<size_t> ranked(const std::vector<float>& values) {
+static std::vector<size_t> rank_classes(const std::vector<float>& values) {
   std::vector<size_t> order(values.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::stable_sort(order, std::greater<>(),
@@ -74,23 +64,55 @@ static std::vector<size_t> ranked(const std::vector<float>& values) {
   return order;
 }
 
-// Returns "class 3 cat: 0.9812" for each of the `top` best classes.
-static Names best_of(const std::vector<float>& values, const Names& names, int64_t top) {
-  Names best = {};
-  for (const size_t i : ranked(values)) {
-    if (std::ssize(best) == top) break;
+// Continues a text, (1, T) tokens, with the most probable token until the end of the line or the
+// longest text that the model has learned.
+static std::string continue_text(const Session& session, Tensor x) {
+  const DatasetInfo& info = session.train_set->info();
+  std::string text;
+  while (x.dim(1) < info.input.shape[0]) {
+    const std::vector<float> scores = on_host((*session.model)(to(session.device, x)));
+    const auto last = scores.end() - info.classes;
+    const int64_t next = std::ranges::max_element(last, scores.end()) - last;
+    const std::string character =
+        info.names.empty() ? std::string(1, char(next)) : info.names[next];
+    if (character == "\n") break;
+    text += character;
+    std::vector<int64_t> tokens(x.data<int64_t>().begin(), x.data<int64_t>().end());
+    tokens.push_back(next);
+    x = tensor_of(tokens, {1, std::ssize(tokens)});
+  }
+  return text;
+}
+
+// Returns the best class and the probabilities or logits of all, the values of a regression, or the
+// text that goes on. Runs one sample at a time, so that no answer depends on other samples.
+static Json predict(const Session& session, const Tensor& x, const PredictLine& line) {
+  const DatasetInfo& info = session.train_set->info();
+  if (x.dtype() == DType::i64 && info.target.shape.rank() == 1)
+    return {{"text", printable(continue_text(session, x))}};
+  const Tensor output = (*session.model)(to(session.device, x));
+  if (info.classes == 0) return {{"values", on_host(output)}};
+  const std::vector<float> values = on_host(line.logits ? output : softmax(output, -1));
+  const size_t best = rank_classes(values)[0];
+  Json json = {{"class", best}};
+  if (!info.names.empty()) json["name"] = info.names[best];
+  json[line.logits ? "logits" : "probabilities"] = values;
+  return json;
+}
+
+// Returns a prediction as lines: "class 3 cat: 0.9812" for each of the `top` best classes.
+static Names describe(const Json& made, const Session& session, const PredictLine& line) {
+  if (made.contains("text")) return {made.at("text").get<std::string>()};
+  if (made.contains("values")) return {to_line(made.at("values"))};
+  const Names& names = session.train_set->info().names;
+  const auto values = made.at(line.logits ? "logits" : "probabilities").get<std::vector<float>>();
+  Names best;
+  for (const size_t i : rank_classes(values)) {
+    if (std::ssize(best) == line.top) break;
     best.push_back(fmt::format("class {}{}: {:.4f}", i, names.empty() ? "" : " " + names[i],
                                unsigned_nan(values[i])));
   }
   return best;
-}
-
-static Json json_of(const std::vector<float>& values, const Names& names, const PredictLine& line) {
-  const size_t best = ranked(values)[0];
-  Json json = {{"class", best}};
-  if (!names.empty()) json["name"] = names[best];
-  json[line.logits ? "logits" : "probabilities"] = values;
-  return json;
 }
 
 static void declare(CommandLine& line, PredictLine& given) {
@@ -110,29 +132,22 @@ static void declare(CommandLine& line, PredictLine& given) {
       .excludes(json);
 }
 
-static void refuse_two_inputs(const PredictLine& line) {
-  const auto from_stdin = std::ranges::count(line.images, "-");
-  CHECK(line.list != "-" || from_stdin == 0,
-        "predict: standard input cannot be both an image and the list; name - once");
-  CHECK(from_stdin <= 1, "predict: standard input holds one image; name - once");
-}
-
 // Prints the answer for an image. Returns false, after a message, if it cannot be read.
 static bool predict_one(const Session& session, const std::string& path, const PredictLine& line) {
-  const Names& names = session.train_set->info().names;
   Json json = {{"image", path}};
-  bool read = true;
   try {
-    const std::vector<float> values = predict(session, path, line);
-    json.update(json_of(values, names, line));
-    if (!line.json) say(printable(path) + ": " + joined(best_of(values, names, line.top)));
+    json.update(predict(session, read_input(session, path, line.invert), line));
   } catch (const Error& error) {
     if (error.exit != Exit::data) throw;
-    read = false;
     json["error"] = error.what();
-    if (!line.json) complain(error.what());
   }
-  if (line.json) say(to_line(json));
+  const bool read = !json.contains("error");
+  if (line.json)
+    say(to_line(json));
+  else if (read)
+    say(printable(path) + ": " + joined(describe(json, session, line)));
+  else
+    complain(json["error"].get<std::string>());
   return read;
 }
 
@@ -155,61 +170,19 @@ static void predict_all(const Session& session, const std::vector<std::string>& 
 
 // ---- samples that are not images
 
-// Continues a text, (1, T) tokens, with the most probable token until the end of the line or the
-// longest text that the model has learned.
-static std::string continued(const Session& session, Tensor x) {
-  const DatasetInfo& info = session.train_set->info();
-  std::string text;
-  while (x.dim(1) < info.input.shape[0]) {
-    const std::vector<float> scores = on_host((*session.model)(to(session.device, x)));
-    const auto last = scores.end() - info.classes;
-    const int64_t next = std::ranges::max_element(last, scores.end()) - last;
-    const std::string character =
-        info.names.empty() ? std::string(1, char(next)) : info.names[next];
-    if (character == "\n") break;
-    text += character;
-    std::vector<int64_t> tokens(x.data<int64_t>().begin(), x.data<int64_t>().end());
-    tokens.push_back(next);
-    x = tensor_of(tokens, {1, std::ssize(tokens)});
-  }
-  return text;
-}
-
-static Json prediction(const Session& session, const Tensor& x, const PredictLine& line) {
-  const DatasetInfo& info = session.train_set->info();
-  if (x.dtype() == DType::i64 && info.target.shape.rank() == 1)
-    return {{"text", printable(continued(session, x))}};
-  const Tensor output = (*session.model)(to(session.device, x));
-  if (info.classes == 0) return {{"values", on_host(output)}};
-  return json_of(on_host(line.logits ? output : softmax(output, -1)), info.names, line);
-}
-
-static std::string text_of(const Json& made, const Names& names, const PredictLine& line) {
-  if (made.contains("text")) return made["text"].get<std::string>();
-  if (made.contains("values")) return to_line(made["values"]);
-  const char* const key = line.logits ? "logits" : "probabilities";
-  return joined(best_of(made[key].get<std::vector<float>>(), names, line.top));
-}
-
-static bool takes_texts(const Session& session) {
-  return entries<EncodeText>().contains(session.plan.data.dataset.name());
-}
-
 // Texts are given themselves, other inputs as files; - is standard input, of texts one per line,
 // each of which is answered before the next one is read.
 static void predict_inputs(const Session& session, const PredictLine& line) {
-  const Kernels use(session.plan.kernels);
-  const NoGrad untracked;
   const DatasetInfo& info = session.train_set->info();
   const std::string& set = session.plan.data.dataset.name();
-  const bool texts = takes_texts(session);
+  const bool texts = entries<EncodeText>().contains(set);
   bool any = false;
   const auto answer = [&](const GivenInputs& given) {
     any = true;
     for (const Tensor& x : texts ? std::vector{Choice<EncodeText>(set).make(given)}
                                  : Choice<MakeInputs>(set).make(given)) {
-      const Json made = prediction(session, x, line);
-      say(line.json ? to_line(made) : text_of(made, info.names, line));
+      const Json made = predict(session, x, line);
+      say(line.json ? to_line(made) : joined(describe(made, session, line)));
     }
   };
   for (const std::string& given : line.images)
@@ -225,16 +198,20 @@ static int run_predict(CommandLine& line, const Arguments& args) {
   PredictLine given;
   declare(line, given);
   if (!line.read(args)) return 0;
-  const auto session = load_to_predict(given.from);
+  const auto session = load_trained(given.from, false);
   session->model->train(false);
+  const Kernels use(session->plan.kernels);
+  const NoGrad untracked;
   if (!session->train_set->info().images()) return predict_inputs(*session, given), 0;
-  refuse_two_inputs(given);
+  const auto from_stdin = std::ranges::count(given.images, "-");
+  CHECK(given.list != "-" || from_stdin == 0,
+        "predict: standard input cannot be both an image and the list; name - once");
+  CHECK(from_stdin <= 1, "predict: standard input holds one image; name - once");
   const std::vector<std::string> paths = image_paths(given.images);
   const bool only_one = paths == given.images && paths.size() == 1 && given.list.empty();
   if (!only_one || given.json) return predict_all(*session, paths, given), 0;
-  const Names& names = session->train_set->info().names;
-  for (const std::string& text : best_of(predict(*session, paths[0], given), names, given.top))
-    say(text);
+  const Json made = predict(*session, read_input(*session, paths[0], given.invert), given);
+  for (const std::string& text : describe(made, *session, given)) say(text);
   return 0;
 }
 

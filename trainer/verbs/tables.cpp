@@ -1,7 +1,6 @@
 #include "trainer/verbs/tables.h"
 #include <fmt/format.h>
 #include <algorithm>
-#include <sstream>
 #include "dist/groups/process_group.h"
 #include "ops/base/op.h"
 #include "optim/schedule.h"
@@ -11,15 +10,15 @@
 
 namespace bellows {
 
-template <class Signature> static std::vector<TableRow> rows_of() {
+template <class Signature> static std::vector<TableRow> list_rows() {
   std::vector<TableRow> rows;
   for (const auto& [name, entry] : entries<Signature>()) rows.push_back({name, entry.help});
   return rows;
 }
 
-template <class Signature> static Table table_of(const char* name, const char* one) {
+template <class Signature> static Table make_table(const char* name, const char* one) {
   return {
-      name, one, {"name", "what"}, rows_of<Signature>, [](Visitor& v, const std::string& entry) {
+      name, one, {"name", "what"}, list_rows<Signature>, [](Visitor& v, const std::string& entry) {
         Choice<Signature>(entry).visit_options(v);
       }};
 }
@@ -116,16 +115,16 @@ static std::vector<Table> all_tables() {
        toggle_text},
       {"verbs", "verb", {"verb", "what", "example"}, [] { return verb_rows(verbs()); }},
       {"benches", "benchmark", {"bench", "what", "example"}, [] { return verb_rows(benches()); }},
-      table_of<MakeModel>("models", "model"),
-      table_of<MakeLayer>("layers", "layer"),
-      table_of<LossFunction>("losses", "loss"),
-      table_of<MakeMetric>("metrics", "metric"),
+      make_table<MakeModel>("models", "model"),
+      make_table<MakeLayer>("layers", "layer"),
+      make_table<LossFunction>("losses", "loss"),
+      make_table<MakeMetric>("metrics", "metric"),
       {"rewrites", "rewrite", {"name", "what"}, rewrite_rows},
-      table_of<MakeDataset>("datasets", "data set"),
-      table_of<MakeTransform>("transforms", "transform"),
-      table_of<UpdateRule()>("optimizers", "optimizer"),
-      table_of<MakeCurve>("schedules", "schedule"),
-      table_of<MakeGroup>("backends", "backend"),
+      make_table<MakeDataset>("datasets", "data set"),
+      make_table<MakeTransform>("transforms", "transform"),
+      make_table<UpdateRule()>("optimizers", "optimizer"),
+      make_table<MakeCurve>("schedules", "schedule"),
+      make_table<MakeGroup>("backends", "backend"),
       {"ops", "op", {"op", "maths"}, op_rows, nullptr, true},
       {"topics", "topic", {"topic", "what"}, [] { return topic_rows(false); }, nullptr, true},
       {"counters",
@@ -191,37 +190,6 @@ std::string wrapped(std::string text, const std::string& indent) {
     text.replace(0, end + (text[end] == ' '), indent);
   }
   return lines + text;
-}
-
-std::string as_text(const Table& table) {
-  if (table.text) return table.text();
-  std::vector<TableRow> rows = table.rows();
-  rows.insert(rows.begin(), table.columns);
-  if (table.columns.size() != 2) return aligned(rows);
-  size_t width = 0;
-  for (const TableRow& row : rows) width = std::max(width, row[0].size() + 2);
-  std::istringstream lines(aligned(rows));
-  std::string text;
-  for (std::string line; std::getline(lines, line);)
-    text += wrapped(line, std::string(width, ' ')) + "\n";
-  return text;
-}
-
-static std::string markdown_row(const TableRow& row) {
-  std::string line = "|";
-  for (std::string cell : row) {
-    for (size_t at = 0; (at = cell.find('|', at)) != std::string::npos; at += 2)
-      cell.insert(at, 1, '\\');
-    line.append(" ").append(cell).append(" |");
-  }
-  return line + "\n";
-}
-
-std::string as_markdown(const Table& table) {
-  std::string text = markdown_row(table.columns);
-  text += markdown_row(TableRow(table.columns.size(), "---"));
-  for (const TableRow& row : table.rows()) text += markdown_row(row);
-  return text;
 }
 
 }  // namespace bellows

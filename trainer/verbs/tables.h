@@ -18,7 +18,7 @@ struct Table {
   std::function<std::vector<TableRow>()> rows;                        // sorted by the first column
   std::function<void(Visitor&, const std::string&)> visit = nullptr;  // options of an entry
   bool has_cards = false;           // `trainer explain` prints more of an entry than its row
-  std::string (*text)() = nullptr;  // as_text(), if it is not the rows in columns
+  std::string (*text)() = nullptr;  // for `trainer list`; null: the rows in columns
 };
 const std::vector<Table>& tables();  // with the added ones at the end
 
@@ -37,8 +37,5 @@ std::string fitted_table(const std::vector<TableRow>& rows, const TableRow& head
 // Breaks text after spaces, or in a word that is longer than a line, into lines of at most 80
 // columns. Lines but the first are indented.
 std::string wrapped(std::string text, const std::string& indent);
-// Returns aligned columns; a table of two columns fits into 80.
-std::string as_text(const Table& table);
-std::string as_markdown(const Table& table);  // with a header row
 
 }  // namespace bellows

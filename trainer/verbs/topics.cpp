@@ -23,7 +23,7 @@ static Names split_list(const std::string& list) {
 }
 
 // Reads a section, "GradScaler\n\nAlso: scaler.\n\nIn fp16 ...".
-static Topic topic_of(const std::string& section) {
+static Topic parse_topic(const std::string& section) {
   const size_t heading = section.find('\n');
   Topic topic = {section.substr(0, heading), {}, section.substr(heading + 2)};
   if (!topic.text.starts_with("Also: ")) return topic;
@@ -40,7 +40,7 @@ const std::vector<Topic>& topics() {
     const std::string text(kTopics.substr(0, counters));
     for (size_t at = text.find("\n## "), end; at != text.npos; at = end) {
       end = text.find("\n## ", at + 1);
-      found.push_back(topic_of(text.substr(at + 4, std::min(end, text.size()) - at - 5)));
+      found.push_back(parse_topic(text.substr(at + 4, std::min(end, text.size()) - at - 5)));
     }
     std::istringstream lines{std::string(kTopics.substr(counters))};
     for (std::string line; std::getline(lines, line);)
@@ -60,7 +60,7 @@ const Topic* find_topic(const std::string& name) {
   return nullptr;
 }
 
-std::string places_of(const std::string& counter) {
+std::string list_places(const std::string& counter) {
   Names places;
   std::istringstream lines(kCounterPlaces);
   for (std::string name, place; lines >> name >> place;)
@@ -75,20 +75,19 @@ std::string folded(const std::string& name) {
   return letters;
 }
 
-static void explain_counter(const std::string& name, const std::string& text) {
-  say_part(wrapped(cat("counter ", name, ": ", text), "  ") + "\n");
-  if (const std::string places = places_of(name); !places.empty())
-    say_part(wrapped("  counted in: " + places, "    ") + "\n");
-  for (const Toggle& toggle : toggles())
-    if (toggle.footprint == name) say("  footprint of the toggle " + toggle.name);
-}
-
 // Prints paragraphs in 80 columns, commands, which are indented, as they are, and each place to
 // look at on a line of its own.
 bool explain_topic(const std::string& name) {
   const Topic* const topic = find_topic(name);
   if (!topic) return false;
-  if (topic->counter) return explain_counter(name, topic->text), true;
+  if (topic->counter) {
+    say_part(wrapped(cat("counter ", name, ": ", topic->text), "  ") + "\n");
+    if (const std::string places = list_places(name); !places.empty())
+      say_part(wrapped("  counted in: " + places, "    ") + "\n");
+    for (const Toggle& toggle : toggles())
+      if (toggle.footprint == name) say("  footprint of the toggle " + toggle.name);
+    return true;
+  }
   if (folded(topic->name) != folded(name)) say(topic->name + ":");
   std::istringstream lines(topic->text);
   for (std::string line; std::getline(lines, line);)

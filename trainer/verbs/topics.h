@@ -14,9 +14,10 @@ struct Topic {
   bool counter = false;
 };
 const std::vector<Topic>& topics();
-const Topic* find_topic(const std::string& name);   // in any case; null if there is none
-bool explain_topic(const std::string& name);        // prints it; false if there is none
-std::string places_of(const std::string& counter);  // "autograd/amp.h:59, ...", where it is counted
+const Topic* find_topic(const std::string& name);  // in any case; null if there is none
+bool explain_topic(const std::string& name);       // prints it; false if there is none
+std::string list_places(
+    const std::string& counter);  // "autograd/amp.h:59, ...", where it is counted
 // Lines "amp.low_ops autograd/amp.h:59", which tools/counters.sh makes from the sources.
 extern const char* const kCounterPlaces;
 

@@ -11,39 +11,13 @@ namespace bellows {
 
 namespace fs = std::filesystem;
 
-namespace {
-struct TrainLine {
-  std::string config, run_dir, resume;
-  std::vector<std::string> overrides;
-  bool print_config = false, dry_run = false, overwrite = false;
-};
-}  // namespace
-
-static void declare(CommandLine& line, TrainLine& given) {
-  line.add_config(given.config, given.overrides);
-  line.add_flag("--print-config", given.print_config,
-                "print every option with the file and line that set it, and exit");
-  line.add_flag("--dry-run", given.dry_run,
-                "build everything and run one batch, without writing anything");
-  line.add_option(
-      "--run-dir", given.run_dir,
-      "folder of the run, which must not hold one yet (default: runs/<name>, numbered)");
-  line.add_flag("--overwrite", given.overwrite, "replace an earlier run in that folder");
-  line.add_option(
-          "--resume", given.resume,
-          "continue from the newest checkpoint of a run folder, of --run-dir or of the newest "
-          "runs/<name>; a checkpoint file starts a new run folder, in which learning rate, "
-          "epochs, schedule, data and more may change")
-      .without_value("latest");
-}
-
 // Returns the config file to read: --config, else the stored plan of the resumed run, else "".
-static std::string config_of(const TrainLine& given) {
-  if (!given.config.empty() || given.resume.empty()) return given.config;
+static std::string find_config(const std::string& config, const RunRequest& given) {
+  if (!config.empty() || given.resume.empty()) return config;
   const bool latest = given.resume == "latest";
-  if (latest && given.run_dir.empty()) return "";
+  if (latest && given.folder.empty()) return "";
   std::error_code error;
-  Path folder = latest ? given.run_dir : given.resume;
+  Path folder = latest ? given.folder : given.resume;
   if (!latest && fs::is_regular_file(folder, error))  // a checkpoint in the run's own folder
     folder = fs::absolute(folder, error).parent_path().parent_path();
   const Path plan = folder / "plan.yaml";
@@ -83,25 +57,40 @@ static Config stored_config(std::vector<Values> sources, const std::string& plan
 }
 
 static int run_train(CommandLine& line, const Arguments& args) {
-  TrainLine given;
-  declare(line, given);
+  std::string config;
+  Names overrides;
+  RunRequest request;
+  bool print = false;
+  line.add_config(config, overrides);
+  line.add_flag("--print-config", print,
+                "print every option with the file and line that set it, and exit");
+  line.add_flag("--dry-run", request.dry_run,
+                "build everything and run one batch, without writing anything");
+  line.add_option(
+      "--run-dir", request.folder,
+      "folder of the run, which must not hold one yet (default: runs/<name>, numbered)");
+  line.add_flag("--overwrite", request.overwrite, "replace an earlier run in that folder");
+  line.add_option(
+          "--resume", request.resume,
+          "continue from the newest checkpoint of a run folder, of --run-dir or of the newest "
+          "runs/<name>; a checkpoint file starts a new run folder, in which learning rate, "
+          "epochs, schedule, data and more may change")
+      .without_value("latest");
   if (!line.read(args)) return 0;
   // `--resume key=value`: the value of --resume is optional, and this one is an override.
   std::error_code is_no_path;
-  if (given.resume.find('=') != std::string::npos && !fs::exists(given.resume, is_no_path))
-    given.overrides.push_back(std::exchange(given.resume, "latest"));
-  CHECK(given.resume.empty() || !given.overwrite, "--resume and --overwrite exclude each other");
-  const std::string file = config_of(given);
-  std::vector<Values> sources = sources_of(file, given.overrides);
-  const bool stored = given.config.empty() && !file.empty();
-  Config config = stored ? stored_config(sources, file) : make_config(sources);
-  if (file.empty()) config.notes.push_back(defaults_note(config.plan));
-  if (given.print_config) {
-    if (this_rank(config.plan.dist).rank == 0) say_part(print_config(config));
-    return 0;
-  }
-  const RunRequest request{config, given.run_dir, given.overwrite, given.resume};
-  return given.dry_run ? dry_run_training(request) : run_training(request);
+  if (request.resume.find('=') != std::string::npos && !fs::exists(request.resume, is_no_path))
+    overrides.push_back(std::exchange(request.resume, "latest"));
+  CHECK(request.resume.empty() || !request.overwrite,
+        "--resume and --overwrite exclude each other");
+  const std::string file = find_config(config, request);
+  const std::vector<Values> sources = sources_of(file, overrides);
+  const bool stored = config.empty() && !file.empty();
+  request.config = stored ? stored_config(sources, file) : make_config(sources);
+  if (file.empty()) request.config.notes.push_back(defaults_note(request.config.plan));
+  if (!print) return run_training(request);
+  if (this_rank(request.config.plan.dist).rank == 0) say_part(print_config(request.config));
+  return 0;
 }
 
 static const AddVerb train_verb({"train", "trains a model on a data set, as a config describes",

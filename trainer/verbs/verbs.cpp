@@ -25,11 +25,12 @@ int run_verb(const Verb& verb, const Arguments& args, const std::string& program
 }
 
 static void print_help() {
-  say("Bellows: a minimal training framework in which every optimization is a switch.");
-  say("");
-  say("  trainer --config FILE [key=value ...]   trains a model");
-  say("  trainer VERB --help                     prints the options of a verb");
-  say("  trainer --version                       prints version, commit and libraries");
+  say_part(R"(Bellows: a minimal training framework in which every optimization is a switch.
+
+  trainer --config FILE [key=value ...]   trains a model
+  trainer VERB --help                     prints the options of a verb
+  trainer --version                       prints version, commit and libraries
+)");
   for (const std::string group : {"train", "learn", "measure", "use"}) {
     say("");
     say(group);
