@@ -8,9 +8,8 @@
 #include "data/images/image_file.h"
 #include "data/images/transform.h"
 #include "ops/softmax.h"
-#include "trainer/session/evaluate.h"
 #include "trainer/session/session.h"
-#include "trainer/state/trained.h"
+#include "trainer/state/training_state.h"
 
 namespace bellows {
 
@@ -86,10 +85,13 @@ static Json shown(const Session& session, const std::vector<Judged>& judged) {
 }
 
 Json judge_test_images(const Path& run) {
-  const auto session = load_to_evaluate(run.string(), {}, "");
+  const auto session = load_trained(run.string(), true);
   const DatasetInfo& info = session->test_set->info();
   if (!info.images() || info.classes == 0) return {};
-  const InEvaluation mode(*session);
+  session->model->train(false);
+  const Kernels use(session->kernels());
+  const Autocast precision(session->plan.amp.low());
+  const NoGrad untracked;
   const EmaScope averaged(*session->ema);
   const Transforms transforms(session->plan.data.transforms, info, TransformMode::evaluation);
   const int64_t all = session->test_set->size(), count = std::min(all, kMostSamples);
