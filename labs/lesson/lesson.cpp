@@ -126,7 +126,7 @@ static int run_lesson(CommandLine& line, const Arguments& args) {
 
 static const AddVerb lesson_verb({"lesson",
                                   "runs a case of the sources, and shows its figures beside ours",
-                                  "trainer lesson deeplab_workers", run_lesson, "learn"});
+                                  "trainer lesson weight_decay", run_lesson, "learn"});
 
 // The last column has the statements that the page cites and the toggles that it mentions as code,
 // for `trainer explain`.

@@ -24,9 +24,9 @@ const char* name_of(Treatment treatment) {
 // Values that replace placeholders. data.root=FOLDER is dropped, since its default is the data
 // set's own folder.
 static constexpr std::pair<const char*, const char*> kPlaceholders[] = {
-    {"bench NAME", "bench op"}, {"bench x", "bench op"},       {"trainer x", "trainer list"},
-    {" data.root=FOLDER", ""},  {"seed=S", "seed=1"},          {"NAME", "fused_optimizer"},
-    {"VERB", "list"},           {"FILE", "configs/lenet.yaml"}};
+    {"bench NAME", "bench op"},     {"bench x", "bench op"},   {"trainer x", "trainer list"},
+    {"lesson NAME", "lesson vram"}, {" data.root=FOLDER", ""}, {"seed=S", "seed=1"},
+    {"NAME", "fused_optimizer"},    {"VERB", "list"},          {"FILE", "configs/lenet.yaml"}};
 
 // Removes optional parts such as "[key=value ...]". Stops at a quote: lists in YAML have brackets
 // too.
@@ -176,6 +176,8 @@ static Planned planned_run(std::string command) {
     return {Treatment::run, command + " --help"};
   if (std::ranges::count(words, "--help")) return {Treatment::run, command};
   if (verb == "ab" || verb == "ladder" || verb == "sweep") return planned_arms(command, words);
+  // tests/lessons runs each lesson; here it has to exist.
+  if (verb == "lesson") return {Treatment::run, "trainer explain " + words[1]};
   if (verb == "tune") {
     set_option(words, command, "--budget", "10s");
     return {Treatment::run, command + smaller(words, "ab")};
