@@ -113,8 +113,8 @@ static int run_report(CommandLine& line, const Arguments& args) {
   Names given;
   std::string to, kind;
   line.add_option("path", given,
-                  "run folder, or a report in JSON, such as one of trainer ab; several of them, or "
-                  "a folder of runs, share a page")
+                  "run folder, or a report in JSON, such as that of a comparison; several of them, "
+                  "or a folder of runs, share a page")
       .required();
   line.add_option("--out", to,
                   "file to write; without it report.html in the folder, FILE.html beside "

@@ -185,11 +185,13 @@ static Planned planned_run(std::string command) {
   if (verb == "bench" && benches().contains(words[1])) return planned_bench(command, words);
   if (verb == "launch" && std::ranges::count(words, "ab"))  // its exit code needs no look here
     return {Treatment::run, planned_arms(command, words).command};
-  if (verb == "launch") return {Treatment::run, command + smaller(words, "train")};
-  const bool of_config = !value_of(words, "--config").empty();
-  const bool diagnoses = of_config && verb == "diagnose", profiles = of_config && verb == "profile";
-  if (diagnoses) set_option(words, command, "--seconds", "0.5");
+  const bool profiles = verb == "profile" || std::ranges::count(words, "profile");
   if (profiles) set_option(words, command, "--steps", "2:4");
+  if (verb == "launch")
+    return {Treatment::run, command + smaller(words, profiles ? "profile" : "train")};
+  const bool of_config = !value_of(words, "--config").empty();
+  const bool diagnoses = of_config && verb == "diagnose";
+  if (diagnoses) set_option(words, command, "--seconds", "0.5");
   const size_t stress = command.find("--stress");  // its size may be left out
   if (stress != command.npos && !is_number(value_of(words, "--stress")))
     command.insert(stress + std::string("--stress").size(), " 64");

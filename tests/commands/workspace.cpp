@@ -76,6 +76,10 @@ static void provide_shards(const fs::path& folder) {
        "trainer pack --config configs/resnet50_imagefolder.yaml data.root=photos "
        "--out datasets/packed");
 }
+static void provide_profiles(const fs::path& folder) {
+  for (const std::string name : {"on", "off"})
+    make(folder, cat("trainer profile --config configs/lenet.yaml --json ", name, ".json"));
+}
 static void provide_weights(const fs::path& folder) {
   make(folder, "trainer --config configs/resnet50_imagefolder.yaml data.root=photos");
   make(folder, "trainer export runs/resnet50_imagefolder resnet50.safetensors");
@@ -91,6 +95,7 @@ static const std::vector<std::pair<std::string, Supply>>& provisions() {
       {"runs/lenet", provide_run},
       {"runs/lenet-2", provide_run},
       {"runs/adder", provide_adder},
+      {"report on.json", provide_profiles},
       {"folder: datasets/packed", provide_shards},
       {"resnet50.safetensors", provide_weights},
   };
@@ -107,6 +112,7 @@ Workspace::Workspace(const std::string& command) {
   fs::create_symlink(program_dir() + "/trainer", folder_ / "build/trainer");
   for (const auto& [word, provide] : provisions())
     if (command.find(word) != command.npos) provide(folder_);
+  if (command.ends_with("report runs")) provide_run(folder_);
 }
 
 Workspace::~Workspace() { fs::remove_all(folder_); }
