@@ -98,11 +98,12 @@ static std::string smaller(const Strings& words, const std::string& verb) {
     const bool known = options.contains(key) || options.contains(key + ".0");
     if (known && !set.contains(key)) more += cat(" ", key, "=", value);
   };
-  // One update per epoch. Under ab it is two epochs of two updates, so that workers can prefetch.
+  // One update per epoch. Under ab it is two epochs of two updates, so that workers can prefetch,
+  // and a profile has four on two ranks.
   const auto given_batch = set.find("data.batch_size");
   const bool number = given_batch != set.end() && given_batch->second.text != "auto";
   const int64_t batch = number ? std::stoll(given_batch->second.text) : 16;
-  const int64_t updates = verb == "ab" ? 2 : verb == "profile" ? 4 : 1;
+  const int64_t updates = verb == "ab" ? 2 : verb == "profile" ? 8 : 1;
   add("data.train_size", std::to_string(updates * batch));
   add("data.test_size", "16");
   if (verb == "pack") return more;
