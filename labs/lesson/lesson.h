@@ -5,12 +5,13 @@
 //
 //       trainer sweep --config configs/lessons/deeplab_workers.yaml --key num_workers=2,8
 //
-//   | seen | where | source | holds if |
-//   |---|---|---|---|
-//   | speed of 8 workers | `/arms/1/speedup_over_first/ratio` | 2.08 | 1.7 to 2.4 |
+//   | seen | where | source | ours | holds if |
+//   |---|---|---|---|---|
+//   | speed of 8 workers | `/arms/1/speedup_over_first/ratio` | 2.08 | 1.98 | 1.7 to 2.4 |
 // The table is about the command above it. `where`: a place in its report (a JSON pointer), two
 // with " : " between them for their quotient, or text that it prints. `source`: figure of the
-// source text. `holds if`: "A to B", "at least A", "at most B", "= text", or "printed".
+// source text. `ours`: what a machine of the project showed. `holds if`: "A to B", "at least A",
+// "at most B", "= text", or "printed".
 #pragma once
 #include <nlohmann/json.hpp>
 #include "core/base/json.h"

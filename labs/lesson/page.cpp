@@ -50,7 +50,7 @@ static Names words_of(const std::string& command) {
 
 Lesson parse_lesson(const std::string& name, const std::string& page) {
   static const std::string kCommand = "    trainer ";
-  static const Names kColumns = {"seen", "where", "source", "holds if"};
+  static const Names kColumns = {"seen", "where", "source", "ours", "holds if"};
   Lesson lesson{name, page.substr(2, page.find('\n') - 2), page, {}};
   std::string paragraph;
   bool head = true;  // the next row is the head of a table
@@ -59,9 +59,10 @@ Lesson parse_lesson(const std::string& name, const std::string& page) {
     const bool row = line.starts_with("|");
     if (row && !line.starts_with("|-")) {
       const Names cells = cells_of(line);
-      INVARIANT(!lesson.steps.empty() && cells.size() == 4 && (!head || cells == kColumns), name,
-                ": not a table of figures below a command: ", line);
-      if (!head) lesson.steps.back().figures.push_back({cells[0], cells[1], cells[2], cells[3]});
+      INVARIANT(
+          !lesson.steps.empty() && cells.size() == kColumns.size() && (!head || cells == kColumns),
+          name, ": not a table of figures below a command: ", line);
+      if (!head) lesson.steps.back().figures.push_back({cells[0], cells[1], cells[2], cells[4]});
       head = false;
     } else if (!row) {
       head = true;

@@ -11,6 +11,7 @@
 #include "trainer/session/planted_load.h"
 #include "trainer/session/session.h"
 #include "trainer/session/windows.h"
+#include "trainer/verbs/tables.h"
 #include "trainer/verbs/verbs.h"
 
 namespace bellows {
@@ -90,7 +91,8 @@ static int run_profile(CommandLine& line, const Arguments& args) {
           count_of(pool_threads(), "thread")));
   if (session.device == Device::cuda && given.train.cuda_graph)
     say("cuda_graph: off here, because a replay enters no ranges");
-  if (const std::string planted = planted_load(plan); !planted.empty()) say(planted);
+  if (const std::string planted = planted_load(plan); !planted.empty())
+    say_part(wrapped(planted, "  ") + "\n");
   const std::string text =
       text_of(profile, ceilings) + (ranks.is_null() ? "" : "\n" + ranks_text(ranks));
   say_part(text);

@@ -257,3 +257,12 @@ TEST_F(CommandLineWords, NameAConfigThatIsElsewhere) {
   EXPECT_THAT(advised, HasSubstr("no such config file; write  --config configs/lenet.yaml"));
   succeed({"--config", "configs/lenet.yaml", "--print-config"});
 }
+
+TEST(Help, EndsAlsoIfANoteHasTwoSpacesFarToTheRight) {
+  CommandLine line("trainer x", "does x", "trainer x");
+  const std::string words(90, 'w');
+  line.add_note(words + "  and the rest of it");
+  testing::internal::CaptureStdout();
+  EXPECT_FALSE(line.read({"--help"}));
+  EXPECT_THAT(testing::internal::GetCapturedStdout(), HasSubstr("and the rest of it"));
+}

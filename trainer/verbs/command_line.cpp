@@ -149,7 +149,9 @@ static std::string describe_missing(const CLI::App& app, const std::string& othe
 static size_t find_column(const std::string& line) {
   const size_t begin = std::min(line.find_first_not_of(' '), line.size());
   const size_t gap = line.find("  ", begin);
-  return gap == line.npos ? begin : line.find_first_not_of(' ', gap);
+  const size_t column = gap == line.npos ? begin : line.find_first_not_of(' ', gap);
+  constexpr size_t kWidest = 40;  // leaves room for the text
+  return column > kWidest ? begin : column;
 }
 
 // Breaks the lines of a help page. Examples stay whole, so that they can be copied.
