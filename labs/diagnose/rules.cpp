@@ -226,8 +226,8 @@ static Judged lock_contended(const Evidence& e) {
   double wait_s = 0;
   for (const auto& [name, ns] : e.counters)
     if (name.starts_with("lock.") && name.ends_with(".wait_ns")) wait_s += 1e-9 * double(ns);
-  // Of one of the threads. One that loses its core while it holds a lock lets all others wait, so
-  // beside other programs only long waits count.
+  // The mean of a thread. All threads wait while one that holds a lock has lost its core to another
+  // program, so only long waits count on a busy machine.
   const double threads = double(e.workers() + 1);
   const double each = wait_s / threads / double(std::max<int64_t>(e.updates, 1));
   if (each < (contended(e) ? 0.2 : 0.05) * e.batch_s()) return {};

@@ -34,11 +34,14 @@ struct Lesson {
   std::vector<LessonStep> steps;
 };
 
+// Splits a command at spaces outside quotes, as a shell would.
+Names split_command(const std::string& command);
+
 // Reads a page. Throws Error (exit 9) if a table does not follow a command, or has other columns.
 Lesson parse_lesson(const std::string& name, const std::string& page);
 const std::vector<Lesson>& lessons();  // sorted by name
 
-// What a command of a lesson has shown.
+// Output and report of a lesson's command.
 struct CommandOutput {
   std::string text;  // its output
   Json report = {};  // of ab, ladder, sweep, diagnose or profile; of training as read_run() returns

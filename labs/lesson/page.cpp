@@ -34,8 +34,7 @@ static Names cells_of(const std::string& row) {
   return cells;
 }
 
-// Splits a command at spaces outside quotes, as a shell would.
-static Names words_of(const std::string& command) {
+Names split_command(const std::string& command) {
   Names words(1);
   char quote = 0;
   for (const char c : command)
@@ -68,7 +67,7 @@ Lesson parse_lesson(const std::string& name, const std::string& page) {
       head = true;
     }
     if (line.starts_with(kCommand))
-      lesson.steps.push_back({paragraph, words_of(line.substr(kCommand.size())), {}});
+      lesson.steps.push_back({paragraph, split_command(line.substr(kCommand.size())), {}});
     else if (!line.empty())
       paragraph = line;
   }

@@ -1,4 +1,4 @@
-// What a trained model makes of the images of its test set, for the page of its run.
+// Runs a trained model on the images of its test set, for the page of its run.
 #include "labs/page/test_images.h"
 #include <algorithm>
 #include <cmath>

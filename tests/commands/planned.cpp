@@ -4,6 +4,7 @@
 #include "core/config/config.h"
 #include "core/device/device.h"
 #include "labs/bench/bench.h"
+#include "labs/lesson/lesson.h"
 #include "plan/toggle.h"
 #include "tests/commands/printed.h"
 #include "tests/place.h"
@@ -41,21 +42,6 @@ static std::string filled_in(std::string text) {
     for (size_t at; (at = text.find(name)) != text.npos;)
       text.replace(at, std::string(name).size(), value);
   return text;
-}
-
-// Splits like a shell: at spaces outside quotes.
-static Strings words_of(const std::string& text) {
-  Strings words = {""};
-  char quote = 0;
-  for (const char c : text) {
-    if (quote ? c == quote : c == '\'' || c == '"')
-      quote = quote ? 0 : c;
-    else if (c == ' ' && !quote)
-      words.emplace_back();
-    else
-      words.back() += c;
-  }
-  return words;
 }
 
 static bool is_number(const std::string& word) {
@@ -168,7 +154,7 @@ static Planned planned_bench(std::string command, Strings words) {
 }
 
 static Planned planned_run(std::string command) {
-  Strings words = words_of(command);
+  Strings words = split_command(command);
   words.erase(words.begin(), std::ranges::find(words, "trainer") + 1);
   const bool verb_first = !words.empty() && verbs().contains(words[0]);
   const std::string verb = verb_first ? words[0] : "train";
@@ -213,7 +199,7 @@ static std::string as_trainer(std::string text) {
 
 Planned planned(const std::string& text) {
   const std::string command = as_trainer(filled_in(without_brackets(text)));
-  const Strings words = words_of(command);
+  const Strings words = split_command(command);
   if (std::ranges::count(words, "trainer")) {
     for (const std::string& word : words)
       CHECK(!is_placeholder(word), "'", word, "' in '", text,

@@ -15,7 +15,7 @@ namespace {
 const std::map<std::string, size_t> kBudgets = {
     {"core", 9516}, {"autograd", 1157}, {"data", 7052},   {"ops", 12971},   {"optim", 1192},
     {"dist", 3552}, {"models", 2680},   {"plan", 862},    {"toggles", 972}, {"trainer", 13235},
-    {"labs", 8023}, {"peers", 1943},    {"tests", 43027}, {"docs", 2925}};
+    {"labs", 8025}, {"peers", 1943},    {"tests", 43013}, {"docs", 2925}};
 // A budget may exceed the lines by this many, so that a mend need not touch this file.
 constexpr size_t kSlack = 25;
 const std::set<std::string> kSources = {".cpp", ".h", ".cu", ".cuh", ".py", ".html", ".css", ".js"};

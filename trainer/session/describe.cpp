@@ -152,6 +152,10 @@ void Session::check() const {
   }
   check_metrics(*this);
   check_loss(*this);
+  CHECK(plan.sim.compute == 0 || device == Device::cpu,
+        "sim.compute: plants computing on a CPU; write  device: cpu");
+  CHECK(plan.sim.load == 0 || plan.data.loader.batch.sim_latency_us == 0,
+        "sim.load and data.sim_latency_us both plant the time of loading; leave one out");
   // Each rank must contribute samples to the statistics; one without any takes one of weight 0.
   const int64_t last = loader->sampler().joint_size(loader->batches() - 1);
   CHECK(!plan.model.sync_bn || last >= ranks.world, "model.sync_bn: with  dist.uneven: join  ",
@@ -218,10 +222,6 @@ void Session::describe() {
     notes.push_back(cat("schedule: the run ends after ", steps, " of ", count_of(warmup, "update"),
                         " of warm-up, so its rate stays below the peak"));
   if (const std::string planted = planted_load(plan); !planted.empty()) notes.push_back(planted);
-  CHECK(plan.sim.compute == 0 || device == Device::cpu,
-        "sim.compute: plants computing on a CPU; write  device: cpu");
-  CHECK(plan.sim.load == 0 || plan.data.loader.batch.sim_latency_us == 0,
-        "sim.load and data.sim_latency_us both plant the time of loading; leave one out");
   note_idle_options(*this, notes);
   note_groups(*this, notes);
   if (!plan.profile.window.empty() && trace::marker.push)
