@@ -2,7 +2,7 @@
 """Puts figures into the table of docs/results.md: a row for each, in place of the row of an earlier
 measurement.
 
-    peers/results.py FILE.json [...]     reports of the scripts here and of `trainer ab --report`
+    peers/results.py FILE.json [...]     reports of the scripts here
 
 The files are not kept: a row names the command that makes its figure again.
 """
@@ -17,39 +17,23 @@ PAGE = measure.ROOT / "docs" / "results.md"
 HEAD = "| figure | value | interval | machine | commit | date | command |"
 
 
-def of_peers(report):
+def rows_of(file):
     """Rows of a comparison with PyTorch: how many times our time the fastest peer takes."""
+    report = json.loads(pathlib.Path(file).read_text())
     facts = report["machine"]
+    machine = facts["cpu"] + ", " + facts.get("vectors", measure.vectors())
     for run in report["runs"]:
         results = run["results"]
         ours = next(name for name in results if name.startswith("bellows"))
         speed = {name: measure.speed_ratio(results[ours], results[name]) for name in results
                  if not name.startswith("bellows")}
-        if speed:
-            best = min(speed, key=speed.get)
-            median, least, most = speed[best]
-            yield (f"{run['title']}, {best}, its time / ours", f"{median:.2f} x",
-                   f"{least:.2f} to {most:.2f}", facts)
-
-
-def of_ab(report):
-    """Rows of `trainer ab`: speed with a toggle, as a multiple of that without it."""
-    for arm in report["on"]:
-        speed = arm["speedup"]
-        low, high = speed["interval"]
-        words = report["command"].split()
-        config = words[words.index("--config") + 1]
-        yield (f"`{arm['name']}` on {config}: {arm['answer']}", f"{speed['ratio']:.3f} x",
-               f"{low:.3f} to {high:.3f}", report["machine"] | {"command": report["command"]})
-
-
-def rows_of(file):
-    report = json.loads(pathlib.Path(file).read_text())
-    for figure, value, interval, facts in (of_ab if report.get("kind") == "ab" else
-                                           of_peers)(report):
-        machine = facts["cpu"] + ", " + facts.get("vectors", measure.vectors())
-        yield figure, (f"| {figure} | {value} | {interval} | {machine} | {facts['commit'][:10]} | "
-                       f"{facts['date'][:10]} | `{facts['command']}` |")
+        if not speed:
+            continue
+        best = min(speed, key=speed.get)
+        median, least, most = speed[best]
+        figure = f"{run['title']}, {best}, its time / ours"
+        yield figure, (f"| {figure} | {median:.2f} x | {least:.2f} to {most:.2f} | {machine} | "
+                       f"{facts['commit'][:10]} | {facts['date'][:10]} | `{facts['command']}` |")
 
 
 def main():

@@ -41,8 +41,10 @@ struct Toggle {
   Names supersedes = {};                    // toggles that do not run where this one matches
   // YAML: options with which the mechanism runs in a test, besides the toggles that it needs.
   std::string proof = {};
-  // Config in which `ab` can show its effect, and options that it needs; "" if there is none.
-  const char* example = "configs/lenet.yaml";
+  // Arguments of `ab`, a config first: where the toggle gains, and where it does not, as
+  // tools/gallery.py measures them. Without `no_gain` it gains no time by `measure` either.
+  std::string measure = {}, no_gain = {};
+  const char* gains = "time";  // or "memory", or a trace counter that falls
   // The change in the plan: `enable` if off() is the only other value, else `set`, whose `value` is
   // never off().
   void (*enable)(Plan&) = nullptr;

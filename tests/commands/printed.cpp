@@ -114,10 +114,9 @@ std::vector<Printed> printed_commands() {
 }
 
 std::map<std::string, size_t> fewest_commands() {
-  const auto measured = std::ranges::count_if(toggles(), [](auto& t) { return *t.example != 0; });
   return {{"help", verbs().size() + benches().size()},
           {"list", verbs().size() + benches().size()},
-          {"explain", static_cast<size_t>(measured)},
+          {"explain", toggles().size()},
           {"README.md", 15},
           {"docs/reference.md", 10},
           {"docs/README.md", 5}};

@@ -16,5 +16,7 @@ static const bellows::AddToggle cuda_graph({
     .same = bellows::Same::bitwise,
     .default_value = "off",
     .needs = {"cuda", "caching_allocator"},
+    .measure = "configs/lenet.yaml",
+    .no_gain = "configs/resnet18.yaml model.width=64 data.batch_size=512",
     .enable = [](bellows::Plan& plan) { plan.train.cuda_graph = true; },
 });

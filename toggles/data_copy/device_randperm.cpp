@@ -12,5 +12,7 @@ static const bellows::AddToggle device_randperm({
     .code = "core/tensor/rng.cpp: randperm",
     .footprint = "rng.device_perms",
     .same = bellows::Same::statistical,
+    .measure = "configs/lenet.yaml --measure epoch",
+    .no_gain = "configs/lenet.yaml",
     .enable = [](bellows::Plan& plan) { plan.data.loader.sampler.device_randperm = true; },
 });

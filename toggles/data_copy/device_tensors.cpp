@@ -17,5 +17,7 @@ static const bellows::AddToggle device_tensors({
     .needs = {"cuda"},
     .supersedes = {"num_workers", "prefetch_factor", "persistent_workers", "ring_queues",
                    "pin_memory", "non_blocking"},
+    .measure = "configs/lenet.yaml",
+    .no_gain = "configs/gallery/wide_layers.yaml data.batch_size=4096",
     .enable = [](bellows::Plan& plan) { plan.data.loader.feed.device_tensors = true; },
 });

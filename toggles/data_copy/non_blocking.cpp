@@ -15,5 +15,7 @@ static const bellows::AddToggle non_blocking({
     .same = bellows::Same::bitwise,
     .needs = {"cuda"},
     .proof = "data.pin_memory: true",
+    .measure = "configs/lenet.yaml",
+    .no_gain = "configs/lenet.yaml toggles.pin_memory=off",
     .enable = [](bellows::Plan& plan) { plan.data.loader.feed.non_blocking = true; },
 });

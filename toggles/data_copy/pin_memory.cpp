@@ -13,5 +13,7 @@ static const bellows::AddToggle pin_memory({
     .footprint = "data.pinned_copy",
     .same = bellows::Same::bitwise,
     .needs = {"cuda"},
+    .measure = "configs/lenet.yaml",
+    .no_gain = "configs/gallery/wide_layers.yaml data.batch_size=4096",
     .enable = [](bellows::Plan& plan) { plan.data.loader.batch.pin_memory = true; },
 });

@@ -24,5 +24,7 @@ static const bellows::AddToggle device_augment({
     .default_value = "off",  // its gain has not been measured yet
     .needs = {"cuda"},
     .proof = kAllTransforms,
+    .measure = "configs/resnet18.yaml",
+    .no_gain = "configs/lenet.yaml",
     .enable = [](bellows::Plan& plan) { plan.data.loader.feed.device_augment = true; },
 });

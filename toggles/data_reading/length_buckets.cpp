@@ -25,7 +25,8 @@ static const bellows::AddToggle length_buckets({
     .default_value = "off",
     .fast = "",  // it changes the order of samples
     .proof = kTexts,
-    .example = "configs/adder.yaml",
+    .measure = "configs/adder.yaml --value buckets data.digits=9",
+    .no_gain = "configs/adder.yaml --value buckets data.digits=1",
     .set =
         [](bellows::Plan& plan, const std::string& value) {
           using bellows::LengthBuckets;

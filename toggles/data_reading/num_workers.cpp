@@ -17,6 +17,8 @@ static const bellows::AddToggle num_workers({
     .numbers = bellows::Bounds{.min = 0, .max = 256},
     .default_value = "1",
     .fast = "1",
+    .measure = "configs/lessons/deeplab_workers.yaml --value 4",
+    .no_gain = "configs/lenet.yaml --value 4",
     .set =
         [](bellows::Plan& plan, const std::string& value) {
           plan.data.loader.workers.num_workers =

@@ -14,6 +14,8 @@ static const bellows::AddToggle persistent_workers({
     .same = bellows::Same::bitwise,
     .needs = {"num_workers"},
     .proof = "train.epochs: 2",
-    .example = "configs/lenet.yaml --measure epoch",
+    .measure = "configs/lenet.yaml --measure epoch data.train_size=640 toggles.num_workers=4",
+    .no_gain = "configs/lenet.yaml --measure epoch",
+    .gains = "data.worker_starts",
     .enable = [](bellows::Plan& plan) { plan.data.loader.workers.persistent_workers = true; },
 });

@@ -17,7 +17,9 @@ static const bellows::AddToggle prefetch_factor({
     .fast = "2",
     .needs = {"num_workers"},
     .proof = "data.num_workers: 2",
-    .example = "configs/lessons/prefetch.yaml --value 8 'data.sim_slow=[0.05,12]'",
+    .measure =
+        "configs/lessons/prefetch.yaml --value 8 --blocks 2 --steps 100 'data.sim_slow=[0.05,12]'",
+    .no_gain = "configs/lessons/prefetch.yaml --value 8 --blocks 2 --steps 100",
     .set =
         [](bellows::Plan& plan, const std::string& value) {
           plan.data.loader.workers.prefetch_factor = std::stoll(value);

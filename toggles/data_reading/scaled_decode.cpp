@@ -25,6 +25,8 @@ static const bellows::AddToggle scaled_decode({
     .same = bellows::Same::statistical,
     .default_value = "off",
     .proof = kOneBatch,
-    .example = "configs/plain/resnet18.yaml data=shapes_jpeg",
+    .measure =
+        "configs/lessons/class2.yaml data.train_size=100 data.min_side=300 data.max_side=500",
+    .no_gain = "configs/lessons/class2.yaml data.min_side=40 data.max_side=60",
     .enable = [](bellows::Plan& plan) { plan.data.loader.batch.scaled_decode = true; },
 });

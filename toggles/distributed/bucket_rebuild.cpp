@@ -15,6 +15,7 @@ static const bellows::AddToggle bucket_rebuild({
     .footprint = "dist.rebuilds",
     .same = bellows::Same::close,
     .needs = {"ranks", "ddp", "overlap_allreduce"},
-    .example = "configs/ddp/lenet.yaml",
+    .measure = "configs/gallery/resnet_ddp.yaml",
+    .no_gain = "configs/ddp/lenet.yaml",
     .enable = [](bellows::Plan& plan) { plan.dist.rebuild = true; },
 });

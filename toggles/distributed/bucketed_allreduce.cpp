@@ -15,6 +15,7 @@ static const bellows::AddToggle bucketed_allreduce({
     .footprint = "dist.bucketed_grads",
     .same = bellows::Same::close,
     .needs = {"ranks", "ddp"},
-    .example = "configs/ddp/lenet.yaml",
+    .measure = "configs/gallery/resnet_ddp.yaml",
+    .no_gain = "configs/ddp/lenet.yaml",
     .enable = [](bellows::Plan& plan) { plan.dist.bucketed = true; },
 });

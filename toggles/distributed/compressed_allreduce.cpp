@@ -17,6 +17,7 @@ static const bellows::AddToggle compressed_allreduce({
     .default_value = "off",
     .fast = "",  // trades precision for bytes
     .needs = {"ranks", "ddp"},
-    .example = "configs/ddp/lenet.yaml",
+    .measure = "configs/ddp/lenet.yaml",
+    .gains = "dist.bytes",
     .enable = [](bellows::Plan& plan) { plan.dist.compress = true; },
 });

@@ -19,6 +19,7 @@ static const bellows::AddToggle ddp({
     .footprint = "dist.buckets",
     .same = bellows::Same::close,
     .needs = {"ranks"},
-    .example = "configs/ddp/lenet.yaml",
+    .measure = "configs/gallery/resnet_ddp.yaml",
+    .gains = "dist.root_bytes",
     .enable = [](bellows::Plan& plan) { plan.dist.ddp = true; },
 });

@@ -18,6 +18,8 @@ static const bellows::AddToggle gradient_accumulation({
     .numbers = bellows::Bounds{.min = 1, .max = 4096},
     .default_value = "1",
     .fast = "",
+    .measure = "configs/gallery/resnet.yaml --value 4",
+    .gains = "memory",
     .set = [](bellows::Plan& plan,
               const std::string& value) { plan.train.accumulate = std::stoll(value); },
 });

@@ -12,6 +12,7 @@ static const bellows::AddToggle gradient_as_bucket_view({
     .footprint = "dist.view_grads",
     .same = bellows::Same::bitwise,
     .needs = {"ranks", "ddp", "bucketed_allreduce"},
-    .example = "configs/ddp/lenet.yaml",
+    .measure = "configs/ddp/lenet.yaml",
+    .gains = "dist.grad_copy_bytes",
     .enable = [](bellows::Plan& plan) { plan.dist.views = true; },
 });

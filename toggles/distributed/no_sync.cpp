@@ -14,6 +14,7 @@ static const bellows::AddToggle no_sync({
     .same = bellows::Same::close,
     .needs = {"ranks", "ddp"},
     .proof = "train.accumulate: 2",
-    .example = "configs/ddp/lenet.yaml toggles.gradient_accumulation=2",
+    .measure = "configs/ddp/lenet.yaml toggles.gradient_accumulation=4",
+    .no_gain = "configs/gallery/resnet_ddp.yaml toggles.gradient_accumulation=2",
     .enable = [](bellows::Plan& plan) { plan.dist.no_sync = true; },
 });

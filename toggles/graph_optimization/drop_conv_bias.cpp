@@ -14,8 +14,7 @@ static const bellows::AddToggle drop_conv_bias({
     .footprint = "model.conv_biases_dropped",
     .same = bellows::Same::close,
     .proof = bellows::kResidualNet,
-    .example = "configs/resnet18.yaml 'model={name: layers, layers: [{name: conv2d, out: 16, "
-               "kernel: 3}, batch_norm, relu, adaptive_avg_pool2d, flatten, {name: linear, "
-               "out: 10}]}'",
+    .measure = "configs/gallery/conv_bias.yaml",
+    .no_gain = "configs/gallery/conv_bias.yaml model.layers.3.kernel=7",
     .enable = [](bellows::Plan& plan) { plan.model.rewrites.values["drop_conv_bias"] = 1; },
 });

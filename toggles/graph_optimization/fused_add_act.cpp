@@ -13,6 +13,7 @@ static const bellows::AddToggle fused_add_act({
     .footprint = "fuse.add_act",
     .same = bellows::Same::bitwise,
     .proof = bellows::kResidualNet,
-    .example = "configs/resnet18.yaml toggles.fused_bn_add_act=off",
+    .measure = "configs/gallery/residual_sums.yaml data.batch_size=8",
+    .no_gain = "configs/gallery/resnet.yaml toggles.fused_bn_add_act=off",
     .enable = [](bellows::Plan& plan) { plan.model.rewrites.values["fuse.add_act"] = 1; },
 });

@@ -12,5 +12,7 @@ static const bellows::AddToggle fused_bias_act({
     .code = "ops/matmul/linear.cpp: linear_relu",
     .footprint = "fuse.bias_act",
     .same = bellows::Same::close,
+    .measure = "configs/gallery/wide_layers.yaml",
+    .no_gain = "configs/lenet.yaml",
     .enable = [](bellows::Plan& plan) { plan.model.rewrites.values["fuse.bias_act"] = 1; },
 });

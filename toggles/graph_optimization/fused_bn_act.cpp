@@ -15,6 +15,7 @@ static const bellows::AddToggle fused_bn_act({
     .footprint = "fuse.norm_act",
     .same = bellows::Same::close,
     .proof = bellows::kResidualNet,
-    .example = "configs/resnet18.yaml",
+    .measure = "configs/gallery/norms.yaml",
+    .no_gain = "configs/gallery/resnet.yaml",
     .enable = [](bellows::Plan& plan) { plan.model.rewrites.values["fuse.bn_act"] = 1; },
 });

@@ -14,6 +14,7 @@ static const bellows::AddToggle fused_bn_add_act({
     .same = bellows::Same::close,
     .supersedes = {"fused_add_act"},
     .proof = bellows::kResidualNet,
-    .example = "configs/resnet18.yaml toggles.fused_add_act=off",
+    .measure = "configs/gallery/residual_norms.yaml toggles.fused_add_act=off",
+    .no_gain = "configs/gallery/resnet.yaml toggles.fused_add_act=off",
     .enable = [](bellows::Plan& plan) { plan.model.rewrites.values["fuse.bn_add_act"] = 1; },
 });

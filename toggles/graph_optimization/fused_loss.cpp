@@ -11,5 +11,7 @@ static const bellows::AddToggle fused_loss({
     .code = "ops/cross_entropy.cpp: cross_entropy",
     .footprint = "fuse.loss",
     .same = bellows::Same::close,
+    .measure = "configs/gallery/vocabulary.yaml",
+    .no_gain = "configs/lenet.yaml",
     .enable = [](bellows::Plan& plan) { plan.loss.fused = true; },
 });

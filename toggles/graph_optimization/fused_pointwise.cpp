@@ -27,6 +27,7 @@ static const bellows::AddToggle fused_pointwise({
     .same = bellows::Same::bitwise,
     .default_value = "off",
     .proof = kChain,
-    .example = "",
+    .measure = "configs/gallery/chain.yaml",
+    .no_gain = "configs/gallery/chain.yaml data.batch_size=1",
     .enable = [](bellows::Plan& plan) { plan.model.rewrites.values["fuse.pointwise"] = 1; },
 });

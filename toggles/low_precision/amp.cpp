@@ -22,7 +22,8 @@ static const bellows::AddToggle amp({
     .default_value = "off",
     .fast = "bf16",
     .needs = {"bf16=bf16"},
-    .example = "configs/resnet18.yaml",
+    .measure = "configs/gallery/resnet.yaml model.width=16",
+    .gains = "memory",
     .set =
         [](bellows::Plan& plan, const std::string& value) {
           using Precision = bellows::AmpOptions::Precision;

@@ -16,5 +16,7 @@ static const bellows::AddToggle tf32({
     .tolerance = 5e-3,
     .default_value = "off",
     .needs = {"cuda", "vendor_kernels"},
+    .measure = "configs/resnet18.yaml model.width=64",
+    .no_gain = "configs/lenet.yaml",
     .enable = [](bellows::Plan& plan) { plan.kernels.tf32 = true; },
 });

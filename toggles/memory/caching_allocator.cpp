@@ -13,5 +13,7 @@ static const bellows::AddToggle caching_allocator({
     .code = "core/device/allocator.cpp: from_cache",
     .footprint = "alloc.cache_hits",
     .same = bellows::Same::bitwise,
+    .measure = "configs/plain/lenet.yaml",
+    .no_gain = "configs/lessons/class3.yaml",
     .enable = [](bellows::Plan& plan) { plan.allocator.caching = true; },
 });

@@ -12,6 +12,7 @@ static const bellows::AddToggle eval_no_grad({
     .footprint = "eval.untracked_ops",
     .same = bellows::Same::bitwise,
     .proof = "eval.every: 1",
-    .example = "configs/lenet.yaml --measure epoch",
+    .measure = "configs/lenet.yaml --measure epoch",
+    .gains = "mem.saved_bytes",
     .enable = [](bellows::Plan& plan) { plan.eval.no_grad = true; },
 });

@@ -15,6 +15,8 @@ static const bellows::AddToggle preallocate({
     .same = bellows::Same::bitwise,
     .default_value = "off",
     .needs = {"caching_allocator"},
-    .example = "configs/adder.yaml --warmup 1 data.digits=9",
+    .measure = "configs/adder.yaml --warmup 1 data.digits=9",
+    .no_gain = "configs/lenet.yaml",
+    .gains = "alloc.system_calls",
     .enable = [](bellows::Plan& plan) { plan.train.dry_run = true; },
 });

@@ -17,7 +17,8 @@ static const bellows::AddToggle recompute({
     .default_value = "off",
     .fast = "",
     .proof = bellows::kResidualNet,
-    .example = "configs/resnet18.yaml",
+    .measure = "configs/gallery/resnet.yaml",
+    .gains = "memory",
     .set =
         [](bellows::Plan& plan, const std::string& value) {
           plan.model.rewrites.values["recompute"] = value == "blocks" ? 1 : std::stoll(value);

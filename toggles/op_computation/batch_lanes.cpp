@@ -16,5 +16,7 @@ static const bellows::AddToggle batch_lanes({
     .code = "ops/conv/conv_act_pool_forward.cpp: run_samples",
     .footprint = "fuse.conv_act_pool",
     .same = bellows::Same::close,
+    .measure = "configs/plain/lenet.yaml",
+    .no_gain = "configs/gallery/resnet.yaml",
     .enable = [](bellows::Plan& plan) { plan.model.rewrites.values["fuse.conv_act_pool"] = 1; },
 });

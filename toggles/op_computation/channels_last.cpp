@@ -16,7 +16,8 @@ static const bellows::AddToggle channels_last({
     .footprint = "layout.nhwc_ops",
     .same = bellows::Same::close,
     .proof = bellows::kResidualNet,
-    .example = "configs/resnet18.yaml",
+    .measure = "configs/gallery/resnet.yaml model.width=16 data.batch_size=8",
+    .no_gain = "configs/lenet.yaml toggles.batch_lanes=off",
     .enable =
         [](bellows::Plan& plan) {
           plan.data.loader.batch.channels_last = true;

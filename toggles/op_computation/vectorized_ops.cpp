@@ -13,6 +13,7 @@ static const bellows::AddToggle vectorized_ops({
     .same = bellows::Same::bitwise,
     .default_value = "off",
     .proof = "model: levels_mlp",
-    .example = "configs/lenet.yaml model=levels_mlp",
+    .measure = "configs/lenet.yaml model=levels_mlp",
+    .no_gain = "configs/gallery/two_levels.yaml",
     .enable = [](bellows::Plan& plan) { plan.model.vectorized = true; },
 });

@@ -13,5 +13,7 @@ static const bellows::AddToggle vendor_kernels({
     .code = "ops/vendor/onednn_conv2d.cpp: forward",
     .footprint = "kernel.vendor_calls",
     .same = bellows::Same::close,
+    .measure = "configs/plain/lenet.yaml",
+    .no_gain = "configs/gallery/small_layers.yaml",
     .enable = [](bellows::Plan& plan) { plan.kernels.vendor = true; },
 });

@@ -12,6 +12,7 @@ static const bellows::AddToggle async_checkpoint({
     .footprint = "ckpt.async_saves",
     .same = bellows::Same::bitwise,
     .proof = "ckpt.every_iters: 2",
-    .example = "configs/lessons/hooks_every_step.yaml --measure epoch log.pictures_every=0",
+    .measure = "configs/gallery/saves.yaml --measure epoch",
+    .no_gain = "configs/lenet.yaml --measure epoch",
     .enable = [](bellows::Plan& plan) { plan.ckpt.async = true; },
 });

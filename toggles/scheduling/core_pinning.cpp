@@ -16,6 +16,8 @@ static const bellows::AddToggle core_pinning({
     .values = {"off", "compact", "spread", "list"},
     .default_value = "off",
     .fast = "",  // faster only on an otherwise idle machine
+    .measure = "configs/lenet.yaml --value compact",
+    .no_gain = "configs/lenet.yaml --value spread",
     .set =
         [](bellows::Plan& plan, const std::string& value) {
           using enum bellows::Pinning;

@@ -15,5 +15,7 @@ static const bellows::AddToggle numa_local({
     .default_value = "off",
     .fast = "",  // helps only with several ranks on one machine
     .needs = {"numa"},
+    .measure = "configs/resnet18.yaml",
+    .no_gain = "configs/lenet.yaml",
     .enable = [](bellows::Plan& plan) { plan.threads.numa_local = true; },
 });

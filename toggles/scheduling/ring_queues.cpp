@@ -13,6 +13,8 @@ static const bellows::AddToggle ring_queues({
     .same = bellows::Same::bitwise,
     .needs = {"num_workers"},
     .proof = "data.num_workers: 2",
+    .measure = "configs/lessons/hrnet_lock.yaml",
+    .no_gain = "configs/lenet.yaml",
     .enable =
         [](bellows::Plan& plan) { plan.data.loader.workers.queue = bellows::QueueKind::rings; },
 });

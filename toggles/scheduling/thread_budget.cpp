@@ -16,6 +16,7 @@ static const bellows::AddToggle thread_budget({
     .same = bellows::Same::bitwise,
     .proof = bellows::cat("{deterministic: on, threads.threads: ", bellows::allowed_cores() + 1,
                           "}"),
-    .example = "",
+    .measure = "configs/gallery/resnet.yaml deterministic=on threads.threads=16",
+    .no_gain = "configs/lenet.yaml deterministic=on threads.threads=3",
     .enable = [](bellows::Plan& plan) { plan.threads.budget = true; },
 });

@@ -28,28 +28,26 @@ constexpr std::string_view kSources =
 #include <seeds.md.inc>
     ;
 
-// docs/results.md, a row for each figure: "| `amp=bf16` on configs/plain/resnet18.yaml: faster |".
+// docs/results.md, whose gallery has a row for each toggle, as tools/gallery.py writes it.
 constexpr std::string_view kResults =
 #include <results.md.inc>
     ;
 
-// Returns the rows of docs/results.md about a toggle: "amp=bf16 on configs/x.yaml: faster, 1.476 x
-// (1.231 to 1.769), AMD EPYC, 2026-11-27".
-static Names find_results(const Toggle& t) {
-  Names results;
-  const std::string begin = cat("\n| `", t.name, "=");
-  for (size_t at = 0; (at = kResults.find(begin, at)) != kResults.npos; ++at) {
-    std::istringstream row{
-        std::string(kResults.substr(at + 3, kResults.find('\n', at + 1) - at - 3))};
-    std::string figure, value, interval, machine, commit, date;
-    for (std::string* cell : {&figure, &value, &interval, &machine, &commit, &date})
-      std::getline(row >> std::ws, *cell, '|');
-    std::erase(figure, '`');
-    for (std::string* cell : {&figure, &value, &interval, &machine, &date})
-      cell->erase(cell->find_last_not_of(' ') + 1);
-    results.push_back(cat(figure, ", ", value, " (", interval, "), ", machine, ", ", date));
+// Returns the row of the gallery about a toggle, "" if it has not been measured: "amp=bf16 faster:
+// 1.476 x (1.231 to 1.769), placebo 1.002; where it does not gain, ...".
+static std::string find_result(const Toggle& t) {
+  const size_t at = kResults.find(cat("\n| `", t.name, "="));
+  if (at == kResults.npos) return "";
+  std::istringstream row{
+      std::string(kResults.substr(at + 3, kResults.find('\n', at + 1) - at - 3))};
+  std::string name, gains, no_gain, machine, commit, date;
+  for (std::string* cell : {&name, &gains, &no_gain, &machine, &commit, &date}) {
+    std::getline(row >> std::ws, *cell, '|');
+    std::erase(*cell, '`');
+    cell->erase(cell->find_last_not_of(' ') + 1);
   }
-  return results;
+  return cat(name, " ", gains, "; where it has little to gain, ", no_gain, "; ", machine, ", ",
+             date);
 }
 
 // Returns the text of the statement "S1:37", with its number before it.
@@ -116,8 +114,8 @@ static void explain_toggle(const Toggle& t) {
   say(cat("toggle ", t.name, " (", t.key_point, ")"));
   say_row("also known as", joined(t.aliases));
   say_row("elsewhere", t.elsewhere);
-  const Names results = find_results(t);
-  if (std::ranges::count(t.needs, "cuda") && results.empty())
+  const std::string result = find_result(t);
+  if (std::ranges::count(t.needs, "cuda") && result.empty())
     say_row("status", "experimental: it needs a GPU, and no measurement shows yet that it helps");
   say_row("idea", t.idea);
   say_row("claim", t.claim);
@@ -137,11 +135,14 @@ static void explain_toggle(const Toggle& t) {
   say_row("here", no_effect(t));
   for (const auto& [option, owner] : option_owners())
     if (owner->name == t.name) say_row("sets", option);
-  const bool ranks = std::ranges::count(t.needs, "ranks");
-  if (*t.example)  // in one line, so that it can be copied
-    say(cat("  measure:   trainer ", ranks ? "launch --ranks 2 -- " : "", "ab --toggle ", t.name,
-            " --config ", t.example));
-  for (const std::string& result : results) say_row("measured", result);
+  // In one line, so that they can be copied.
+  const std::string ab =
+      cat("trainer ", std::ranges::count(t.needs, "ranks") ? "launch --ranks 2 -- " : "",
+          "ab --toggle ", t.name, " --config ");
+  say(cat("  measure:   ", ab, t.measure));
+  if (!t.no_gain.empty()) say(cat("  no gain:   ", ab, t.no_gain));
+  if (t.gains != std::string("time")) say_row("gains", cat("less ", t.gains));
+  say_row("measured", result);
   say_lessons(t.name);
 }
 
