@@ -54,6 +54,7 @@ void visit(Visitor& v, LogOptions& o) {
     "of the log lines; json: every line on stdout is a JSON object, other lines {\"message\": "
     "...}");
   v("deferred", o.deferred, "losses stay on the device and are read at log steps only");
+  v("kernels", o.kernels, "the summary lists which implementation ran in each layer");
   v("pictures_every", o.pictures_every,
     "updates between pictures of the batch, pictures/step_N.png in the run folder; 0: none",
     {.min = 0});

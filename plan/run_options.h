@@ -40,6 +40,7 @@ struct LogOptions {
   int64_t every = 20;  // iterations between log lines
   LogFormat format = LogFormat::paddle;
   bool deferred = false;       // losses stay on the device and are read at log steps only
+  bool kernels = false;        // the summary lists which implementations ran
   int64_t pictures_every = 0;  // updates between pictures of a batch; 0: none
   bool tensorboard = true;
   bool progress = true;  // progress bar on a terminal; a pipe always receives lines

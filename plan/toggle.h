@@ -33,7 +33,9 @@ struct Toggle {
   Names values = {"off", "on"};        // the first one is off
   std::optional<Bounds> numbers = {};  // range of integers that are values too
   const char* default_value = "on";    // value if no config sets it (`default` is a keyword)
-  const char* fast = "on";  // value under `toggles: all`; "" if it trades speed for something else
+  // Value under `toggles: all`, which is expected to save time wherever it can run, whether or not
+  // a measurement has shown it yet; "" if there is none.
+  const char* fast = "on";
   // Features of the machine ("cuda", "cpu", "numa"; "bf16=bf16": only value bf16 needs it) or of
   // the run ("ranks": more than one), and toggles that must be on.
   Names needs = {};

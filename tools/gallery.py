@@ -4,7 +4,8 @@ cards, and puts a row for each into docs/results.md and docs/pictures/gallery.sv
 
     tools/gallery.py [TOGGLE ...]       all of them take an hour, and want a quiet machine
 
-A toggle that cannot run on this machine keeps the row that it has.
+The rows of the others stay. A figure wants three processes on each side, so --seconds may have to
+grow on a slow machine.
 """
 import argparse
 import json
@@ -68,7 +69,7 @@ def figure(report, gains):
 
 def gallery_row(toggle, seconds):
     labels = card(toggle)
-    if "here" in labels:
+    if "here" in labels and "launch" not in labels["measure"]:
         return f"| `{toggle}` | {UNMEASURED}: {labels['here']} | | | | |"
     report = measure(labels["measure"], seconds)
     where = figure(report, labels.get("gains", "time").removeprefix("less "))
@@ -113,16 +114,20 @@ def main():
     parser.add_argument("toggles", nargs="*", metavar="TOGGLE")
     parser.add_argument("--seconds", type=int, default=25, help="for each command")
     options = parser.parse_args()
+    for name in options.toggles or sorted(file.stem for file in ROOT.glob("toggles/*/*.cpp")):
+        put(gallery_row(name, options.seconds))
+
+
+def put(row):
+    """Puts the row into the table, in place of the toggle's earlier one, and draws all."""
+    print(row, flush=True)
     before, rest = PAGE.read_text().split(HEAD, 1)
     table, after = rest.split("\n\n", 1)
-    names = sorted(card.stem for card in ROOT.glob("toggles/*/*.cpp"))
-    rows = {re.match(r"\| `(\w+)", line)[1]: line for line in table.splitlines()
-            if line.startswith("| `")}
-    for name in options.toggles or names:
-        row = gallery_row(name, options.seconds)
-        if UNMEASURED not in row or name not in rows:
-            rows[name] = row
-        print(rows[name], flush=True)
+    rows = {}
+    for line in [*table.splitlines(), row]:
+        name = re.match(r"\| `(\w+)|", line)[1]
+        if name and (UNMEASURED not in line or name not in rows):
+            rows[name] = line
     lines = [HEAD, "|---|---|---|---|---|---|", *(rows[name] for name in sorted(rows))]
     PAGE.write_text(before + "\n".join(lines) + "\n\n" + after)
     draw([rows[name] for name in sorted(rows) if UNMEASURED not in rows[name]])

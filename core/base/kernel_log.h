@@ -1,5 +1,5 @@
-// A log of the implementations that ran, for profiles: "winograd", "brgconv:avx512_core". A plain
-// implementation is not noted.
+// A log of the implementations that ran: "winograd", "brgconv:avx512_core". A plain implementation
+// is not noted.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -10,6 +10,7 @@ namespace bellows::trace {
 
 struct KernelRun {
   std::string name;
+  std::string module, kernel;  // "conv1", "conv2d"; empty outside of them
   uint64_t thread;
   int64_t at_ns;  // by now_ns()
 };

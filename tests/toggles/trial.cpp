@@ -106,6 +106,14 @@ std::string compare(const Trial& plain, const Trial& changed, const Closeness& a
   return "";
 }
 
+std::string gain_complaint(const Toggle& toggle, const Trial& off, const Trial& on) {
+  const std::string gains = toggle.gains;
+  const bool counts = gains.find('.') != gains.npos && !gains.ends_with("_ns");
+  if (!counts || moved(on, toggle.gains) < moved(off, toggle.gains)) return "";
+  return cat(toggle.name, ": ", gains, " moved by ", moved(on, toggle.gains), " with it, and by ",
+             moved(off, toggle.gains), " without\n");
+}
+
 static Plan proof_plan(const Toggle& toggle, DeviceChoice device) {
   return with_proof(tiny_plan(device), toggle);
 }
@@ -117,6 +125,7 @@ std::string footprint_findings(const Toggle& toggle, DeviceChoice device) {
     const bool on = value != toggle.off();
     const Plan plan = switched(proof_plan(toggle, device), toggle, value);
     const int64_t footprint = moved(tried(plan), toggle.footprint);
+    if (on) findings += gain_complaint(toggle, tried(proof_plan(toggle, device)), tried(plan));
     if (on != (footprint > 0))
       findings += cat(toggle.name, ": ", value, ", but ", toggle.footprint,
                       on ? " stood still\n" : cat(" moved by ", footprint, "\n"));

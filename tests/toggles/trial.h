@@ -30,11 +30,15 @@ struct Closeness {
 Closeness closeness(const Toggle& toggle, const Trial& plain, const Trial& changed);
 Closeness weaker(const Closeness& a, const Closeness& b);
 
+// Returns "" if the counter that the toggle claims to lower fell, or if it claims another gain.
+std::string gain_complaint(const Toggle& toggle, const Trial& off, const Trial& on);
+
 // Returns "" if the losses differ by no more than `allowed`, else one line.
 std::string compare(const Trial& plain, const Trial& changed, const Closeness& allowed);
 
 // Return one line for each value of the toggle that breaks a promise in its proof plan, "" if none:
-// a footprint that is 0 when on or not 0 when off; losses that differ too much.
+// a footprint that is 0 when on or not 0 when off, or a counter that does not fall as the card
+// says; losses that differ too much.
 std::string footprint_findings(const Toggle& toggle, DeviceChoice device);
 std::string loss_findings(const Toggle& toggle, DeviceChoice device);
 std::string evaluation_findings(const Toggle& toggle, DeviceChoice device);

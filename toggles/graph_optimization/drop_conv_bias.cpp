@@ -15,6 +15,6 @@ static const bellows::AddToggle drop_conv_bias({
     .same = bellows::Same::close,
     .proof = bellows::kResidualNet,
     .measure = "configs/gallery/conv_bias.yaml",
-    .no_gain = "configs/gallery/conv_bias.yaml model.layers.3.kernel=7",
+    .no_gain = "configs/gallery/large_kernels.yaml",
     .enable = [](bellows::Plan& plan) { plan.model.rewrites.values["drop_conv_bias"] = 1; },
 });

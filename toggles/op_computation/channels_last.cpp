@@ -16,8 +16,8 @@ static const bellows::AddToggle channels_last({
     .footprint = "layout.nhwc_ops",
     .same = bellows::Same::close,
     .proof = bellows::kResidualNet,
-    .measure = "configs/gallery/resnet.yaml model.width=16 data.batch_size=8",
-    .no_gain = "configs/lenet.yaml toggles.batch_lanes=off",
+    .measure = "configs/lenet.yaml toggles.batch_lanes=off",
+    .no_gain = "configs/plain/lenet.yaml",
     .enable =
         [](bellows::Plan& plan) {
           plan.data.loader.batch.channels_last = true;

@@ -112,7 +112,10 @@ class Loop {
     profile_.begin(at_.step);
     anomaly().step = session_.group->step = session_.host_group().step = at_.step + 1;
     const Update update(data, micro_batches(plan_, data.counts.fewest));  // as many on each rank
+    // Of the second update, because the first one searches and captures.
+    trace::kernels_logged = plan_.log.kernels && at_.step == first_step_ + 1;
     losses_.add(train_on_(update), update);
+    trace::kernels_logged = false;
     profile_.end(at_.step);
     meter_.count(data.counts.units);
     losses_.end_update();

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include "core/base/kernel_log.h"
 #include "core/base/trace.h"
 #include "core/base/words.h"
 #include "core/device/affinity.h"
@@ -104,6 +105,18 @@ static std::string damaged_line(const Session& session) {
   return line;
 }
 
+// With log.kernels: the implementations that ran, such as "kernel: conv1 conv2d:
+// brgconv:avx512_core". Those of the loss and the optimizer have no module.
+static Lines kernel_lines() {
+  Lines lines;
+  for (const trace::KernelRun& run : trace::take_kernels()) {
+    std::string line =
+        cat("kernel: ", run.module, run.module.empty() ? "" : " ", run.kernel, ": ", run.name);
+    if (!std::ranges::count(lines, line)) lines.push_back(std::move(line));
+  }
+  return lines.empty() ? Lines{"kernels: all are the plain ones"} : lines;
+}
+
 // With debug.lock_stats: number and duration of waits per lock.
 static Lines lock_lines() {
   Lines lines;
@@ -134,6 +147,7 @@ Lines summary(const Session& session, const Outcome& outcome) {
         cpu_line(outcome.cpu), fmt::format("memory: {:.1f} MiB in tensors at the peak", peak_mb),
         saving_warning(session, outcome.at)})
     if (!line.empty()) lines.push_back(line);
+  if (session.plan.log.kernels) std::ranges::move(kernel_lines(), std::back_inserter(lines));
   if (session.plan.debug.lock_stats) std::ranges::move(lock_lines(), std::back_inserter(lines));
   lines.push_back("params hash: " + model_hash(session));
   return lines;

@@ -2,7 +2,9 @@
 // counter.
 #include <algorithm>
 #include <map>
+#include <set>
 #include <sstream>
+#include "core/base/kernel_log.h"
 #include "core/base/output.h"
 #include "core/base/words.h"
 #include "core/config/hint.h"
@@ -152,20 +154,38 @@ static std::vector<Listing::Line> list_options(const Table& table, const std::st
   return options.lines;
 }
 
+// Returns the implementation of the op that runs on this CPU: "brgconv:avx512_core", or "plain".
+static std::string implementation_here(const OpSpec& op) {
+  const Kernels use(make_config({}).plan.kernels);
+  const Inputs inputs = make_inputs(op, op.cases.back(), DType::f32);
+  trace::kernels_logged = true;
+  op.run(inputs);
+  trace::kernels_logged = false;
+  Names names;
+  for (const trace::KernelRun& run : trace::take_kernels()) names.push_back(run.name);
+  return names.empty() ? "plain" : joined(names);
+}
+
 // Prints one block per formula: variants of an op differ in their options.
 static bool explain_op(const std::string& name) {
-  std::map<std::string, Names> variants;
+  struct Block {
+    Names variants;
+    std::set<std::string> implementations;
+  };
+  std::map<std::string, Block> blocks;
   for (const OpSpec& op : op_specs()) {
     if (op.name != name) continue;
-    Names& of = variants[cat("op ", op.name, ": ", op.math,
-                             op.composed ? "; fused, with a twin composed of simpler ops" : "")];
-    if (*op.variant) of.push_back(op.variant);
+    Block& block = blocks[cat("op ", op.name, ": ", op.math,
+                              op.composed ? "; fused, with a twin composed of simpler ops" : "")];
+    if (*op.variant) block.variants.push_back(op.variant);
+    block.implementations.insert(implementation_here(op));
   }
-  for (const auto& [line, names] : variants) {
+  for (const auto& [line, block] : blocks) {
     say(line);
-    if (!names.empty()) say("  proved for: " + joined(names));
+    if (!block.variants.empty()) say("  proved for: " + joined(block.variants));
+    say("  on this CPU: " + joined({block.implementations.begin(), block.implementations.end()}));
   }
-  return !variants.empty();
+  return !blocks.empty();
 }
 
 static bool explain_entry(const std::string& name) {
