@@ -60,7 +60,8 @@ def figure(report, gains):
         return f"{off:.1f} to {on:.1f} MB of tensors at the peak"
     if gains != "time":
         off, on = arm["counters_per_step"][gains]
-        return f"{off:.4g} to {on:.4g} `{gains}` per step"
+        counts = [f"{count:,.0f}" if count >= 100 else f"{count:.3g}" for count in (off, on)]
+        return f"{counts[0]} to {counts[1]} `{gains}` per step"
     speed = arm["speedup"]
     if None in speed["interval"]:
         raise SystemExit(f"{arm['name']}: {arm['answer']}; give it more --seconds")
@@ -87,9 +88,10 @@ def draw(rows):
     def x(ratio):
         return 190 + 130 * math.log2(min(max(ratio, 0.5), 8) / 0.5)
 
-    marks = [f'<text x="{x(r):.0f}" y="12" text-anchor="middle">{r} x</text>'
-             f'<path d="M{x(r):.0f} 18V{len(rows) * 16 + 22}" stroke="#ddd"/>'
-             for r in (0.5, 1, 2, 4, 8)]
+    marks = ['<text x="4" y="12">&#9679; gains, &#9675; does not</text>']
+    marks += [f'<text x="{x(r):.0f}" y="12" text-anchor="middle">{r} x</text>'
+              f'<path d="M{x(r):.0f} 18V{len(rows) * 16 + 22}" stroke="#ddd"/>'
+              for r in (0.5, 1, 2, 4, 8)]
     for i, row in enumerate(rows):
         y = 30 + 16 * i
         cells = row.split(" | ")
@@ -97,8 +99,8 @@ def draw(rows):
         for cell, fill in ((cells[2], "#fff"), (cells[1], "#c2410c")):
             found = re.search(r"([\d.]+) x \(([\d.]+) to ([\d.]+)\)", cell)
             if not found:
-                line += f'<text x="{x(1) + 8:.0f}" y="{y + 4}" fill="#c2410c">{cell}</text>'.replace(
-                    "`", "")
+                words = cell.replace("`", "")
+                line += f'<text x="{x(1.15):.0f}" y="{y + 4}" fill="#c2410c">{words}</text>'
                 continue
             ratio, low, high = map(float, found.groups())
             line += (f'<path d="M{x(low):.1f} {y}H{x(high):.1f}" stroke="#c2410c"/>'
