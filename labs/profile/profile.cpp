@@ -51,7 +51,7 @@ static Recording recorded(Session& session, const Plan& plan, const std::vector<
 static Json facts_of(const Session& session) {
   const Plan& plan = session.plan;
   Names notes = session.notes;
-  std::erase(notes, profiler_command(plan.profile, plan.name));  // the command of another tool
+  std::erase(notes, profiler_note(plan.profile));  // for another tool
   return {{"name", plan.name},
           {"batch", plan.data.loader.sampler.batch_size},
           {"threads", pool_threads()},
