@@ -1,11 +1,13 @@
 // trainer profile: what it records of real updates, and what it makes of it.
 #include <gmock/gmock.h>
+#include <sched.h>
 #include <atomic>
 #include <nlohmann/json.hpp>
 #include <thread>
 #include "autograd/backward.h"
 #include "core/base/trace.h"
 #include "core/config/config.h"
+#include "core/device/affinity.h"
 #include "labs/profile/analysis.h"
 #include "labs/profile/recorder.h"
 #include "plan/toggle.h"
@@ -255,28 +257,45 @@ TEST(Profile, SharesTheTimeOfEachThread) {
                   {"waiting", profile.threads[1].waiting}}));
 }
 
-// One of the threads always needs a core, the other one never, whatever else this machine runs.
-TEST(Profile, TellsAThreadThatComputesFromOneThatWaits) {
-  std::atomic<bool> over{false};
-  std::thread spinning([&] {
-    pthread_setname_np(pthread_self(), "spinning");
-    while (!over) {
-    }
-  });
-  std::thread sleeping([&] {
+// Three threads need one core all the time, and another thread none, whatever else this machine
+// runs.
+TEST(Profile, TellsThreadsThatRunFromThoseWithoutACoreAndThoseThatWait) {
+  std::atomic<bool> sleeps{false}, over{false};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i)
+    threads.emplace_back([&] {
+      pthread_setname_np(pthread_self(), "spinning");
+      cpu_set_t one = {};
+      CPU_SET(process_cores().front(), &one);
+      EXPECT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+      while (!over) {
+      }
+    });
+  threads.emplace_back([&] {
     pthread_setname_np(pthread_self(), "sleeping");
+    timespec used = {};  // by this thread
+    while (used.tv_nsec < 100'000'000) clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    sleeps = true;
+    sleeps.notify_all();
     over.wait(false);
   });
+  sleeps.wait(false);
   const Profile profile = analyze(record(lenet({"data.sim_latency_us=20000"})), kCeilings);
   over = true;
   over.notify_all();
-  spinning.join();
-  sleeping.join();
-  std::map<std::string, double> waiting;
-  for (const ThreadRow& row : profile.threads) waiting[row.name] = row.waiting;
-  EXPECT_LT(waiting.at("spinning"), 0.5);
-  EXPECT_GT(waiting.at("sleeping"), 0.9);
-  EXPECT_TRUE(waiting.contains("compute"));
+  for (std::thread& thread : threads) thread.join();
+  std::map<std::string, ThreadRow> sums;
+  for (const ThreadRow& row : profile.threads) {
+    sums[row.name].running += row.running;
+    sums[row.name].runnable += row.runnable;
+    sums[row.name].waiting += row.waiting;
+  }
+  EXPECT_GT(sums["spinning"].running, 0);
+  EXPECT_LT(sums["spinning"].running, 1.3);
+  EXPECT_GT(sums["spinning"].runnable, 1.5);
+  EXPECT_LT(sums["spinning"].waiting, 0.5);
+  EXPECT_GT(sums["sleeping"].waiting, 0.9);
+  EXPECT_GT(sums["compute"].running, 0);
 }
 
 // ---- the program
