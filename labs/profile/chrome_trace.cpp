@@ -94,13 +94,11 @@ class Trace {
   void add(const ThreadLoad& load) {
     const auto named = recording_.threads.find(load.thread);
     if (named == recording_.threads.end()) return;
-    const auto percent = [&](int64_t ns) {
-      return std::min(100.0, 100 * double(ns) / double(load.end_ns - load.begin_ns));
-    };
+    const double percent = 100 / double(load.end_ns - load.begin_ns);
     Json& event = add("C", cat("thread ", named->second, " ", load.thread), 0,
                       std::max(load.begin_ns, origin_ns_));
-    event["args"] = {{"running %", percent(load.running_ns)},
-                     {"runnable %", percent(load.runnable_ns)}};
+    event["args"] = {{"running %", std::min(100.0, percent * double(load.running_ns))},
+                     {"runnable %", std::min(100.0, percent * double(load.runnable_ns))}};
   }
 
   // A track for each stream, and an arrow from the call that queued the work.

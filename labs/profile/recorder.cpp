@@ -18,7 +18,7 @@ namespace bellows {
 
 // ---- cores and threads
 
-CoreWatch::CoreWatch() : cores_(process_cores()) {
+CoreWatch::CoreWatch(Recording& recording) : recording_(recording), cores_(process_cores()) {
   read_cores();
   read_threads();
   thread_ = start_thread("core watch", [this] {
@@ -31,16 +31,9 @@ CoreWatch::CoreWatch() : cores_(process_cores()) {
 
 CoreWatch::~CoreWatch() {
   stop_.release();
-  if (thread_.joinable()) thread_.join();
-}
-
-void CoreWatch::stop(Recording& recording) {
-  stop_.release();
   thread_.join();
   read_cores();
   read_threads();
-  recording.cores = std::move(loads_);
-  recording.thread_loads = std::move(thread_loads_);
 }
 
 // The two numbers in schedstat are ns since the thread began: on a core, and ready without one.
@@ -52,9 +45,9 @@ void CoreWatch::read_threads() {
     const auto [seen, is_new] = threads_.try_emplace(now.thread, now);
     const ThreadLoad before = std::exchange(seen->second, now);
     if (is_new) continue;
-    thread_loads_.push_back({now.thread, before.end_ns, now.end_ns,
-                             now.running_ns - before.running_ns,
-                             now.runnable_ns - before.runnable_ns});
+    recording_.thread_loads.push_back({now.thread, before.end_ns, now.end_ns,
+                                       now.running_ns - before.running_ns,
+                                       now.runnable_ns - before.runnable_ns});
   }
 }
 
@@ -64,7 +57,8 @@ void CoreWatch::read_cores() {
     if (!std::ranges::count(cores_, core)) continue;
     Seen& before = seen_[core];
     if (ticks.all == before.ticks.all) continue;  // no tick since then
-    if (before.at_ns) loads_.push_back({core, before.at_ns, now, busy_share(before.ticks, ticks)});
+    if (before.at_ns)
+      recording_.cores.push_back({core, before.at_ns, now, busy_share(before.ticks, ticks)});
     before = {now, ticks};
   }
 }
@@ -117,7 +111,7 @@ void Recorder::start() {
   }
   recording_.update = work_of_update(session_);
   recording_.held = held_by(session_);
-  watch_.emplace();
+  watch_.emplace(recording_);
   trace::take_events();
   trace::take_allocations();
   trace::take_kernels();
@@ -127,7 +121,7 @@ void Recorder::start() {
 }
 
 void Recorder::stop() {
-  watch_->stop(recording_);
+  watch_.reset();
   trace::collect(false);
   trace::allocations_logged = trace::kernels_logged = false;
   recording_.kernels = trace::take_kernels();

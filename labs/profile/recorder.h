@@ -17,10 +17,10 @@ struct Position;
 // of up to 10 ms, so one value may be wrong by a few tenths, but hardly their mean.
 class CoreWatch {
  public:
-  CoreWatch();
+  // Adds loads to `recording` until it is destroyed.
+  explicit CoreWatch(Recording& recording);
   ~CoreWatch();
   CoreWatch(CoreWatch&&) = delete;
-  void stop(Recording& recording);  // ends the thread, and moves all loads to `recording`
 
  private:
   struct Seen {
@@ -30,11 +30,10 @@ class CoreWatch {
   void read_cores();
   void read_threads();
 
+  Recording& recording_;
   const std::vector<int> cores_;
   std::map<int, Seen> seen_;
-  std::vector<CoreLoad> loads_;
   std::map<uint64_t, ThreadLoad> threads_;  // totals of each thread, up to its last reading
-  std::vector<ThreadLoad> thread_loads_;
   std::binary_semaphore stop_{0};
   std::thread thread_;
 };
