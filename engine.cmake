@@ -6,13 +6,14 @@ if(BELLOWS_SANITIZE)  # its flags would have to be the user's, too
 endif()
 set(component COMPONENT engine EXCLUDE_FROM_ALL)
 
-# Without the program and its labs. The package links the whole archive, because from a part of it
-# the linker would drop files that only register themselves.
-set(engine_packages Eigen3 nlohmann_json fmt CLI11 ZLIB PNG JPEG Gloo)
+# The archive has neither the program nor its labs. The package links all of it, because the linker
+# would drop files that only register themselves.
+set(engine_packages OpenMP Eigen3 nlohmann_json fmt CLI11 ZLIB PNG JPEG OpenSSL Gloo)
 foreach(library ${BELLOWS_LIBRARIES})
   list(APPEND objects $<TARGET_OBJECTS:${library}>)
 endforeach()
-add_library(engine STATIC "$<FILTER:${objects},EXCLUDE,[.]dir/([.]/|Unity/unity_)*(trainer|labs)[/_]>")
+set(program "[.]dir/([.]/|Unity/unity_)*(trainer|labs)[/_]")
+add_library(engine STATIC "$<FILTER:${objects},EXCLUDE,${program}>")
 set_target_properties(engine PROPERTIES OUTPUT_NAME bellows LINKER_LANGUAGE CXX)
 install(TARGETS engine ARCHIVE DESTINATION lib ${component})
 install(TARGETS bellows_spinning LIBRARY DESTINATION lib ${component})
