@@ -20,6 +20,7 @@ pages.profile = ({update_s, flop, memory, ...report}) => ({
         [code(module), inMs(forward_s), inMs(backward_s), percent(share)]))],
     ['Memory', () => memoryAtPeak(memory)],
     ['Gaps', () => gapsTable(report)],
+    ['Threads', () => threadsTable(report.thread_states ?? [])],
     ['Slow calls', () => slowCalls(report.outliers)],
     ['The run', () => pre(report.run.join('\n'))]]});
 
@@ -77,9 +78,12 @@ function allRanks({ranks = []}) {
     lanesPlot(lanes, {s, bytes_in_use: []}),
     h`<ul class=legend>${[...tones].map(([tone, name]) =>
       h`<li><i class="slice ${tone}"></i>${name}</li>`)}</ul>`]),
-  table(['rank', 'all-reduce ms a step', 'hidden', 'exposed', 'clock'],
-    ranks.map(({all_reduce_s, exposed_s, shares_clock}, rank) => [rank, inMs(all_reduce_s),
-      inMs(all_reduce_s - exposed_s), inMs(exposed_s), shares_clock ? 'shared' : 'of its own']))];
+  table(['rank', 'all-reduce ms a step', 'hidden', 'exposed', 'peak of tensors',
+    'peak of process', 'clock'],
+    ranks.map(({all_reduce_s, exposed_s, shares_clock, ...row}, rank) => [rank,
+      inMs(all_reduce_s), inMs(all_reduce_s - exposed_s), inMs(exposed_s),
+      bytes(row.max_mem_allocated), bytes(row.peak_resident_bytes),
+      shares_clock ? 'shared' : 'of its own']))];
 }
 
 // A row of slices for each lane, {name, groups}, and the memory below, if it is known.
@@ -211,6 +215,13 @@ const gapsTable = ({gaps, ...report}) => gaps.length > 0 && [
     ['cause', 'in', 'module', 'count', 'ms an update', 'share', 'longest ms', 'step'],
     gaps.map(gap => [gap.cause, code(gap.in), moduleOf(gap), short(gap.count), inMs(gap.s),
       percent(gap.share), inMs(gap.longest_s), gap.longest_step]), 3)];
+
+const threadsTable = threads => threads.length > 0 && [
+  h`<p>Shares of the window: running on a core, runnable but without one, because other threads had
+    all of them, and waiting for something else.</p>`,
+  longTable(12, 'threads', ['thread', 'running', 'runnable', 'waiting'],
+    threads.map(({name, running, runnable, waiting}) =>
+      [code(name), percent(running), percent(runnable), percent(waiting)]))];
 
 const slowCalls = calls => calls.length === 0
   ? h`<p>None is further than 3 MAD from its median.</p>`

@@ -1,5 +1,6 @@
 #include "trainer/log/meter.h"
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <sys/times.h>
 #include <algorithm>
 #include <cstdlib>
@@ -85,6 +86,12 @@ std::string CpuShare::news() {
   const std::string found = cpu_line(latest_);
   if (!found.empty()) quiet_until_ns_ = last_.at_ns + 30'000'000'000;
   return found;
+}
+
+double peak_resident_bytes() {
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  return 1024.0 * double(usage.ru_maxrss);
 }
 
 // ---- CPUs of the machine

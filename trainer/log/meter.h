@@ -77,6 +77,8 @@ class CpuShare {
   CpuUse latest_;
 };
 
+double peak_resident_bytes();  // of this process, in host memory
+
 // ---- the machine
 
 // CPU time since boot, in ticks. `stolen`: the hypervisor gave it to other machines.

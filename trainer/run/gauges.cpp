@@ -1,4 +1,3 @@
-#include <sys/resource.h>
 #include <algorithm>
 #include "trainer/run/loop_parts.h"
 #include "trainer/session/session.h"
@@ -51,6 +50,12 @@ ScalarLists Gauges::by_rank(double reader_cost) {
   return costs;
 }
 
+std::vector<double> Gauges::memory_by_rank() const {
+  if (consensus_.alone()) return {};
+  const auto tensors = double(allocator_stats(session_.device).peak_allocated);
+  return consensus_.gather({tensors, peak_resident_bytes()});
+}
+
 std::pair<Scalars, ScalarLists> Gauges::take(const LogPoint& window, const StepState& state) {
   Scalars values = loss_terms();
   if (epoch_gap_s_) values.emplace_back("epoch_gap_s", *std::exchange(epoch_gap_s_, {}));
@@ -64,10 +69,8 @@ std::pair<Scalars, ScalarLists> Gauges::take(const LogPoint& window, const StepS
     if (plan_.amp.scales()) values.emplace_back("loss_scale", state.loss_scale);
     values.emplace_back("skipped_updates", double(state.skipped));
   }
-  rusage usage = {};
-  getrusage(RUSAGE_SELF, &usage);
   append(values, {{"max_mem_allocated", double(allocator_stats(session_.device).peak_allocated)},
-                  {"peak_resident_bytes", 1024.0 * double(usage.ru_maxrss)},
+                  {"peak_resident_bytes", peak_resident_bytes()},
                   {"cpu_cores", cpu_.latest().used}});
   if (const auto gpu = gpu_ ? gpu_->latest() : std::nullopt)
     append(values, {{"gpu_utilization", gpu->utilization},

@@ -72,10 +72,11 @@ class Loop {
     consensus_.settle_now();
     const bool due = plan_.eval.every && at_.evaluated != at_.step && !consensus_.stop();
     if (due) evaluate_now(at_);
+    const std::vector<double> memory = gauges_.memory_by_rank();
     save_and_wait();
     meter_.lap(Phase::save);
     saver_.note_times();  // with the last save
-    return {at_, judge_.losses(), metrics_, meter_, consensus_.stop(), gauges_.cpu()};
+    return {at_, judge_.losses(), metrics_, meter_, consensus_.stop(), gauges_.cpu(), memory};
   }
 
  private:

@@ -15,6 +15,8 @@ struct Outcome {
   Meter meter;
   int signal = 0;  // SIGINT or SIGTERM if one ended the run, else 0
   CpuUse cpu;
+  // On several ranks: for each of them the peak of tensors and that of the process, in bytes.
+  std::vector<double> memory_by_rank;
 };
 
 // Called after each update. Its time belongs to the run, but not to the cost of any phase.

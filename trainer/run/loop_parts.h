@@ -162,6 +162,9 @@ class Gauges : Running {
   // Returns "cpu: got 35 % of 2 cores" if the process got too few, else "". Call it before take().
   std::string news() { return cpu_.news(); }
   CpuUse cpu() const { return cpu_.use(); }  // since construction
+  // Returns the peaks so far of the tensors and of the process of each rank, in bytes; empty in a
+  // world of one. All ranks call it together.
+  std::vector<double> memory_by_rank() const;
 
  private:
   Scalars loss_terms();

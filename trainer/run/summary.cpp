@@ -84,6 +84,18 @@ static std::string skipped_line(const Session& session) {
   return state.skipped ? cat("warning: ", skipped, ", because gradients were not finite") : "";
 }
 
+// "memory by rank: 41.2, 40.9 MiB in tensors and 160, 158 MiB in the process at the peak"
+static std::string rank_memory_line(const std::vector<double>& by_rank) {
+  std::string tensors, processes;
+  for (size_t i = 0; i < by_rank.size(); i += 2) {
+    tensors += fmt::format("{}{:.1f}", i ? ", " : "", by_rank[i] / 1048576);
+    processes += fmt::format("{}{:.0f}", i ? ", " : "", by_rank[i + 1] / 1048576);
+  }
+  return by_rank.empty() ? ""
+                         : cat("memory by rank: ", tensors, " MiB in tensors and ", processes,
+                               " MiB in the process at the peak");
+}
+
 static std::string saving_warning(const Session& session, const Position& at) {
   const double share = at.save_s / std::max(at.elapsed_s, 1e-9);
   const double limit = session.plan.ckpt.max_overhead;
@@ -145,7 +157,7 @@ Lines summary(const Session& session, const Outcome& outcome) {
   for (const std::string& line :
        {skipped_line(session), damaged_line(session), time_line(outcome.at), picture_line(meter),
         cpu_line(outcome.cpu), fmt::format("memory: {:.1f} MiB in tensors at the peak", peak_mb),
-        saving_warning(session, outcome.at)})
+        rank_memory_line(outcome.memory_by_rank), saving_warning(session, outcome.at)})
     if (!line.empty()) lines.push_back(line);
   if (session.plan.log.kernels) std::ranges::move(kernel_lines(), std::back_inserter(lines));
   if (session.plan.debug.lock_stats) std::ranges::move(lock_lines(), std::back_inserter(lines));

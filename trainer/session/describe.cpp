@@ -225,7 +225,7 @@ void Session::describe() {
   note_idle_options(*this, notes);
   note_groups(*this, notes);
   if (!plan.profile.window.empty() && trace::marker.push)
-    notes.push_back(profiler_command(plan.profile, plan.name));
+    notes.push_back(profiler_note(plan.profile));
 }
 
 }  // namespace bellows

@@ -34,7 +34,7 @@ class TuningWindow {
   bool reported_ = false;
 };
 
-// Returns the command that records the window, printed at start-up; "" without a window.
-std::string profiler_command(const ProfileOptions& options, const std::string& name);
+// Returns how to record the window, printed at start-up; "" without a window.
+std::string profiler_note(const ProfileOptions& options);
 
 }  // namespace bellows
