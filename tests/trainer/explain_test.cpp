@@ -36,8 +36,9 @@ TEST_F(Explain, FindsNamesInAnyCaseAndThoseOfOtherTools) {
         "option of models: resnet50: width"}},
       {"resnet18", {"\n  stem = auto (auto or imagenet or cifar): 7x7 stride 2"}},
       {"matmul", {"op matmul"}},
+      {"relu", {"\n  on this CPU: plain\n"}},
       {"conv2d",
-       {"op conv2d: y[k,i,j] = ", "\n  proved for: padding 1, ",
+       {"op conv2d: y[k,i,j] = ", "\n  proved for: padding 1, ", "\n  on this CPU: ",
         "layers: conv2d: ", "\n  kernel = 3 (a whole number from 1 to 65536): "}},
   };
   for (const auto& [name, texts] : cases) {
@@ -99,8 +100,9 @@ TEST_F(Explain, LeadsFromEachToggleToItsCode) {
       EXPECT_THAT(card, HasSubstr(text));
     expect_80_columns(card.substr(0, card.find("\n  measure: ")));
   }
-  EXPECT_THAT(succeed({"explain", "amp"}),
-              HasSubstr("\n  measured:  amp=bf16 on configs/plain/resnet18.yaml: faster, 1."));
+  EXPECT_THAT(succeed({"explain", "batch_lanes"}),
+              AllOf(HasSubstr("\n  no gain:   trainer ab --toggle batch_lanes --config configs/"),
+                    HasSubstr("\n  measured:  batch_lanes=on faster: ")));
 }
 
 TEST_F(Explain, KnowsEveryCounterOfTheProgram) {

@@ -367,3 +367,11 @@ TEST_F(Program, WarnsOfTogglesThatNeverRan) {
   EXPECT_THAT(out, HasSubstr("warning: these toggles were on but never ran: batch_lanes ("));
   EXPECT_THAT(out, Not(HasSubstr("fused_loss (")));
 }
+
+TEST_F(Program, ListsTheImplementationsThatRan) {
+  EXPECT_THAT(succeed(tiny({"log.kernels=true", "model=lenet"})),
+              testing::AllOf(HasSubstr("\nkernel: conv1 conv_act_pool: "),
+                             HasSubstr("\nkernel: conv2 conv_act_pool_backward: ")));
+  EXPECT_THAT(succeed(tiny({"log.kernels=true", "toggles=none"})),
+              HasSubstr("\nkernels: all are the plain ones"));
+}

@@ -157,7 +157,7 @@ static std::vector<Listing::Line> list_options(const Table& table, const std::st
 // Returns the implementation of the op that runs on this CPU: "brgconv:avx512_core", or "plain".
 static std::string implementation_here(const OpSpec& op) {
   const Kernels use(make_config({}).plan.kernels);
-  const Inputs inputs = make_inputs(op, op.cases.back(), DType::f32);
+  const Inputs inputs = make_inputs(op, (op.large.empty() ? op.cases : op.large).back(), DType::f32);
   trace::kernels_logged = true;
   op.run(inputs);
   trace::kernels_logged = false;
