@@ -62,6 +62,8 @@ def figure(report, gains):
         off, on = arm["counters_per_step"][gains]
         return f"{off:.4g} to {on:.4g} `{gains}` per step"
     speed = arm["speedup"]
+    if None in speed["interval"]:
+        raise SystemExit(f"{arm['name']}: {arm['answer']}; give it more --seconds")
     low, high = speed["interval"]
     return (f"{arm['answer']}: {speed['ratio']:.3f} x ({low:.3f} to {high:.3f}), placebo "
             f"{report['placebo']['speedup']['ratio']:.3f}")

@@ -28,6 +28,6 @@ static const bellows::AddToggle fused_pointwise({
     .default_value = "off",
     .proof = kChain,
     .measure = "configs/gallery/chain.yaml",
-    .no_gain = "configs/gallery/chain.yaml data.batch_size=1",
+    .no_gain = "configs/gallery/short_chain.yaml",
     .enable = [](bellows::Plan& plan) { plan.model.rewrites.values["fuse.pointwise"] = 1; },
 });

@@ -20,7 +20,7 @@ static const bellows::AddToggle pad_channels({
     .default_value = "off",
     .fast = "",
     .proof = bellows::cat(bellows::kResidualNet, "amp.dtype: fp16"),
-    .measure = "configs/resnet18.yaml toggles.amp=fp16",
+    .measure = "configs/gallery/resnet.yaml toggles.amp=fp16",
     .no_gain = "configs/lenet.yaml toggles.amp=fp16",
     .enable = [](bellows::Plan& plan) { plan.kernels.pad_channels = true; },
 });

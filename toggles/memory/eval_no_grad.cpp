@@ -12,7 +12,7 @@ static const bellows::AddToggle eval_no_grad({
     .footprint = "eval.untracked_ops",
     .same = bellows::Same::bitwise,
     .proof = "eval.every: 1",
-    .measure = "configs/lenet.yaml --measure epoch",
+    .measure = "configs/lenet.yaml --measure epoch data.train_size=640 data.test_size=6400",
     .gains = "mem.saved_bytes",
     .enable = [](bellows::Plan& plan) { plan.eval.no_grad = true; },
 });

@@ -17,7 +17,7 @@ static const bellows::AddToggle channels_last({
     .same = bellows::Same::close,
     .proof = bellows::kResidualNet,
     .measure = "configs/lenet.yaml toggles.batch_lanes=off",
-    .no_gain = "configs/plain/lenet.yaml",
+    .no_gain = "configs/lenet.yaml",
     .enable =
         [](bellows::Plan& plan) {
           plan.data.loader.batch.channels_last = true;
