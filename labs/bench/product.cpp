@@ -47,8 +47,8 @@ Product::Product(const Precision& precision, const Shape& a, const Shape& b, Dev
       b(random(b, precision.dtype, device, 2)),
       y(shape_of_product(a, b), precision.dtype, device) {}
 
-void Product::run() const {
-  const Kernels use({.vendor = true, .tf32 = precision.tf32});
+void Product::run(Blas blas) const {
+  const Kernels use({.vendor = true, .tf32 = precision.tf32, .blas = blas});
   kernels::multiply(y, a, b);
 }
 

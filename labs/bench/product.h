@@ -22,7 +22,8 @@ class Product {
  public:
   // a: (.., M, K), b: (K, N), y: (.., M, N), all of precision.dtype.
   Product(const Precision& precision, const Shape& a, const Shape& b, Device device);
-  void run() const;  // asynchronous on a GPU: runs on the current stream
+  // Asynchronous on a GPU: runs on the current stream. `blas`: library of f32 products on the CPU.
+  void run(Blas blas = Blas::onednn) const;
   // Floating-point operations of one run(): 2 M N K, with all leading axes in M.
   double flop() const;
 

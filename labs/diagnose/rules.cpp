@@ -184,7 +184,7 @@ static Judged blas_slow(const Evidence& e) {
                                    percent(s / e.batch_s()), percent(reached)),
                .saves_s = s * (1 - reached / kUsual),
                .remedies = switch_on(e, {"vendor_kernels", "kernel_autotune", "channels_last"}),
-               .advice = "`trainer doctor --stress` tells whether oneDNN may use all vector units"};
+               .advice = "`trainer doctor --stress` tells how far each library is from the peak"};
 }
 
 static Judged amp_worthwhile(const Evidence& e) {

@@ -46,6 +46,7 @@ static void print_stress(Device device, int64_t n) {
   }
   say_state(device, "after");
   say_part(aligned(rows, "lrrrrl"));
+  if (device == Device::cpu) say_part("\n" + blas_rates());
   if (!wrong.empty())
     fail(Exit::numeric, "doctor: products in ", wrong, " are wrong on ", device,
          ": memory, an overclocked chip or a library is broken");

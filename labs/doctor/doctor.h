@@ -60,6 +60,10 @@ int64_t stress_size(Device device);
 // two operations; in bf16 of AMX tiles, where the CPU has them. 0 if it has none for this dtype.
 double fma_rate(DType dtype);
 
+// Returns a table of the FLOP/s of each library of f32 products (cpu.blas), beside the peak, and
+// the kernels that OpenBLAS has chosen.
+std::string blas_rates();
+
 // ---- watch
 
 // Prints a line a second: load of the machine, and the costs that the run in that folder (or "")

@@ -7,8 +7,11 @@
 #include <deque>
 #include "core/base/philox.h"
 #include "core/device/timer.h"
+#include "labs/bench/bench.h"
 #include "labs/doctor/doctor.h"
 #include "ops/base/lanes.h"
+#include "ops/matmul/matmul.h"
+#include "trainer/verbs/tables.h"
 
 namespace bellows {
 
@@ -62,6 +65,37 @@ int64_t stress_size(Device device) {
   for (const int64_t larger : {512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192})
     if (2.0 * double(larger * larger) * double(larger) <= affordable) n = larger;
   return n;
+}
+
+// ---- libraries of f32 products
+
+std::string blas_rates() {
+  // M, K and N of LeNet's first linear layer, and of two convolutions of ResNet-18 on one image.
+  constexpr std::array<int64_t, 3> kShapes[] = {{64, 400, 120}, {3136, 576, 64}, {49, 4608, 512}};
+  const std::string core = openblas::core();
+  std::vector<std::pair<const char*, Blas>> libraries = {{"eigen", Blas::eigen}};
+  if (kernels::matmul.has_vendor(Device::cpu)) libraries.emplace_back("onednn", Blas::onednn);
+  if (!core.empty()) libraries.emplace_back("openblas", Blas::openblas);
+  const double peak = fma_rate(DType::f32);
+  std::vector<TableRow> rows = {{"cpu.blas"}};
+  for (const auto& [name, blas] : libraries) rows.push_back({name});
+  for (const auto& [M, K, N] : kShapes) {
+    rows[0].push_back(cat(M, "x", K, "x", N));
+    const Product product(precisions(Device::cpu)[0], {M, K}, {K, N}, Device::cpu);
+    std::vector<std::function<void()>> calls;
+    for (const auto& [name, blas] : libraries)
+      calls.emplace_back([&product, library = blas] { product.run(library); });
+    const std::vector<Timing> times = time_interleaved(calls, Device::cpu);
+    for (size_t i = 0; i < times.size(); ++i) {
+      const double rate = product.flop() / times[i].fastest();
+      rows[i + 1].push_back(
+          cat(rate_text(rate, "FLOP/s"), ", ", std::lround(100 * rate / peak), " %"));
+    }
+  }
+  return cat("f32 products M x K x N of LeNet and ResNet-18, and the share of the FMA peak of ",
+             rate_text(peak, "FLOP/s"), "\n", aligned(rows, "lrrr"), "openblas: ",
+             core.empty() ? "apt-get install libopenblas0-pthread\n"
+                          : cat("its kernels for ", core, "; OPENBLAS_CORETYPE chooses others\n"));
 }
 
 // ---- peak rate of a CPU: independent multiply-adds that stay in registers

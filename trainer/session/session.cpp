@@ -4,6 +4,7 @@
 #include "core/tensor/copy.h"
 #include "data/images/transform.h"
 #include "data/loader/loader.h"
+#include "ops/matmul/matmul.h"
 #include "ops/matmul/padded.h"
 #include "optim/schedule.h"
 #include "trainer/session/data_card.h"
@@ -96,6 +97,7 @@ static LoaderOptions test_options(const Plan& plan, Device device) {
 
 Session::Session(const Plan& plan, const std::optional<TrainingSetInfo>& trained)
     : plan(plan), tuning(plan.train, plan.kernels) {
+  if (plan.kernels.blas == Blas::openblas) openblas::require();
   if (!trained) ranks = this_rank(plan.dist);
   try {
     build(trained);
