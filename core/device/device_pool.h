@@ -12,7 +12,7 @@
 
 namespace bellows {
 
-// The functions are like those of core/device/allocator.h.
+// The functions do what those of the same names in core/device/allocator.h do.
 class TensorPool {
  public:
   void configure(const AllocatorOptions& options);
@@ -27,7 +27,7 @@ class TensorPool {
   virtual void reserve(size_t bytes) = 0;
   void count_allocated(size_t bytes);
 
-  std::mutex mutex_;  // guards all below, and the members of derived classes
+  std::mutex mutex_;  // guards all members below, and those of derived classes
   AllocatorOptions options_;
   AllocatorStats stats_;
 };

@@ -20,7 +20,7 @@ double seconds_since(int64_t begin_ns, Clock clock) {
 
 // ---- calls
 
-// Returns the time of `count` calls, including the device's work.
+// Returns the seconds that `count` calls take, including the device's work.
 static double seconds_of(const std::function<void()>& call, int64_t count, Stream stream,
                          Clock clock) {
   synchronize(stream);

@@ -20,7 +20,7 @@ namespace bellows {
 
 static constexpr int kWarmUps = 3, kMostRuns = 20, kFewestRuns = 5;
 static constexpr double kHopeless = 4;  // slower than this many times the best in warm-up: dropped
-static constexpr double kMostMs = 200;  // per candidate, once it has kFewestRuns
+static constexpr double kMostMs = 200;  // limit per candidate, once it has kFewestRuns
 static constexpr double kEqual = 1.01;
 
 // ---- timing
@@ -33,7 +33,7 @@ static Tensor flush_buffer(Device device) {
   return Tensor(Shape{int64_t(bytes / sizeof(float))}, DType::f32, device);
 }
 
-// Written by all threads, because each core has its own caches, or by a memset on the device.
+// Writes on all threads, because each core has its own caches, or by a memset on the device.
 static void write(const Tensor& flush, Stream stream) {
   if (flush.device() == Device::cpu) return fill(flush, 1);
   api_of(flush.device()).set(flush.bytes(), 1, flush.nbytes(), stream);
@@ -201,7 +201,7 @@ std::optional<size_t> Tuning::make(Device device, const std::string& problem, co
   const std::optional<size_t> best = fastest(device, candidates);
   // Releases the outputs and workspaces of all candidates, which no step needs.
   if (allocator_stats(device).reserved > reserved) empty_cache(device);
-  made_ = true;  // even if none can run: do not search again
+  made_ = true;  // even if no candidate can run: do not search again
   found_ = best.has_value();
   if (best) cache.keep(name, key, candidates[*best].name);
   return best;

@@ -31,7 +31,7 @@ class Cells {
   }
 
   // A range that begins before the first pixel or ends after the last one is padded, at most once.
-  // Padding does not bring back what was cropped away before.
+  // Padding does not restore cropped pixels.
   HD void crop(int64_t at, int64_t size, Outside outside) {
     const bool pads = at < 0 || at + size > size_;
     if (mirrored_) at = size_ - at - size;

@@ -20,7 +20,7 @@ struct Edit {
   enum class Kind { nothing, levels, crop, center, flip, cutout };  // levels: changes levels only
   Kind kind = Kind::nothing;
   int64_t size = 0;     // side of the square
-  int64_t padding = 0;  // on each side, before the crop
+  int64_t padding = 0;  // padding on each side, before the crop
   Outside outside = Outside::zeros;
   double probability = 0;
   int place = 0;  // index in the list of transforms
@@ -48,7 +48,7 @@ struct Edit {
   }
 
  private:
-  // Random begin of a crop along an axis.
+  // Random start of a crop along an axis.
   HD int64_t cut(int64_t length, const Philox& rng, uint64_t index) const {
     return int64_t(rng.below(length + 2 * padding - size + 1, index)) - padding;
   }

@@ -12,8 +12,8 @@ namespace bellows {
 struct Ranks {
   int rank = 0, world = 1;
   int local_rank = 0, local_world = 1;  // among the ranks of this machine
-  std::string host = "127.0.0.1";       // rank 0's
-  int port = 0;                         // where rank 0 serves the store
+  std::string host = "127.0.0.1";       // address of rank 0
+  int port = 0;                         // port of rank 0's store
   std::string attempt = "0";            // restart count; prefixes all keys of the store
   std::string token;                    // shared secret; "": `host` is this machine's loopback
   std::string launcher;                 // "trainer launch", "torchrun", "mpirun", "srun" or ""

@@ -1,4 +1,4 @@
-// trainer bench allreduce: the sum over all ranks by size, and Gloo's own call beside it.
+// trainer bench allreduce: times of sums over all ranks by message size, beside Gloo's own call.
 #include <fmt/format.h>
 #include <gloo/allreduce.h>
 #include <gloo/math.h>
@@ -17,7 +17,7 @@
 namespace bellows {
 
 namespace {
-// Times of one size in seconds per call, a value per round.
+// Times of one message size, in seconds per call, one value per round.
 struct Measured {
   int64_t bytes;
   std::vector<double> ours, gloos;
@@ -63,7 +63,7 @@ class Bench {
   }
 
  private:
-  // As PyTorch calls it: the default algorithm, in place.
+  // Calls Gloo as PyTorch does: the default algorithm, in place.
   void gloo_all_reduce(const Tensor& t) {
     gloo::AllreduceOptions options(mesh_);
     options.setTag(++tag_);
@@ -103,11 +103,11 @@ static std::string size_text(int64_t bytes) {
   return bytes < 1 << 20 ? cat(bytes >> 10, " KiB") : cat(bytes >> 20, " MiB");
 }
 
-// Bus bandwidth, as nccl-tests define it: what each rank sends, which any algorithm must, per time.
+// Bus bandwidth as in nccl-tests: bytes that each rank must send in any algorithm, per time.
 static double bus_share(int world) { return 2.0 * (world - 1) / world; }
 
-// Latency of a hop and bandwidth of a link with which a ring (labs/plan/forecast.h) takes the times
-// of the smallest and the largest message. Null if noise hides them.
+// Returns the latency of a hop and the bandwidth of a link with which a ring (labs/plan/forecast.h)
+// takes the measured times of the smallest and the largest message; null if noise hides them.
 static Json link_of(const std::vector<Measured>& all, int world) {
   const double least = median(all.front().ours), more = median(all.back().ours) - least;
   const double bytes = double(all.back().bytes - all.front().bytes) * bus_share(world);

@@ -144,8 +144,8 @@ static std::vector<const OpSpec*> specs_of(const Options& o) {
   return specs;
 }
 
-// Makes the first axis longer until the first input has about so many elements. Inputs of the same
-// shape grow with it.
+// Makes the first axis longer until the first input has about `elements` elements. Inputs of the
+// same shape grow alike.
 static Shapes enlarged(Shapes shapes, int64_t elements) {
   const Shape first = shapes[0];
   for (Shape& shape : shapes)

@@ -39,8 +39,8 @@ Passes passes_of(const std::string& name, Module& module, const Tensor& x) {
   return {name, forward, leaves};
 }
 
-// Backward alone cannot be repeated on every graph, so its time is that of both passes less that of
-// the forward pass.
+// Backward alone cannot be repeated on every graph, so its time is the time of both passes minus
+// the time of the forward pass.
 void measure(std::vector<Passes>& parts, Device device) {
   std::vector<std::function<void()>> calls;
   for (const Passes& part : parts) {
@@ -111,8 +111,8 @@ static Tensor input_of(Child& child, FirstUpdate& first) {
   return input;
 }
 
-// A shortcut adds what its block has kept of its input, so it runs in its block only. It may be
-// inside a fused module, which has no name.
+// A shortcut adds the input that its block has stored, so it runs only within its block. The
+// shortcut may be inside a fused module, which has no name.
 static bool needs_its_block(const Child& child) {
   return is_kind(child, "shortcut") ||
          (child.name.empty() && std::ranges::any_of(child.module->children(), needs_its_block));
@@ -130,9 +130,9 @@ static Counted count(const Passes& passes, Device device) {
           syncs.value() - syncs_before};
 }
 
-// Less what a loop over a leaf needs: the scalar that backward begins with.
+// Subtracts the cost of the scalar from which backward starts.
 static Counted count_module(const Passes& passes, Module& module, const Tensor& x) {
-  Counted counted = count(passes, x.device());  // before anything else takes cached blocks
+  Counted counted = count(passes, x.device());  // first, before anything else takes cached blocks
   const Tensor y = require_grad(module(x).detach()), dy = full(y.shape(), 1, y);
   const Passes nothing{.name = "", .forward = [=] { return scalar_of(y, dy); }, .leaves = {y}};
   nothing.run();

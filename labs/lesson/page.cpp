@@ -14,7 +14,7 @@ namespace bellows {
 
 // ---- pages
 
-// By the names of their files.
+// Pages by the names of their files.
 static const std::map<std::string, std::string>& pages() {
   static const std::map<std::string, std::string> all = {
 #include <course_files.inc>

@@ -12,8 +12,8 @@ struct Cost {
 };
 struct OpWork {
   Cost forward, backward;
-  // Further bytes of backward if y has two consumers and backward adds their gradients; 0: a pass
-  // of its own adds them.
+  // Further bytes of backward if y has two consumers and backward adds their gradients; 0: a
+  // separate pass adds them.
   double added_gradient = 0;
 };
 

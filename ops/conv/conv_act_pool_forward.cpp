@@ -22,7 +22,7 @@ namespace {
 template <class T> struct Job {
   Sizes z;
   const T* x;
-  Strides strides;         // x's
+  Strides strides;         // strides of x
   const T *w, *b;          // w in blocks of channels: (block, C, KH, KW, channels of the block)
   const int64_t* lane_at;  // with samples in the lanes: offset of each column in a padded row
   T* y;

@@ -57,7 +57,7 @@ struct Bits {
   Bits(const Tensor& bits, const Tensor& x)
       : at(bits.defined() ? bits.ptr<uint8_t>() : nullptr),
         log2(at && x.numel() > 0 ? std::countr_zero(uint64_t(x.numel() / bits.numel())) : 0) {}
-  // Bits from element i on; all are set if there is no tensor of bits.
+  // Returns the bits from element i on; all are set if there is no tensor of bits.
   __device__ unsigned from(int64_t i) const {
     return at ? unsigned(at[i >> log2]) >> (i & ((1 << log2) - 1)) : ~0u;
   }
@@ -65,7 +65,7 @@ struct Bits {
   int log2;  // log2 of the elements per byte
 };
 
-// Statistics that x is normalized by.
+// Statistics that normalize x.
 template <class A> struct Batch {
   Batch(const Tensor& statistics, double eps)
       : mean(statistics.ptr<A>()), var(mean + statistics.dim(1)), eps(A(eps)) {}
@@ -185,9 +185,9 @@ template <class T> T* pointer(const Tensor& t) { return t.defined() ? t.ptr<T>()
 
 // ---- sums of each channel, per group of rows and then over the groups
 
-// Splits the rows into groups, one for each block beside which `tiles` others share its rows. A
-// group has every count-th run of `height` rows, so all blocks pass over x together. As many groups
-// as one wave of blocks runs at once, each of `least` rows or more.
+// Splits the rows into groups; `tiles` blocks share the rows of a group. A group has every count-th
+// run of `height` rows, so all blocks pass over x together. There are as many groups as run in one
+// wave of blocks, each of `least` rows or more.
 struct Groups {
   Groups(const Rows& rows, int height, int64_t least, int64_t wave, int64_t tiles)
       : rows(rows), height(height) {
@@ -205,7 +205,7 @@ struct Groups {
 
   Rows rows;
   int height, count;
-  int64_t step, rounds;  // from a group's run of rows to its next; runs that all groups have
+  int64_t step, rounds;  // rows between two runs of a group; number of runs that all groups have
 };
 
 // Sums for inner = 1. blockIdx.y is the group; threads with equal threadIdx.x split its rows.

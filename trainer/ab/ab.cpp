@@ -18,7 +18,7 @@ namespace {
 struct AbLine {
   AbOptions options;
   std::string values, budget, target, measure = "step", clock = "wall";
-  Names set;                  // key=value: of this arm
+  Names set;                  // key=value settings of this arm
   ArmProcessOptions process;  // set only when this process is one of the arms
 };
 }  // namespace
@@ -209,7 +209,7 @@ AbResult compare_arms(const AbOptions& options, const Toggle* toggle) {
     if (!result.forced_off.empty()) say(cat(options.verb, ": ", forced_off_text(result)));
   }
   if (options.budget_s > 0 && options.measure == AbMeasure::epoch)
-    result.options.blocks = std::min<int64_t>(options.blocks, 2);  // after an epoch of warm-up
+    result.options.blocks = std::min<int64_t>(options.blocks, 2);  // after one epoch of warm-up
   if (options.budget_s > 0 && options.measure == AbMeasure::step && ranks.world == 1) {
     std::vector<AbArm> pilot = {result.off(), result.arms.back()};
     try_arms(pilot, options, signals).fit_all(result.options, result.arms.size() + 1);
@@ -241,7 +241,7 @@ static int run_ab(CommandLine& line, const Arguments& args) {
                    options, given.process);
   refuse_counts(line, options.measure);
   if (toggle) {
-    options.toggle = toggle->name;  // not an alias
+    options.toggle = toggle->name;  // replaces an alias
     if (options.values.empty()) options.values = {suggested(*toggle)};
     check_arms(options, *toggle);
   }

@@ -48,7 +48,7 @@ int publish(const Comparison& c, const std::string& markdown, Json json);
 // `padded`: cells as wide as the widest of the column, aligned to the right but for the first
 // column.
 std::string markdown_table(const std::vector<Names>& rows);
-// The same of the objects of a report's JSON. A column has their values under `key`, a path such as
+// A column of a Markdown table of JSON objects. It has their values under `key`, a path such as
 // "speedup/ratio": numbers times `unit`, and a speedup as "1.035 (1.021, 1.049) *", where the star
 // marks a difference beyond the noise of the placebo.
 struct ArmColumn {
@@ -84,7 +84,7 @@ std::string planted_item(const Comparison& c);
 std::string rounds_list(const Comparison& c);
 // Largest of AbEnd::peak_tensor_bytes or peak_resident_bytes over the processes of an arm.
 int64_t peak(const AbArm& arm, int64_t AbEnd::*bytes);
-Json machine_facts();        // when the rounds begin
+Json machine_facts();        // call it when the rounds begin
 std::string load_average();  // "0.52 0.58 0.59"
 
 }  // namespace bellows

@@ -112,7 +112,7 @@ AtEqual equal_losses(const SweepResult& result, const AbArm& arm) {
 
 // ---- the law of workers
 
-// Settings of an arm other than its number of workers.
+// Returns the settings of an arm without its number of workers.
 static Names rest_of(const AbArm& arm) {
   Names rest = arm.set;
   std::erase_if(rest, [](const std::string& s) { return s.starts_with("toggles.num_workers="); });
@@ -123,7 +123,7 @@ std::vector<SweptLaw> swept_laws(const SweepResult& result) {
   std::vector<SweptLaw> laws;
   if (!vary(result, &SweepFacts::workers)) return laws;
   for (size_t i = 0; i < result.arms.size(); ++i) {
-    if (result.facts[i].workers == kAutoWorkers) continue;  // its number changes in the run
+    if (result.facts[i].workers == kAutoWorkers) continue;  // changes during the run
     auto law = std::ranges::find_if(laws, [&](const SweptLaw& other) {
       return rest_of(result.arms[other.arms.front()]) == rest_of(result.arms[i]);
     });
@@ -206,7 +206,7 @@ static std::string law_section(const SweepResult& result, const SweptLaw& swept)
   return text + markdown_table(rows);
 }
 
-// The objects of the report's JSON, with rates for the tables.
+// Returns the objects of the report's JSON, with rates for the tables.
 static Json table_rows(const SweepResult& result) {
   Json rows = to_json(result)["arms"];
   for (Json& row : rows) {

@@ -70,7 +70,7 @@ Json to_json(const TuneResult& result) {
 }
 
 std::string to_markdown(const TuneResult& result) {
-  constexpr size_t kWidth = 26;  // of the reason, beside the change and its gain
+  constexpr size_t kWidth = 26;  // columns of the reason, after the change and its gain
   Json rows = json_of_changes(result);
   std::string notes;
   for (Json& row : rows) {

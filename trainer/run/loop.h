@@ -17,7 +17,7 @@ struct Outcome {
   CpuUse cpu;
 };
 
-// Called after each update. Its time belongs to the run, but not to the cost of any phase.
+// Called after each update. Its time counts for the run, but not for any phase.
 using AfterUpdate = std::function<void(const Position&)>;
 
 // Trains from that position until the plan, the target, train.patience, the profile window or a

@@ -14,7 +14,7 @@ template <class Work> void Saver::guarded(const Work& work) {
   }
 }
 
-// The same for work that may take longer than dist.timeout_s: the other ranks wait for it.
+// As guarded(), for work that may take longer than dist.timeout_s: the other ranks wait for it.
 template <class Work> void Saver::on_rank0(const Work& work) {
   guarded(work);
   session_.wait_for_rank0(cat("step ", at_.step, ", checkpoint ", ++writes_));
