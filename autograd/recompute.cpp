@@ -44,7 +44,7 @@ static Tensor watched(const Tensor& x, Tensor& dx) {
 }
 
 // Returns a scalar whose gradient with respect to y is dy: the root of the inner backward pass.
-static Tensor root_of(const Tensor& y, const Tensor& dy) {
+static Tensor root_with_grad(const Tensor& y, const Tensor& dy) {
   return record("recompute", full({}, 0, y), {y}, [dy](const Tensor&) { return Grads{dy}; });
 }
 
@@ -83,7 +83,7 @@ Tensor recompute(const std::function<Tensor(const Tensor& x)>& fn, const Tensor&
         const Autocast precision(low);
         Grads grads(n);
         const Tensor out = fn(wanted ? watched(x(), grads[0]) : x());
-        backward(root_of(out, dy));
+        backward(root_with_grad(out, dy));
         return grads;
       });
 }

@@ -76,9 +76,9 @@ class Node : public GradMeta {
 };
 
 inline GradMeta* grad_meta(const Tensor& t) { return static_cast<GradMeta*>(t.meta().get()); }
-// The node of `meta`; null for a leaf.
+// Returns the node of `meta`; null for a leaf.
 inline Node* node_of(GradMeta* meta) { return meta->leaf ? nullptr : static_cast<Node*>(meta); }
-// Metadata of a leaf. Throws Exit::usage, naming `caller`, for any other tensor.
+// Returns the metadata of a leaf. Throws Exit::usage, naming `caller`, for any other tensor.
 Leaf& leaf_of(const Tensor& t, const char* caller = "leaf_of");
 
 bool& grad_mode();  // true if this thread records ops

@@ -116,7 +116,7 @@ namespace {
 
 template <class T> using Block = Eigen::Array<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-// Number of rows per block of work: their exponentials fit in the L1 cache.
+// Returns the number of rows per block of work: their exponentials fit in the L1 cache.
 int64_t rows_per_block(int64_t classes) { return std::max<int64_t>(4096 / classes, 1); }
 
 }  // namespace

@@ -16,7 +16,7 @@ struct Horizon {
   int64_t per_epoch = 1;
   int64_t warmup = 0;  // updates at the start; curves that anneal begin after them
 
-  // Fraction of the way from the end of warm-up to the end of the run.
+  // Returns the fraction of the way from the end of warm-up to the end of the run.
   double done(int64_t update) const {
     return double(std::max<int64_t>(update - warmup, 0)) / double(updates - warmup);
   }

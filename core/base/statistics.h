@@ -51,7 +51,7 @@ struct Speedup {
   // is one round, or one block per round.
   double between = std::numeric_limits<double>::quiet_NaN();
 };
-// A single round has no interval: it is from 0 to infinity.
+// Returns the speedup and its interval. The interval of a single round is from 0 to infinity.
 Speedup speedup(const LogRatios& ratios, double error = 0.05);
 
 // Returns the factor by which equal arms may differ: the placebo's ratio, upwards, and at least

@@ -14,7 +14,7 @@ namespace bellows {
 
 static std::string last_word(const std::string& key) { return key.substr(key.rfind('.') + 1); }
 
-// Levenshtein distance, computed row by row.
+// Returns the Levenshtein distance, computed row by row.
 static size_t edit_distance(const std::string& a, const std::string& b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), 0);

@@ -18,7 +18,7 @@ inline void check(cudaError_t status, const char* call) {
 }
 
 inline cudaStream_t native(Stream stream) { return static_cast<cudaStream_t>(stream.native); }
-// Stream that the ops of this thread run on.
+// Returns the stream that the ops of this thread run on.
 inline cudaStream_t stream() { return native(current_stream(Device::cuda)); }
 
 // Limits of the GPU for grids (132, 2048 and 227 KiB on an H200), and the code that it runs.

@@ -103,7 +103,7 @@ int allowed_cores() {
 
 // ---- cgroups: version 2 has "cpu.max", version 1 two files in a folder per controller
 
-// Rounded down, because a thread beyond the quota is throttled in every period; at least 1.
+// Rounds down, because a thread beyond the quota is throttled in every period; at least 1.
 static int cores_in(double quota, double period) {
   return quota > 0 && period > 0 ? int(std::clamp(quota / period, 1.0, 1e6)) : 0;
 }

@@ -78,7 +78,7 @@ class Workers {
     std::atomic<int64_t> left{0};
   };
 
-  // The share of thread t ends before this chunk.
+  // Returns the chunk before which the share of thread t ends.
   int64_t end_of(int t) const { return (t + 1) * chunks_ / threads_; }
 
   void start(int wanted) {

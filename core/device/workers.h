@@ -26,9 +26,9 @@ void run_chunks(int64_t chunks, int threads, const ChunkBody& body);
 // its own threads, which need the cores.
 void rest_workers();
 
-// Index of this thread: 1 and up for workers, 0 for all other threads.
+// Returns the index of this thread: 1 and up for workers, 0 for all other threads.
 int worker_index();
-// Number of workers that exist. A region starts those it lacks.
+// Returns the number of workers that exist. A region starts those it lacks.
 int worker_count();
 // System ids of the workers.
 std::vector<long> worker_ids();

@@ -6,7 +6,7 @@
 
 namespace bellows {
 
-// True if all are aligned to 16 bytes, as an AlignedVector of T is.
+// True if all pointers are aligned to 16 bytes, as an AlignedVector of T is.
 template <class... P> HD bool fit_packs(const P*... p) {
   return ((reinterpret_cast<uintptr_t>(p) % 16 == 0) && ...);
 }

@@ -46,7 +46,7 @@ class Cells {
   }
   HD void mirror() { mirrored_ = !mirrored_; }
 
-  // Cell of pixel i; -1: black.
+  // Returns the cell of pixel i; -1: black.
   HD int64_t cell(int64_t i) const {
     const int64_t g = first_ + (mirrored_ ? size_ - 1 - i : i);
     if (g >= 0 && g < count_) return begin_ + g;
@@ -89,7 +89,7 @@ struct Frame {
   }
   HD void erase(const Rectangle& part) { hole = part; }
 
-  // Index of the source of pixel (y, x) in a plane; -1: black.
+  // Returns the index of the source of pixel (y, x) in a plane; -1: black.
   HD int64_t source(int64_t y, int64_t x, int64_t source_width) const {
     const int64_t row = rows.cell(y), column = columns.cell(x);
     return row < 0 || column < 0 ? -1 : row * source_width + column;

@@ -40,7 +40,7 @@ struct DatasetInfo {
   std::vector<Column> columns = {};        // columns of a table
 
   bool images() const { return input.dtype == DType::u8; }
-  // Shape of a model's output for one sample: scores of the classes, or values.
+  // Returns the shape of a model's output for one sample: scores of the classes, or values.
   Shape output() const {
     Shape shape = target.shape;
     if (classes || shape.empty()) shape.push_back(classes ? classes : 1);

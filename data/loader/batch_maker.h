@@ -58,7 +58,7 @@ struct BatchSource {
   // Form of a batch of `rows` samples whose longest has length `length`, which images ignore.
   BatchForm form(int64_t rows, int64_t length) const;
   BatchForm largest() const;  // has room for every batch of an epoch
-  // Length to which samples are padded if the longest has length `length`.
+  // Returns the length to which samples are padded if the longest has length `length`.
   int64_t padded(int64_t length) const;
   // Returns a free buffer for this rank's batch of a plan, with its counts and divisor.
   Batch take(BatchBuffers& buffers, const EpochPlan& plan, int64_t batch) const;

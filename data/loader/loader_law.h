@@ -15,7 +15,7 @@ struct LoaderLaw {
     return workers == 0 ? load_s + compute_s
                         : std::max(compute_s, load_s / static_cast<double>(workers));
   }
-  // ceil(L / C): more workers gain nothing.
+  // Returns ceil(L / C), beyond which more workers gain nothing.
   int64_t knee() const {
     return std::max<int64_t>(1, static_cast<int64_t>(std::ceil(load_s / compute_s - 1e-9)));
   }

@@ -79,10 +79,10 @@ class Sampler {
   int64_t joint_size() const;               // samples of all ranks in an epoch
   // Fewest samples that a rank has in the round; with LengthBuckets::tokens, in any round.
   int64_t fewest(int64_t batch) const;
-  // Weight of the mean over this rank's batch in the mean over the ranks.
+  // Returns the weight of the mean over this rank's batch in the mean over the ranks.
   double weight(int64_t batch) const;
 
-  // Order of the epoch for all ranks, on a device.
+  // Returns the order of the epoch for all ranks, on a device.
   Tensor order(int64_t epoch, Device device) const;
   EpochPlan plan(int64_t epoch) const;
   // Views of a plan: the samples of this or another rank in a batch, and all samples that count in

@@ -25,7 +25,7 @@ struct CsvTable {
   };
   std::vector<Row> rows;
 
-  // Index of a column. Throws Error(Exit::data) that lists the columns.
+  // Returns the index of a column. Throws Error(Exit::data) that lists the columns.
   size_t index_of(const std::string& name) const;
 };
 

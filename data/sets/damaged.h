@@ -6,7 +6,7 @@
 
 namespace bellows {
 
-enum class OnDamaged { error, skip };  // error: it ends the run; skip: without_damaged()
+enum class OnDamaged { error, skip };  // error: ends the run; skip: leaves them out
 
 // Part of the samples that this rank tries, and a function that sums a host tensor over the ranks.
 struct AcrossRanks {

@@ -30,14 +30,14 @@ class Dataset {
   // Returns the file that the sample is decoded from, if there is one; packing keeps it. Its
   // contents are not checked. Throws as at() does. Thread-safe.
   virtual std::optional<EncodedSample> encoded(int64_t) const { return {}; }
-  // Origin of a sample, printable(): a path, or the name of the generator.
+  // Returns the origin of a sample, printable(): a path, or the name of the generator.
   virtual std::string origin(int64_t index) const = 0;
   // Returns a sample's label if it is known without reading the sample, else -1. Thread-safe.
   virtual int64_t label(int64_t) const { return -1; }
   // Number of samples that without_damaged() has left out, and a line that counts them by class.
   virtual int64_t damaged() const { return 0; }
   virtual std::string damaged_text() const { return ""; }
-  // Lines to print at start-up: files that were left out.
+  // Returns the lines to print at start-up: files that were left out.
   virtual std::vector<std::string> notes() const { return {}; }
   // Returns the samples of a data set that has no images; null for images. If not null, only
   // size(), info(), origin() and notes() may be called.

@@ -31,7 +31,7 @@ struct Line {
   std::string_view text;
 };
 
-// Returns the lines of `all`, checked.
+// Splits `all` into lines and checks them. Throws Error(Exit::data).
 std::vector<Line> lines_of(std::string_view all, const std::string& path, int64_t longest) {
   const auto refuse = [&](int64_t number, const auto&... what) {
     fail(Exit::data, path, ", line ", number, ": ", what...);

@@ -107,7 +107,7 @@ struct Pose {
     y0 = kShapeSide / 2.f + draw.between(-reach, reach);
     c = std::cos(angle) / radius, s = std::sin(angle) / radius;
   }
-  // Fraction of the pixel at (x, y) that the outline covers.
+  // Returns the fraction of the pixel at (x, y) that the outline covers.
   float cover(const Outline& outline, float x, float y) const {
     const float dx = x - x0, dy = y - y0;
     return std::clamp(.5f - radius * outline.at(c * dx + s * dy, c * dy - s * dx), 0.f, 1.f);

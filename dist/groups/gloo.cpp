@@ -89,13 +89,13 @@ Read reduce_to(const Tensor& t, Reduction reduction) {
     if (reduction == Reduction::mean && !pair_mean) divide(dtype, to + offset, n, double(world));
   };
 }
-// The values of one rank. An undefined `t` receives nothing.
+// Copies the values of one rank to `t`, if that is defined.
 Read copy_to(const Tensor& t, int from_rank) {
   return [=](size_t offset, size_t bytes, const Chunks& chunks) {
     if (t.defined()) std::copy_n(chunks[from_rank], bytes, t.bytes() + offset);
   };
 }
-// The values of all ranks, `each` bytes long, in the order of the ranks.
+// Collects the values of all ranks, `each` bytes long, in the order of the ranks.
 Read collect_to(const Tensor& t, size_t each) {
   return [=](size_t offset, size_t bytes, const Chunks& chunks) {
     for (size_t r = 0; t.defined() && r < chunks.size(); ++r)

@@ -64,7 +64,7 @@ void GlooEngine::close() {
   if (mesh_) close_mesh(*mesh_);
 }
 
-// The engine's thread.
+// Runs on the engine's thread.
 void GlooEngine::run_wanted() {
   begin_thread("gloo");
   std::unique_lock lock(mutex_);

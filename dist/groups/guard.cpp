@@ -50,7 +50,7 @@ Guard::~Guard() {
     stopping_ = true;
     wake_.notify_all();
   }
-  if (group_.store) group_.store->end_within(kFarewell);  // also a request of thread_
+  if (group_.store) group_.store->end_within(kFarewell);  // also ends requests of thread_
   thread_.join();
   if (group_.store && failure_.empty()) group_.store->end_within(Timeout::max());
 }

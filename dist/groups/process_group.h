@@ -72,7 +72,7 @@ void broadcast_from_root(ProcessGroup& group, const NamedTensors& tensors);
 
 // Returns "sum" or "mean".
 const char* name_of(Reduction reduction);
-// Throws Error, exit 2, unless `t` fits a group whose tensors are on `device`; `what` as above.
+// Throws Error, exit 2, unless `t` fits a group with tensors on `device`. `what` names it.
 void check_collective(const ProcessGroup& group, Device device, const Tensor& t,
                       Reduction reduction, const std::string& what);
 // Also checks that `all`, on the root or of the result, has world * `mine` elements.

@@ -24,7 +24,7 @@ struct Ranks {
 // for values that are missing or impossible.
 Ranks ranks_from(const std::function<const char*(const char*)>& variable,
                  const DistOptions& options);
-// The same, from the environment of this process; read once.
+// As ranks_from(), for the environment of this process, which is read once.
 const Ranks& this_rank(const DistOptions& options);
 
 // Throws Error, exit 2, if a launcher started several ranks, which `verb` does not support.

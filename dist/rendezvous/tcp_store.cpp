@@ -140,7 +140,7 @@ std::optional<std::string> TcpStore::ask(Word word, const std::string& key,
     if (!connection || wait_for_socket(connection->get(), POLLIN, Clock::now()))
       connection = connect("request", deadline, false);
     answer = exchange(connection->get(), pack({word, ranks_.attempt + "/" + key, value}), deadline);
-  } catch (const Lost& lost) {  // closes the connection, whose late answer the next one would get
+  } catch (const Lost& lost) {  // closes the connection: another request would read its late answer
     if (!over(deadline))
       fail(Exit::distributed, "store: ", rank0_, " is gone (", lost.why, ") when asked for '", key,
            "'; its output has the cause");

@@ -25,7 +25,7 @@ static double thread_seconds() {
 }
 
 // work() returns its number of floating-point operations.
-static CoreLoad load_of(double seconds, const auto& work) {
+static CoreLoad measure_load(double seconds, const auto& work) {
   const int64_t begin = time_ns(Clock::wall);
   const double before = thread_seconds();
   double flop = 0;
@@ -57,8 +57,8 @@ static int run_busy(CommandLine& line, const Arguments& args) {
   omp_set_num_threads(1);
   const Product product(precisions(Device::cpu)[0], {384, 384}, {384, 384}, Device::cpu);
   product.run();  // the library prepares its kernel
-  const CoreLoad chain = load_of(seconds, add_in_a_chain);
-  const CoreLoad full = load_of(seconds, [&] {
+  const CoreLoad chain = measure_load(seconds, add_in_a_chain);
+  const CoreLoad full = measure_load(seconds, [&] {
     product.run();
     return product.flop();
   });

@@ -94,7 +94,7 @@ static std::function<void()> forward_of(const Implementation& impl, const Case& 
 static std::function<void()> backward_of(const Implementation& impl, const Case& c) {
   const Kernels use(impl.kernels);
   const Tensor y = impl.run(c.inputs), dy = full(y.shape(), 1, y.detach());
-  return [loss = scalar_of(y, dy), &c] {
+  return [loss = scalar_with_grad(y, dy), &c] {
     backward(loss, {.retain_graph = true});
     zero_grad(c.inputs, true);
   };

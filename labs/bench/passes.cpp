@@ -24,7 +24,7 @@ void Passes::run() const {
   zero_grad(leaves, true);
 }
 
-Tensor scalar_of(const Tensor& y, const Tensor& dy) {
+Tensor scalar_with_grad(const Tensor& y, const Tensor& dy) {
   return record("scalar", full({}, 0, DType::f32, y.device()), {y},
                 [dy](const Tensor&) { return Grads{dy}; });
 }
@@ -32,7 +32,7 @@ Tensor scalar_of(const Tensor& y, const Tensor& dy) {
 Passes passes_of(const std::string& name, Module& module, const Tensor& x) {
   const Tensor in = needs_grad(x) ? require_grad(x.detach()) : x;
   const Tensor y = module(in).detach(), dy = full(y.shape(), 1, y);
-  const auto forward = [&module, in, dy] { return scalar_of(module(in), dy); };
+  const auto forward = [&module, in, dy] { return scalar_with_grad(module(in), dy); };
   Tensors leaves;
   for (const NamedTensor& parameter : module.parameters()) leaves.push_back(parameter.tensor);
   if (needs_grad(in)) leaves.push_back(in);
@@ -134,7 +134,8 @@ static Counted count(const Passes& passes, Device device) {
 static Counted count_module(const Passes& passes, Module& module, const Tensor& x) {
   Counted counted = count(passes, x.device());  // first, before anything else takes cached blocks
   const Tensor y = require_grad(module(x).detach()), dy = full(y.shape(), 1, y);
-  const Passes nothing{.name = "", .forward = [=] { return scalar_of(y, dy); }, .leaves = {y}};
+  const Passes nothing{
+      .name = "", .forward = [=] { return scalar_with_grad(y, dy); }, .leaves = {y}};
   nothing.run();
   const Counted rest = count(nothing, x.device());
   counted.ops -= rest.ops;

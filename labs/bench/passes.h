@@ -28,7 +28,7 @@ struct Passes {
   void run() const;  // both passes
 };
 // Returns a scalar whose gradient with respect to y is dy.
-Tensor scalar_of(const Tensor& y, const Tensor& dy);
+Tensor scalar_with_grad(const Tensor& y, const Tensor& dy);
 // Returns the passes of a module on input x. Computes the gradient of x if x has a history.
 Passes passes_of(const std::string& name, Module& module, const Tensor& x);
 void measure(std::vector<Passes>& parts, Device device);

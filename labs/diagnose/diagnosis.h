@@ -69,7 +69,7 @@ struct Evidence {
 Evidence measure(Config config, double seconds);
 // Reads what the folder of a run records. Throws Error: exit 2 if no run is in it, 3 if a file of
 // it is damaged.
-Evidence evidence_of(const std::string& folder);
+Evidence read_evidence(const std::string& folder);
 
 // ---- diagnosis
 
@@ -83,7 +83,7 @@ struct Fault {
 
 struct Rule {
   const char* name;
-  const char* key;  // one of the source's five: reading, configuration, op performance, ...
+  const char* key;  // one of the source text's five areas: reading, configuration, ...
   std::optional<Fault> (*judge)(const Evidence&);  // returns the fault, or nothing
 };
 const std::vector<Rule>& diagnosis_rules();
@@ -99,7 +99,7 @@ Names untried(const Evidence& e);
 // small, heavy; 3 large, light; 4 large, heavy. The times of ops must be known.
 int class_of(const Evidence& e);
 
-// Amdahl's law: the speedup if the remedy removes all that it can.
+// Returns the speedup if the remedy removes all that it can (Amdahl's law).
 double most_speedup(const Fault& fault, const Evidence& e);
 
 struct Diagnosis {

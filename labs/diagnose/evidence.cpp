@@ -172,7 +172,7 @@ Evidence measure(Config config, double seconds) {
 
 // ---- read from a run's folder
 
-Evidence evidence_of(const std::string& folder) {
+Evidence read_evidence(const std::string& folder) {
   const Json run = read_run(folder);
   const std::string plan = (Path(folder) / "plan.yaml").string();
   Evidence e{.config = make_config(sources_of(plan, {})), .cores = allowed_cores()};

@@ -29,7 +29,7 @@ static std::string verb_of(const Names& command) {
 }
 
 // Runs the command in a child process and returns its output; also prints it if `aloud`.
-static std::string output_of(const Names& command, bool aloud) {
+static std::string capture_output(const Names& command, bool aloud) {
   LinePipe output;
   const pid_t child = start_child({command}, {{output.writer(), STDOUT_FILENO}}, Group::ours);
   output.close_writer();
@@ -59,7 +59,7 @@ CommandOutput run_command(const std::string& program, Names command) {
   if (verb == "train") command.insert(command.end(), {"--run-dir", run});
   if (verb == "diagnose") command.emplace_back("--json");
   command.insert(command.begin(), program);
-  CommandOutput output{output_of(command, verb != "diagnose")};
+  CommandOutput output{capture_output(command, verb != "diagnose")};
   if (compares || verb == "profile") output.report = read_json(json, Exit::internal);
   if (verb == "train") output.report = read_run(run);
   if (verb != "diagnose") return output;

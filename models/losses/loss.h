@@ -7,7 +7,7 @@
 
 namespace bellows {
 
-// A unit is what a loss is a mean over: a class target that counts, or a sample whose target is
+// Input of a loss, which is a mean over units: class targets that count, or samples whose target is
 // values.
 struct LossInput {
   Tensor output;  // (..., C) class scores, or (N, K) values; floating-point, with history

@@ -52,7 +52,7 @@ template <class A> struct Block {
       if (c < size) to.at[row * to.step + c] = T(values[i] * factor);
     }
   }
-  // Product of this warp's row with this lane's row of the tile.
+  // Returns the product of this warp's row with this lane's row of the tile.
   __device__ A product(const A* rows, const A* tile) const {
     A sum = 0;
     for (int c = 0; c < size; ++c)

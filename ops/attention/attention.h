@@ -49,7 +49,7 @@ struct AttentionSizes {
   HD int64_t first(int64_t pair, int64_t row) const {
     return pair / heads * T * row + pair % heads * size;
   }
-  // Number of keys of a pair that are not padding.
+  // Returns the number of keys of a pair that are not padding.
   HD int64_t keys(int64_t pair) const {
     if (!lengths) return T;
     const int64_t length = lengths[pair / heads];

@@ -91,7 +91,7 @@ template <class S> struct Attention {
   template <class P> Steps<P> rows(P* like_qkv, int64_t pair, int64_t part, int64_t t = 0) const {
     return {like_qkv + z.first(pair, 3 * z.D) + part * z.D + t * 3 * z.D, 3 * z.D};
   }
-  // Number of keys of [first, first + count) that query t sees.
+  // Returns the number of keys of [first, first + count) that query t sees.
   int64_t visible(int64_t t, int64_t keys, int64_t first, int64_t count) const {
     return std::clamp<int64_t>(z.seen(t, keys) - first, 0, count);
   }

@@ -39,7 +39,7 @@ template <class T> struct Constant {
   FORMULA Acc<T> operator[](int64_t) const { return value; }
 };
 
-// Elements i and i + 1 of an operand: the lower and the upper half of a word.
+// Returns the elements i and i + 1 of an operand: the lower and the upper half of a word.
 FORMULA uint32_t word_at(const Bf16* x, int64_t i) {
   uint32_t both;
   std::memcpy(&both, &x[i].bits, sizeof both);
@@ -52,7 +52,7 @@ FORMULA float upper(const Bf16* x, int64_t i) {
 FORMULA float lower(Constant<Bf16> x, int64_t) { return x.value; }
 FORMULA float upper(Constant<Bf16> x, int64_t) { return x.value; }
 
-// A result as it is stored: rounded, unless fn has declared that there is nothing to round.
+// Returns a result as it is stored: rounded, unless fn declares that rounding is not needed.
 template <class T, class Fn> FORMULA T stored(Acc<T> value) {
   if constexpr (std::is_same_v<T, Bf16> && requires { requires Fn::exact; })
     return Bf16::exact(value);

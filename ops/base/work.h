@@ -17,7 +17,7 @@ struct OpWork {
   double added_gradient = 0;
 };
 
-// Bytes of y, in the dtype of the first input.
+// Returns the bytes of y, in the dtype of the first input.
 double result_bytes(const RecordedOp& op);
 // One pass forward and one backward: forward reads the inputs and writes y; backward reads dy and
 // the inputs and writes the gradients that are needed. No FLOP.

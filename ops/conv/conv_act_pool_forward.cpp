@@ -169,7 +169,7 @@ template <bool samples, class T, int L, int B, int S> constexpr ComputePart<T> f
     return compute;
 }
 
-// Largest B for which the accumulators fit in the registers beside their operands.
+// Returns the largest B for which the accumulators fit in the registers beside their operands.
 template <bool samples> constexpr int most_at_once(int64_t vector_bytes) {
   return vector_bytes != 64 ? 2 : samples ? 6 : 5;
 }

@@ -39,9 +39,9 @@ struct Rows {
     kernels::copy(moved, dense);
     return moved;
   }
-  // Elements per channel.
+  // Returns the number of elements per channel.
   int64_t of_a_channel() const { return count * inner.size; }
-  // Offset of a row's first element in channel c.
+  // Returns the offset of a row's first element in channel c.
   __device__ int64_t first(int64_t row, int c) const {
     return row * length + int64_t(c) * inner.size;
   }
@@ -197,7 +197,7 @@ struct Groups {
     rounds = step ? rows.count / step : 0;
   }
   __device__ int64_t first(int group) const { return int64_t(group) * height; }
-  // Elements of a channel in a group.
+  // Returns the number of elements of a channel in a group.
   __device__ double elements(int group) const {
     const int64_t rest = rows.count - rounds * step - first(group);
     return double(rounds * height + std::clamp<int64_t>(rest, 0, height)) * rows.inner.size;

@@ -54,8 +54,8 @@ double unbiased(const Tensor& x);
 
 // Update of the running statistics by those of a batch:
 //   mean = (1 - momentum) mean + momentum * batch mean
-// The same for var, with the batch's variance times `unbiased`. Adds 1 to `batches`. Without `mean`
-// nothing is updated.
+// var changes likewise, by the batch's variance times `unbiased`. Adds 1 to `batches`. Without
+// `mean` nothing is updated.
 struct RunningUpdate : RunningStatistics {
   double momentum = 0, unbiased = 1;
 };

@@ -35,9 +35,9 @@ struct Rows {
   const MemoryFormat& format() const { return nhwc ? kNHWC : kNCHW; }
 
   int64_t first_channel(int64_t row) const { return inner ? 0 : row % channels; }
-  // Index of the row's partial sums among all: (parts, channels).
+  // Returns the index of the row's partial sums among all: (parts, channels).
   int64_t partial(int64_t row) const { return inner ? row / per_part * channels : row; }
-  // Returns the elements per channel in a part.
+  // Returns the number of elements per channel in a part.
   int64_t elements(int64_t part) const {
     return inner ? std::min(per_part, count - part * per_part) : length;
   }

@@ -172,7 +172,7 @@ static Names check_against(const AbOptions& options) {
 }
 
 // Returns a result without processes.
-static AbResult arms_of(const AbOptions& options, const Toggle* toggle) {
+static AbResult make_arms(const AbOptions& options, const Toggle* toggle) {
   AbResult result;
   result.options = options;
   result.toggle = toggle;
@@ -200,7 +200,7 @@ static AbResult arms_of(const AbOptions& options, const Toggle* toggle) {
 
 AbResult compare_arms(const AbOptions& options, const Toggle* toggle) {
   const Signals signals;
-  AbResult result = arms_of(options, toggle);
+  AbResult result = make_arms(options, toggle);
   const Ranks ranks = this_rank(config_of(result.off(), options.overrides).plan.dist);
   result.options.ranks = ranks.world;
   if (ranks.rank == 0) {
@@ -230,7 +230,7 @@ static int run_ab(CommandLine& line, const Arguments& args) {
   options.measure = given.measure == "step" ? AbMeasure::step : AbMeasure::epoch;
   if (!given.target.empty()) time_to(options, given.target);
   options.clock = given.clock == "wall" ? Clock::wall : Clock::cpu;
-  limit_time(options, budget_of("ab", given.budget));
+  limit_time(options, parse_budget("ab", given.budget));
   options.values = split(given.values);
   CHECK(options.toggle.empty() != options.against.empty() || !given.process.folder.empty(),
         "ab: name the difference between the arms with either --toggle or --against");

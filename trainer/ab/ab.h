@@ -53,15 +53,15 @@ struct Finding {
 };
 Finding compare_footprints(const Toggle& toggle, const AbArm& off, const AbArm& on);  // ran only on
 
-// Distance of two arms' losses, by step: the largest so far.
+// Largest distance of two arms' losses up to each step.
 struct Divergence {
   std::vector<double> arms;          // off and on, in the round in which it is smallest
   std::vector<double> placebo;       // off and placebo, in the round in which it is largest
   std::vector<double> allowed = {};  // set by compare_losses() for a toggle of class `close`
 };
 Divergence divergence(const AbResult& result, const AbArm& on);
-// Good if the losses keep the toggle's promise, or are finite without a toggle. One of class
-// `close` is an error if, in every round, its losses come further apart than kChaosFactor times the
+// Good if the losses keep the toggle's promise, or are finite without a toggle. A toggle of class
+// `close` fails if, in every round, its losses come further apart than kChaosFactor times the
 // largest distance that one unit in the last place has caused by then in any round.
 constexpr double kChaosFactor = 10;
 // Two runs diverge by up to a thousand times as much at the step in which a ReLU changes sides in

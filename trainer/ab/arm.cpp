@@ -126,7 +126,7 @@ static Plan measured_plan(Plan plan, const ArmOptions& options, int64_t round) {
 }
 
 // Evaluates at the end: the counters and the peak of memory are those of training.
-static AbEnd end_of(const Outcome& outcome, Session& session) {
+static AbEnd final_report(const Outcome& outcome, Session& session) {
   const auto updates = int64_t(outcome.losses.size()), per_epoch = session.steps_per_epoch();
   rusage usage = {};
   getrusage(RUSAGE_SELF, &usage);
@@ -189,7 +189,7 @@ int run_arm(const Plan& plan, const ArmOptions& options, const ArmProcessOptions
                                 signals, {}, [&](const Position&) { timer.end_update(); });
   if (outcome.signal != 0) return 128 + outcome.signal;
   if (whole_run) timer.end_block();
-  report(to_line(end_of(outcome, session)));
+  report(to_line(final_report(outcome, session)));
   return 0;
 }
 

@@ -42,7 +42,7 @@ void declare_rounds(CommandLine& line, ArmOptions& o, std::string& budget) {
       "Markdown file to write, FILE.md; FILE.json and the page FILE.html are written beside it");
 }
 
-double budget_of(const std::string& verb, const std::string& text) {
+double parse_budget(const std::string& verb, const std::string& text) {
   if (text.empty()) return 0;
   double amount = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), amount);

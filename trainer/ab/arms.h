@@ -148,7 +148,7 @@ std::vector<double> costs(const AbProcess& process, const ArmOptions& options,
                           double AbBlock::*quantity);
 std::vector<double> costs(const AbArm& arm, const ArmOptions& options, double AbBlock::*quantity);
 
-// Speedup of an arm over the geometric mean of others.
+// Returns the speedup of an arm over the geometric mean of others.
 Speedup speedup(const Comparison& c, const std::vector<const AbArm*>& others, const AbArm& arm);
 // Speedup over the baseline and the placebo, which have the same configuration: over the geometric
 // mean of their costs, which halves their share of the luck.

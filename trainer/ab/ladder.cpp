@@ -35,7 +35,7 @@ static bool has(const LadderToggles& toggles, const std::string& name) {
                              [&](const LadderToggle& t) { return t.toggle->name == name; });
 }
 
-// Returns the first toggle that the last one needs and the list lacks, or "".
+// Returns the first toggle that `toggle` needs and `toggles` lacks, or "".
 static std::string missing(const LadderToggles& toggles, const Toggle& toggle) {
   for (const std::string& need : toggle.needs)
     if (find_toggle(need) && !has(toggles, need)) return need;
@@ -258,7 +258,7 @@ static int run_ladder(CommandLine& line, const Arguments& args) {
                   "an effect here)");
   declare_rounds(line, options, budget);
   if (!line.read(args)) return 0;
-  limit_time(options, budget_of("ladder", budget));
+  limit_time(options, parse_budget("ladder", budget));
   check_report(options);
   settle_planted_load(options);
   for (const auto& [key, value] : parse_overrides(options.overrides))

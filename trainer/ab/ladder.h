@@ -47,9 +47,9 @@ struct LadderResult : Comparison {
 // Names the arms and sets their configurations.
 LadderResult ladder_arms(const ArmOptions& options, const LadderPlan& plan);
 
-// Speedup of step i over the step before; of the first step over plain and placebo.
+// Returns the speedup of step i over the step before; of the first step over plain and placebo.
 Speedup step_speedup(const LadderResult& result, size_t i);
-// Speedup of the full set over the set without toggle i.
+// Returns the speedup of the full set over the set without toggle i.
 Speedup lost_without(const LadderResult& result, size_t i);
 
 std::string to_markdown(const LadderResult& result);

@@ -86,7 +86,7 @@ struct CpuTicks {
 CpuTicks parse_ticks(const std::string& line);  // of /proc/stat: "cpu3 user nice ..."
 CpuTicks ticks_of_machine();                    // sum over all cores
 std::map<int, CpuTicks> ticks_by_core();
-// Share of the time between two readings in which a core was busy or stolen, 0 to 1.
+// Returns the share of the time between two readings in which a core was busy or stolen, 0 to 1.
 double busy_share(const CpuTicks& begin, const CpuTicks& end);
 
 // Shares of the time of a measurement, 0 to 1.
