@@ -89,11 +89,11 @@ struct Allocation {
   const void* block;
   int64_t bytes;           // negative: the block was released
   const ModuleSite* site;  // module of the calling thread
-  int64_t at_ns;           // by now_ns()
+  int64_t at_ns;           // from now_ns()
   int device = 0;          // value of a Device
 };
 inline constinit std::atomic<bool> allocations_logged{false};  // true: the log is on
-std::vector<Allocation> take_allocations();  // those since the last call, in order
+std::vector<Allocation> take_allocations();  // entries since the last call, in order
 // Notes that a block was allocated, or with negative `bytes` released. For the allocator.
 void note_allocation(const void* block, int64_t bytes, int device) noexcept;
 

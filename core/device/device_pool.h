@@ -68,7 +68,7 @@ class DevicePool final : public TensorPool {
   const Device device_;
   const DeviceApi& api_;
   Blocks blocks_;
-  std::map<void*, std::deque<Use>> uses_;  // by stream, in the order of their events
+  std::map<void*, std::deque<Use>> uses_;  // uses by stream, in the order of their events
   std::vector<Block*> captured_;  // released during a capture; their events are recorded after it
   std::vector<void*> spare_events_;
 };

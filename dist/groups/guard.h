@@ -94,7 +94,7 @@ class Guard {
 
   mutable std::mutex mutex_;         // guards all below but thread_
   std::condition_variable changed_;  // done_ and failure_
-  std::condition_variable wake_;     // for the guard's thread
+  std::condition_variable wake_;     // wakes the guard's thread
   std::deque<Entry> entries_;        // the last dist.flight_recorder ones; consecutive numbers
   int64_t started_ = 0, done_ = 0;   // sequence numbers of the last collective started, and done
   const Collective* running_ = nullptr;

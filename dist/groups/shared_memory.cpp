@@ -36,7 +36,7 @@ struct SharedMemory::Layout {
 
   alignas(64) Number bell, sleepers, closed;
   Rank ranks[kMostRanks];
-  alignas(4096) std::byte slots[][kSlots][kChunk];  // by rank
+  alignas(4096) std::byte slots[][kSlots][kChunk];  // slots by rank
 
   static size_t size(int world) { return sizeof(Layout) + world * kSlots * kChunk; }
 };

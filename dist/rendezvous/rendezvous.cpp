@@ -101,7 +101,7 @@ std::shared_ptr<Store> meet(const Ranks& ranks, const DistOptions& options) {
   std::string result;
   try {
     result = arrive(*store, ranks, deadline, options.timeout_s);
-  } catch (const Error& error) {  // of the store; rank 0's own ends only for want of descriptors
+  } catch (const Error& error) {  // from the store; rank 0's fails only without descriptors
     fail(ranks.rank ? error.exit : Exit::memory, "rendezvous: ", error.what());
   }
   if (!result.empty()) fail(Exit::distributed, "rendezvous: ", result);

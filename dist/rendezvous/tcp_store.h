@@ -73,7 +73,7 @@ class TcpStore : public Store {
   const Ranks ranks_;
   const Timeout timeout_;
   const std::string rank0_;  // "rank 0 at 127.0.0.1 port 29500"
-  const std::string place_;  // of this process, for the hello
+  const std::string place_;  // place of this process, sent in the hello
   std::atomic<Clock::time_point> deadline_ = Clock::time_point::max();
   const Connection presence_;  // carries no requests; rank 0 sees it end when this process does
   std::mutex mutex_;           // guards idle_

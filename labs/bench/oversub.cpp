@@ -73,7 +73,7 @@ static std::string next_line(LinePipe& from) {
 
 static void run_together(Cell& cell, double seconds) {
   LinePipe begin;
-  std::deque<LinePipe> reports;  // one pipe per process, whose end shows the end of the process
+  std::deque<LinePipe> reports;  // one per process; a pipe ends with its process
   const Command command{{"/proc/self/exe", "bench", "oversub", "--threads", cat(cell.threads),
                          "--seconds", cat(seconds)}};
   std::vector<pid_t> children;

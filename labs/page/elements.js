@@ -3,7 +3,7 @@
 'use strict';
 
 const pages = {};  // a function by kind, from report to {title, about, numbers, sections}
-const several = {};  // the same for a list of reports, of kinds that have one page for all
+const several = {};  // as `pages`, for lists of reports that share one page
 
 // Text that is HTML already; everything else is escaped where it is inserted.
 class Html extends String {}

@@ -165,7 +165,7 @@ function roofline({ops, ops_by_operands, ceilings}) {
     + 'may exceed it', plot.html());
 }
 
-const widthOf = text => 7 * text.length / 270;  // of the plot, which is 270 px wide on a phone
+const widthOf = text => 7 * text.length / 270;  // in widths of the plot: 270 px on a phone
 
 // Draws the points, and names each where there is room: beside it, below or above. The first points
 // have priority. `taken`: boxes where no name may be.

@@ -6,7 +6,7 @@
 namespace bellows {
 
 struct Link {
-  double latency_s = 0;    // of a message, processing included
+  double latency_s = 0;    // latency per message, processing included
   double bytes_per_s = 0;  // in each direction, both at once
 };
 enum class ReduceAlgorithm { ring, tree, faster };

@@ -83,7 +83,7 @@ class CpuShare {
 struct CpuTicks {
   int64_t all = 0, used = 0, stolen = 0;
 };
-CpuTicks parse_ticks(const std::string& line);  // of /proc/stat: "cpu3 user nice ..."
+CpuTicks parse_ticks(const std::string& line);  // /proc/stat: "cpu3 user nice ..."
 CpuTicks ticks_of_machine();                    // sum over all cores
 std::map<int, CpuTicks> ticks_by_core();
 // Returns the share of the time between two readings in which a core was busy or stolen, 0 to 1.

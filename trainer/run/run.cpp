@@ -252,7 +252,7 @@ static std::optional<Position> begin_run(Session& session, const Config& config,
 static int dry_run_from(Session& session, const Position& at) {
   const TrainingStep step(session);  // throws if an update cannot be captured
   dry_run(session);
-  const int64_t samples = session.loader->sampler().joint_size(0);  // of the first, largest batch
+  const int64_t samples = session.loader->sampler().joint_size(0);  // batch 0 is the largest
   const int64_t steps = std::max<int64_t>(0, session.total_steps() - at.step);
   print_lines(session, {cat("dry run: ", count_of(steps, "step"), " of ",
                             count_of(samples, "sample"), " would follow")});

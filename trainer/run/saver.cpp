@@ -20,7 +20,6 @@ template <class Work> void Saver::on_rank0(const Work& work) {
   session_.wait_for_rank0(cat("step ", at_.step, ", checkpoint ", ++writes_));
 }
 
-// Writes a checkpoint.
 template <class Work> void Saver::write(const Work& work) {
   meter_.lap(Phase::other);
   on_rank0(work);

@@ -45,7 +45,7 @@ class Session {
   const std::string& data_fingerprint() const;
   double last_rate() const;  // learning rate of the last applied update; waits for the device
   double next_rate() const;  // learning rate of the next update; waits for the device
-  double next_rate(const Plan& other) const;  // the same under another plan's schedule
+  double next_rate(const Plan& other) const;  // of the next update under another plan's schedule
 
   // State of the learning rates after the evaluations so far. Setting it rewrites the rate tables
   // in place, also on the device, so a captured update reads the new rates.

@@ -14,7 +14,7 @@
 namespace bellows {
 
 TrainingStep::TrainingStep(Session& session) : session_(session) {
-  // In dp the host sends updated parameters, which a graph cannot do.
+  // In dp the host sends gradients and parameters in each update, which a graph cannot do.
   if (session.plan.train.cuda_graph && !session.by_root())
     captured_ = std::make_unique<CapturedUpdate>(session);
   if (!session.optimizer->may_skip()) return;
