@@ -31,8 +31,8 @@ class Product {
   const Tensor a, b, y;
 };
 
-// Returns the largest error of y in those rows, in units of the bound that rounding explains. Above
-// 1 the hardware or the library is wrong; infinite if an element of y is not finite. `rows` are
+// Returns the largest error of y in `rows`, divided by the rounding bound; infinity if an element
+// of y is not finite. A result above 1 means that the hardware or the library is wrong. `rows` are
 // indices into y with all leading axes folded. The reference is a product in f64 on the host, which
 // reads b in blocks.
 double worst_error(const Product& product, const std::vector<int64_t>& rows);

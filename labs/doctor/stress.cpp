@@ -106,7 +106,7 @@ constexpr int kChains = 12, kTurns = 4096;
 
 template <class T> struct Chains {
   T& sum;        // depends on all results, so the work is not optimized away
-  double& flop;  // per call
+  double& flop;  // operations per call
 
   // Computes in vectors of L floats, or L / 2 doubles.
   template <int L> [[gnu::always_inline]] void operator()() const {
@@ -165,7 +165,7 @@ template <class T> struct Chains {
   flop = 2.0 * kTurns * 4 * (16 * 16 * 32);
 }
 
-// Linux keeps the tiles from a process that does not ask for them.
+// Linux gives the tiles only to processes that request them.
 bool has_tiles() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   constexpr unsigned kBf16 = 1U << 22, kTile = 1U << 24;

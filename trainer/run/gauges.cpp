@@ -27,7 +27,7 @@ void Gauges::begin_update(const BatchCounts& counts) {
 
 void Gauges::end_epoch() { epoch_end_s_ = training_s(); }
 
-// Means of the terms of the loss, over the samples of all ranks.
+// Returns the means of the terms of the loss over the samples of all ranks.
 Scalars Gauges::loss_terms() {
   std::vector<double> sums = session_.loss_terms.take();
   if (!consensus_.alone()) sums = consensus_.means(sums);
@@ -37,8 +37,8 @@ Scalars Gauges::loss_terms() {
   return terms;
 }
 
-// Costs per update of each rank since the last call, in seconds: waiting for data, and waiting for
-// gradients of other ranks. Empty in a world of one.
+// Returns the costs per update of each rank since the last call, in seconds: waiting for data, and
+// waiting for gradients of other ranks. Empty in a world of one.
 ScalarLists Gauges::by_rank(double reader_cost) {
   if (consensus_.alone()) return {};
   const int64_t updates = std::max<int64_t>(1, at_.step - std::exchange(step_before_, at_.step));

@@ -19,7 +19,7 @@ struct Outcome {
   std::vector<double> memory_by_rank;
 };
 
-// Called after each update. Its time belongs to the run, but not to the cost of any phase.
+// Called after each update. Its time counts for the run, but not for any phase.
 using AfterUpdate = std::function<void(const Position&)>;
 
 // Trains from that position until the plan, the target, train.patience, the profile window or a

@@ -117,8 +117,8 @@ static std::string damaged_line(const Session& session) {
   return line;
 }
 
-// With log.kernels: the implementations that ran, such as "kernel: conv1 conv2d:
-// brgconv:avx512_core". Those of the loss and the optimizer have no module.
+// With log.kernels, returns the implementations that ran, such as "kernel: conv1 conv2d:
+// brgconv:avx512_core". Kernels of the loss and the optimizer have no module.
 static Lines kernel_lines() {
   Lines lines;
   for (const trace::KernelRun& run : trace::take_kernels()) {
@@ -129,7 +129,7 @@ static Lines kernel_lines() {
   return lines.empty() ? Lines{"kernels: all are the plain ones"} : lines;
 }
 
-// With debug.lock_stats: number and duration of waits per lock.
+// With debug.lock_stats, returns number and duration of waits per lock.
 static Lines lock_lines() {
   Lines lines;
   const Counters counts = trace::counters();
@@ -205,7 +205,7 @@ std::vector<ToggleUse> toggle_uses(const Config& config, const Counters& moved) 
 }
 
 Lines idle_toggles(const std::vector<ToggleUse>& uses) {
-  std::string set, preset;  // by the user; by a default or a preset
+  std::string set, preset;  // toggles set by the user; toggles set by a default or a preset
   for (const auto& [toggle, value, count, superseded] : uses) {
     if (count || superseded) continue;
     const bool by_name = set_by_name(value);
