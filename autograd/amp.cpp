@@ -21,7 +21,7 @@ DType& autocast() {
 }
 
 // Records `copy`, which is t in another dtype. Backward casts the gradient to t's dtype, unless t
-// is a leaf that takes it as it is.
+// is a leaf that takes low-precision gradients.
 static Tensor recorded(const Tensor& t, const Tensor& copy) {
   if (!will_record(t)) return copy;
   if (!is_leaf(t))
@@ -43,8 +43,8 @@ static void cast_into(const Tensor& copy, const Tensor& leaf) {
   meta.low_version = leaf.storage()->version;
 }
 
-// Low-precision copy of `leaf`, cast again only if the leaf has changed. It keeps its storage
-// unless a closure saved it, because a captured graph reads the copy at a fixed address.
+// Returns the low-precision copy of `leaf`, cast again only if the leaf has changed. The copy keeps
+// its storage unless a closure saved it, because a captured graph reads a fixed address.
 static Tensor low_copy(const Tensor& leaf, DType dtype) {
   Leaf& meta = leaf_of(leaf);
   meta.low_read = true;

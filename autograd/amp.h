@@ -53,7 +53,7 @@ void written(const Tensor& leaf, const Tensor& copy);
 // `copy` is undefined.
 void renew(const Tensor& leaf, const Tensor& copy);
 
-// The tensors through to_low(), for structured bindings. Counts in amp.low_ops if autocast is on.
+// Applies to_low() to each tensor, for structured bindings. Counter under autocast: amp.low_ops.
 template <class... T> std::array<Tensor, sizeof...(T)> low(const T&... tensors) {
   if (autocast() == DType::f32) return {tensors...};
   trace::count<"amp.low_ops">();

@@ -16,7 +16,7 @@ struct Pass {
   std::vector<Ref<Node>> ready;
 };
 
-// Belongs to the pass that runs. A closure may run a pass of its own (autograd/recompute.cpp).
+// State of the pass that runs. A closure may run a pass of its own (autograd/recompute.cpp).
 thread_local bool low_grads = false;
 
 bool earlier(const Ref<Node>& a, const Ref<Node>& b) { return a->order < b->order; }
@@ -53,8 +53,8 @@ static Pass plan_pass(GradMeta* root) {
   return pass;
 }
 
-// Returns t with these strides, in a storage that nothing else references. Copies only if t is not
-// like that already.
+// Returns t with these strides, in a storage that nothing else references. Copies t only if
+// necessary.
 static Tensor own(Tensor&& t, const Strides& strides) {
   if (t.storage()->references() == 1 && t.is_dense()) return laid_out(t, strides);
   const Tensor y(t.shape(), strides, t.dtype(), t.device());
@@ -63,8 +63,8 @@ static Tensor own(Tensor&& t, const Strides& strides) {
 }
 
 // A leaf's gradient owns its storage and has the leaf's strides. `a + b` sends the same dy to both
-// inputs; if both kept it, clipping in place would scale it twice. So a dy is kept without a copy
-// only if nothing else refers to its storage.
+// inputs; if both kept it, clipping in place would scale it twice. So a dy is copied unless nothing
+// else refers to its storage.
 static void finish(Leaf& leaf) {
   Tensor dy = std::move(leaf.dy);
   if (!dy.defined()) return;
@@ -83,8 +83,8 @@ static void finish(Leaf& leaf) {
   if (leaf.hook) leaf.hook(leaf.grad);
 }
 
-// a + b, in place if nothing else refers to a's storage. In b's dtype: a may be in 16 bits (see
-// takes_low_grad).
+// Returns a + b in b's dtype, in place if nothing else refers to a's storage. a may be in 16 bits
+// (see takes_low_grad).
 static Tensor sum(Tensor&& a, const Tensor& b) {
   if (a.dtype() != b.dtype()) a = cast(a, b.dtype());
   const bool mine = a.is_dense() && a.storage()->references() == 1;
@@ -94,7 +94,7 @@ static Tensor sum(Tensor&& a, const Tensor& b) {
   return y;
 }
 
-// True if the node itself adds its last share g to the sum of the others.
+// True if the node adds its last share g to the sum of the others itself.
 static bool adds_itself(GradMeta& to, const Tensor& g) {
   const Node* const node = node_of(&to);
   return node && node->adds() && to.shares == 1 && to.dy.dtype() == g.dtype();
@@ -143,8 +143,8 @@ static void run(Pass& pass, Node& node) {
   }
 }
 
-// d loss / d loss, in the loss's shape and dtype. Without micro-batches it is the loss scale
-// itself, which costs no launch.
+// Returns d loss / d loss, in the loss's shape and dtype. Without micro-batches this is the loss
+// scale itself, which costs no launch.
 static Tensor seed_of(const Tensor& loss, const BackwardOptions& options) {
   if (!options.loss_scale.defined()) return full(loss.shape(), options.seed, loss);
   const Tensor scale = cast(options.loss_scale, loss.dtype()).view_as(loss.shape());

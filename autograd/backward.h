@@ -17,10 +17,10 @@ struct BackwardOptions {
 // history, or if an earlier pass has released the graph.
 void backward(const Tensor& loss, const BackwardOptions& options = {});
 
-// Gradient of a leaf; undefined until backward() has reached it. Valid while the leaf lives. In the
-// leaf's dtype, or in 16 bits after a pass with low_grads.
+// Returns the gradient of a leaf; undefined until backward() has reached the leaf. Valid while the
+// leaf lives. Its dtype is the leaf's, or 16 bits after a pass with low_grads.
 const Tensor& grad(const Tensor& leaf);
-// Drops the gradients (set_to_none), or fills those that exist with zeros.
+// Drops the gradients (set_to_none), or fills existing ones with zeros.
 void zero_grad(std::span<const Tensor> leaves, bool set_to_none);
 
 // Sets a hook, called once per pass that yields a gradient for the leaf, with the final gradient:
@@ -30,7 +30,7 @@ void on_grad_ready(const Tensor& leaf, GradHook hook);
 
 // Makes `place`, a dense view into a gradient bucket, the memory of the leaf's gradient. Shape and
 // dtype must be the leaf's. Undefined: the gradient has its own memory again. Counter
-// grad.place_copy_bytes: gradients that an op wrote elsewhere, so that they had to be copied there.
+// grad.place_copy_bytes: gradients that an op wrote elsewhere and that were copied here.
 void place_grad(const Tensor& leaf, const Tensor& place);
 
 // Returns the tensor into which a closure writes the gradient of `input`: the place of a leaf

@@ -30,7 +30,7 @@ class GradScaler {
   // update() does nothing, and the scale remains 1.
   GradScaler(bool enabled, const GradScalerOptions& options, DeviceStepState& state);
 
-  void update() const;  // after the optimizer's step
+  void update() const;  // call it after the optimizer's step
 
  private:
   const bool enabled_;

@@ -29,7 +29,7 @@ Tensor probe_loss(const Tensor& y) {
                 });
 }
 
-// Reference to the i-th element in row-major order.
+// Returns a reference to the i-th element in row-major order.
 static double& element(const Tensor& t, int64_t i) {
   int64_t offset = 0;
   for (int axis = t.rank() - 1; axis >= 0; --axis) {

@@ -1,4 +1,4 @@
-// OpLog: the ops that this thread records while it lives, for counts of their work
+// OpLog: lists the ops that this thread records while the object lives, to count their work
 // (ops/base/work.h) and for profiles.
 #pragma once
 #include <string>
@@ -18,7 +18,7 @@ struct Operand {
 };
 
 struct RecordedOp {
-  std::string name, path;  // path: of the module
+  std::string name, path;  // path: the module's
   Shape y;
   std::vector<Operand> inputs;  // in the order of record()
   const void* grad = nullptr;   // identifies the gradient of y, as in Operand

@@ -34,8 +34,8 @@ Tensor drawn(const std::function<Tensor()>& draw) {
   return t;
 }
 
-// Records x so that its gradient goes to dx with whatever strides it has. A leaf would copy it to
-// its own strides.
+// Records x so that its gradient goes to dx with any strides. A leaf would copy the gradient to its
+// own strides.
 static Tensor watched(const Tensor& x, Tensor& dx) {
   return record("recompute", x, {require_grad(full({}, 0))}, [&dx](const Tensor& dy) {
     dx = dy;
@@ -43,8 +43,8 @@ static Tensor watched(const Tensor& x, Tensor& dx) {
   });
 }
 
-// Scalar whose gradient with respect to y is dy: the root of the inner backward pass.
-static Tensor root_of(const Tensor& y, const Tensor& dy) {
+// Returns a scalar whose gradient with respect to y is dy: the root of the inner backward pass.
+static Tensor root_with_grad(const Tensor& y, const Tensor& dy) {
   return record("recompute", full({}, 0, y), {y}, [dy](const Tensor&) { return Grads{dy}; });
 }
 
@@ -83,7 +83,7 @@ Tensor recompute(const std::function<Tensor(const Tensor& x)>& fn, const Tensor&
         const Autocast precision(low);
         Grads grads(n);
         const Tensor out = fn(wanted ? watched(x(), grads[0]) : x());
-        backward(root_of(out, dy));
+        backward(root_with_grad(out, dy));
         return grads;
       });
 }

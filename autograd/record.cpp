@@ -69,7 +69,7 @@ Leaf& leaf_of(const Tensor& t, const char* caller) {
 Saved::Saved(const Tensor& t) : tensor_(is_leaf(t) ? t : t.detach()) {
   if (!t.defined()) return;
   version_ = t.storage()->version;
-  // recompute() keeps tensors only briefly while it runs a segment again; those are not counted.
+  // Tensors that recompute() keeps while it runs a segment again are short-lived and not counted.
   const bool kept = !is_leaf(t) && t.storage()->saved++ == 0 && grad_mode() && !replaying();
   if (kept) trace::count<"mem.saved_bytes">(int64_t(t.nbytes()));
 }

@@ -30,7 +30,7 @@ struct GradMeta : Meta {
 
   const Shape shape;
   const bool leaf;
-  // State in the current backward pass:
+  // State of the current backward pass:
   int shares = 0;  // contributions still to come from consumers
   uint64_t pass = 0;
   Tensor dy;    // sum of the contributions so far
@@ -45,7 +45,7 @@ struct Leaf final : GradMeta {
   explicit Leaf(const Tensor& of)
       : GradMeta(of.shape(), true), strides(of.is_dense() ? of.strides() : strides_of(shape)) {}
 
-  const Strides strides;  // the gradient's
+  const Strides strides;  // strides of the gradient
   Tensor grad, grad_place;
   bool place_given = false;  // in this backward pass, grad_out() has returned grad_place
   GradHook hook;
@@ -56,8 +56,8 @@ struct Leaf final : GradMeta {
   bool low_read = false;
 };
 
-// An op that was recorded: the metadata of its result. NodeOf, derived from it, adds the closure
-// that computes the gradients.
+// A recorded op: the metadata of its result. The derived class NodeOf adds the closure that
+// computes the gradients.
 class Node : public GradMeta {
  public:
   Node(const char* op, const Shape& shape, Edges edges);
@@ -76,9 +76,9 @@ class Node : public GradMeta {
 };
 
 inline GradMeta* grad_meta(const Tensor& t) { return static_cast<GradMeta*>(t.meta().get()); }
-// The node of `meta`; null for a leaf.
+// Returns the node of `meta`; null for a leaf.
 inline Node* node_of(GradMeta* meta) { return meta->leaf ? nullptr : static_cast<Node*>(meta); }
-// Metadata of a leaf. Throws Exit::usage, naming `caller`, for any other tensor.
+// Returns the metadata of a leaf. Throws Exit::usage, naming `caller`, for any other tensor.
 Leaf& leaf_of(const Tensor& t, const char* caller = "leaf_of");
 
 bool& grad_mode();  // true if this thread records ops
@@ -143,7 +143,7 @@ struct Input {
   const Tensor* tensor;
   Input(const Tensor& t) : tensor(&t) {}
 };
-// Empty if there is nothing to record.
+// Returns the edges to the inputs; empty if there is nothing to record.
 Edges edges_to(std::span<const Input> inputs);
 Edges edges_to(std::span<const Tensor> inputs);
 

@@ -24,11 +24,10 @@ struct BucketPlan {
   int64_t bytes() const { return numel * static_cast<int64_t>(size_of(dtype)); }
 };
 
-// Packs gradients into buckets, in the order in which they become ready. A bucket takes no gradient
-// that would carry it beyond options.bucket_mb, so a larger one is alone in its bucket. The first
-// bucket also ends when it has reached options.first_bucket_mb. Without options.bucketed, each
-// gradient has a bucket of its own. Every gradient is in one bucket. Buckets are listed in the
-// order in which their last gradient becomes ready.
+// Packs gradients into buckets, in the order in which they become ready. A bucket holds at most
+// options.bucket_mb, unless it is a single larger gradient. The first bucket also ends when it has
+// reached options.first_bucket_mb. Without options.bucketed, each gradient has a bucket of its own.
+// Buckets are listed in the order in which their last gradient becomes ready.
 std::vector<BucketPlan> plan_buckets(std::span<const GradientSize> gradients,
                                      const DistOptions& options);
 

@@ -107,8 +107,8 @@ static void set_zero_gradient(const Tensor& t) {
   fill(leaf.grad, 0);
 }
 
-// Brings the gradient of a parameter, or zeros, into its bucket: it is there already (views), is
-// copied, or its memory becomes the bucket's.
+// Brings the gradient of a parameter, or zeros, into its bucket. The gradient is there already
+// (views), is copied, or its memory becomes the bucket's.
 void Reducer::collect(Parameter& p, Bucket& bucket) {
   Tensor& grad = leaf_of(p.leaf).grad;
   if (bucket.in_place) {
@@ -152,7 +152,7 @@ void Reducer::receive(Bucket& bucket) {
   bucket.missing = bucket.members.size();
 }
 
-// Sends the buckets that have not left, and waits for all.
+// Sends the remaining buckets, and waits for all buckets.
 void Reducer::finish_round() {
   const trace::Range range("wait_for_buckets");
   for (; next_ < buckets_.size(); ++next_) send(buckets_[next_]);

@@ -43,9 +43,9 @@ class Reducer {
 
   // Treatment of the gradients of a backward pass.
   enum class Pass {
-    send,  // averaged over the ranks
-    hold,  // summed until a later pass of the update sends the sums
-    test,  // for this process alone, which drops them
+    send,  // average the gradients over the ranks
+    hold,  // sum the gradients until a later pass of the update sends the sums
+    test,  // compute the gradients for this process alone, which drops them
   };
   using PassScope = Scoped<Pass>;
   // Begins a micro-batch of an update; `on` for all except the last. While the result lives,
@@ -60,9 +60,9 @@ class Reducer {
   // parameter has a gradient, the mean over the ranks, and work on the current stream sees it. A
   // rank contributes zeros for each parameter that its backward did not reach, also in a world of
   // one. So, unlike in PyTorch, weight decay and momentum act on a parameter that is never reached.
-  // To skip it, a rank would need one more collective to learn whether another one reached it.
-  // With options.rebuild, the first call also rebuilds the buckets in the order in which rank 0's
-  // gradients became ready.
+  // To skip such a parameter, a rank would need one more collective to learn whether another rank
+  // reached it. With options.rebuild, the first call also rebuilds the buckets in the order in
+  // which rank 0's gradients became ready.
   bool wait();
   // Call after the optimizer's step, on all ranks. Without options.ddp, rank 0 sends its parameters
   // and its state.
@@ -76,12 +76,12 @@ class Reducer {
   struct Parameter {
     std::string name;
     Tensor leaf;
-    Tensor place = {};       // in its bucket
-    size_t bucket = 0;       // index
-    bool ready = false;      // in this round of buckets
-    bool reached = false;    // by a backward pass of this update
-    bool recorded = false;   // in ready_order_
-    bool mentioned = false;  // in messages_
+    Tensor place = {};       // the gradient's view in its bucket
+    size_t bucket = 0;       // index of its bucket
+    bool ready = false;      // its gradient is ready in this round of buckets
+    bool reached = false;    // a backward pass of this update reached it
+    bool recorded = false;   // its index is in ready_order_
+    bool mentioned = false;  // a message has named it
   };
   struct Bucket {
     std::string name;
@@ -90,7 +90,7 @@ class Reducer {
     size_t missing;               // gradients that are not ready
     Tensor values;                // rank 1
     Tensor wire = {};             // the values in bf16; undefined: not compressed
-    Work work = {};               // on its way
+    Work work = {};               // the collective in flight
   };
 
   void make_buckets();
@@ -99,7 +99,7 @@ class Reducer {
   void send(Bucket& bucket);
   void receive(Bucket& bucket);
   void finish_round();
-  // True if nothing is sent. With nccl, collectives run in a world of one as well.
+  // True in a world of one, except with nccl, which runs collectives there as well.
   bool alone() const { return group_.world() == 1 && !group_.on_streams(); }
   void fill_missing();
   void note_unused();
@@ -114,7 +114,7 @@ class Reducer {
   std::vector<size_t> ready_order_;  // order of readiness in the first update
   std::vector<Bucket> buckets_;      // empty in a world of one
   size_t next_ = 0;                  // bucket that leaves next
-  bool round_open_ = false;          // a micro-batch has begun; its buckets were not waited for
+  bool round_open_ = false;          // a micro-batch has begun, and its buckets are not awaited yet
   bool rebuilt_ = false;
   Pass pass_ = Pass::send;
   std::vector<std::string> messages_;

@@ -1,5 +1,5 @@
-// A convolutional net with transformer blocks behind it: each pixel of its last feature map is a
-// position. Beside a net without them it shows what attention costs in time at equal memory.
+// A convolutional net followed by transformer blocks: each pixel of the last feature map is a
+// position. A net without the blocks shows what attention costs in time at equal memory.
 #include "core/config/visitor.h"
 #include "models/layers/attention.h"
 #include "models/layers/conv2d.h"

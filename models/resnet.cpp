@@ -25,7 +25,7 @@ void visit(Visitor& v, ResNetOptions& o) {
 // Blocks per stage, and their kind.
 struct Depth {
   std::array<int64_t, 4> blocks;
-  bool bottleneck;  // 1x1, 3x3, 1x1 with four times the channels; else two 3x3
+  bool bottleneck;  // true: 1x1, 3x3, 1x1 with four times the channels; false: two 3x3
 };
 
 class Builder {

@@ -18,7 +18,7 @@ static void check_list(const char* op, const Tensor& boundaries) {
 
 Tensor bucketize(const Tensor& x, const Tensor& boundaries) {
   check_list("bucketize", boundaries);
-  // 16 bits do not hold every index.
+  // 16-bit types cannot represent every index.
   const Tensor exact = is_low(x.dtype()) ? cast(x, DType::f32) : x;
   return cast(kernels::bucketize(contiguous(exact), boundaries), DType::i64);
 }

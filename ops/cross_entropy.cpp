@@ -24,7 +24,7 @@ Tensor mean_of_counted(const Tensor& x, const Tensor& counts, const Tensor& divi
   return div(total, maximum(n, full({}, 1, n)));
 }
 
-// In f64, which holds every possible label: |label + 1| is 0 where kLeftOut is, else 1 or more.
+// Computes in f64, which holds every possible label: |label + 1| is 0 for kLeftOut, else 1 or more.
 ClassTargets class_targets(const Tensor& target, int64_t classes, DType dtype) {
   constexpr double kAboveAllClasses = 0x1p53;
   const bool all_count = kernels::check_labels(target, classes);
@@ -116,7 +116,7 @@ namespace {
 
 template <class T> using Block = Eigen::Array<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-// Number of rows per block of work: their exponentials fit in the L1 cache.
+// Returns the number of rows per block of work: their exponentials fit in the L1 cache.
 int64_t rows_per_block(int64_t classes) { return std::max<int64_t>(4096 / classes, 1); }
 
 }  // namespace
@@ -137,7 +137,7 @@ static bool check_labels_cpu(const Tensor& target, int64_t classes) {
   return all_count;
 }
 
-// The divisor of the caller, or the number of rows that count.
+// Returns the divisor of the caller, or the number of rows that count.
 static Tensor divisor_cpu(const Tensor& given, const Tensor& labels) {
   if (given.defined()) return cast(given, DType::f64);
   const int64_t left_out = std::ranges::count(labels.data<int64_t>(), kLeftOut);

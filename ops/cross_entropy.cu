@@ -9,7 +9,7 @@ namespace bellows {
 
 namespace {
 
-// A sum of losses, and the number of rows that it is over.
+// A sum of losses, and the number of its rows.
 struct LossSum {
   double loss = 0, rows = 0;
   __device__ LossSum operator+(const LossSum& other) const {

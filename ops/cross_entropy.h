@@ -48,7 +48,7 @@ struct CrossEntropy {
   Tensor loss;  // scalar
   // (N, 2), for backward: a row's largest logit and log(sum(exp(logits - largest))). Rounded to one
   // number, log(sum(exp(logits))), they would lose digits of the second. f64 for f64, else f32.
-  // Undefined values in rows that are left out.
+  // Rows that are left out have undefined values.
   Tensor lse;
   Tensor divisor;  // f64 scalar: the one given, or the number of rows that count, at least 1
 };
@@ -60,8 +60,8 @@ inline constinit Kernel<Tensor(const Tensor& dy, const Tensor& logits, const Ten
                                const Tensor& lse, const Tensor& divisor, double smoothing)>
     cross_entropy_backward{"cross_entropy_backward"};
 // Returns true if every target counts. target: any shape, the first axis being the samples. Throws
-// (exit 3) on a label that is neither kLeftOut nor in [0, C). On a device, where reading would be a
-// wait, it returns false and does nothing.
+// (exit 3) on a label that is neither kLeftOut nor in [0, C). On a device, where reading the target
+// would be a wait, returns false and does nothing.
 inline constinit Kernel<bool(const Tensor& target, int64_t classes)> check_labels{"check_labels"};
 }  // namespace kernels
 }  // namespace bellows

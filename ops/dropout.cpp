@@ -26,7 +26,7 @@ Tensor dropout(const Tensor& x, double p, uint64_t seed, const DeviceStepState& 
                 });
 }
 
-// One per device, never destroyed: a device may be gone before static objects are.
+// One state per device, never destroyed: the device may be gone before static destructors run.
 static const DeviceStepState& state_on(Device device) {
   static std::array<const DeviceStepState*, kDevices> states{};
   const DeviceStepState*& state = states[static_cast<int>(device)];

@@ -23,7 +23,7 @@ Tensor add_relu(const Tensor& a, const Tensor& b, Impl impl) {
   return binary<AddRelu>(a, b);
 }
 
-// dy itself is the gradient of an operand of y's shape; of another, its sum.
+// dy is the gradient of an operand of y's shape; that of a stretched operand is a sum of dy.
 static OpWork work_of_sum(const RecordedOp& op) {
   OpWork work = single_pass(op);
   work.backward.bytes = 0;

@@ -73,7 +73,7 @@ static Tensor forward_cpu(const Tensor& index, const Tensor& weight) {
   return y;
 }
 
-// Each chunk has columns of its own and passes over the whole index.
+// Each chunk computes separate columns and passes over the whole index.
 static void backward_cpu(const Tensor& dy, const Tensor& index, const Tensor& dw) {
   const int64_t N = index.numel(), D = dw.dim(1);
   const int64_t chunk = std::max<int64_t>(64, kMapChunk / std::max<int64_t>(N, 1));

@@ -22,7 +22,7 @@ template <class A> struct Exps {
 };
 
 struct JoinExps {
-  // Scales the sum with the smaller maximum: (a, b) and (b, a) give the same bits.
+  // Scales the sum with the smaller maximum, so that (a, b) and (b, a) have the same bits.
   template <class A> __device__ Exps<A> operator()(Exps<A> a, Exps<A> b) const {
     const Exps<A>&high = a.max < b.max ? b : a, &low = a.max < b.max ? a : b;
     return {high.max, high.sum + low.sum * std::exp(low.max - high.max)};

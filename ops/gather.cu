@@ -43,8 +43,8 @@ Tensor gather_cuda(const Tensor& x, int axis, const Tensor& index) {
 }
 
 // The indexed axis. dy and index have `picks` elements along it; dx has `size`, cut into parts. One
-// thread adds everything picked from its part of a line, so the order is that of the index. Where
-// an index is outside of the axis, each part begins with nowhere().
+// thread adds everything picked from its part of a line, so the order is that of the index. If any
+// index is out of range, every part starts from nowhere(), so the whole gradient shows it.
 struct Axis {
   int64_t picks, dy_step, index_step;
   int64_t size, dx_step, part;

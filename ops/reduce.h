@@ -16,8 +16,8 @@ struct ReduceOptions {
 // 2) on an axis that x does not have.
 Tensor sum(const Tensor& x, const ReduceOptions& options = {});
 Tensor mean(const Tensor& x, const ReduceOptions& options = {});
-// Returns NaN if x has one; throws (exit 2) if x is empty. The gradient goes to the first of equal
-// elements in row-major order.
+// Returns the maximum, NaN if x has one; throws (exit 2) if x is empty. The gradient goes to the
+// first of equal elements in row-major order.
 Tensor max(const Tensor& x, const ReduceOptions& options = {});
 // Returns the index of the first maximum along the axis, or of the first NaN, as i64. The axis is
 // dropped. Throws (exit 2) if x is empty.
@@ -38,7 +38,7 @@ Tensor sum_to(const Tensor& x, const Shape& shape);  // x itself if it has that 
 inline constinit Kernel<Tensor(const Tensor& x, const Shape& kept, double factor)> sum{"sum"};
 inline constinit Kernel<Max(const Tensor& x, const Shape& kept)> max{"max"};
 inline constinit Kernel<Tensor(const Tensor& x, int axis)> argmax{"argmax"};  // keeps the axis
-// dx of that shape: dx[index[i]] = dy[i], else 0.
+// Returns dx of shape `shape`: dx[index[i]] = dy[i], else 0.
 inline constinit Kernel<Tensor(const Tensor& dy, const Tensor& index, const Shape& shape)>
     max_backward{"max_backward"};
 }  // namespace kernels

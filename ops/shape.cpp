@@ -47,7 +47,7 @@ static Tensor record_reshape(const char* op, const Tensor& x, const Shape& shape
                 [from = x.shape()](const Tensor& dy) { return Grads{reshaped(dy, from)}; });
 }
 
-// Views: no byte moves.
+// Views move no bytes.
 static OpWork no_work(const RecordedOp&) { return {}; }
 static const AddWork works[] = {{"reshape", no_work}, {"flatten", no_work}, {"permute", no_work}};
 

@@ -23,7 +23,7 @@ struct Softmax {
   template <class A> __device__ static A value(A shifted, A norm) {
     return std::exp(shifted) * norm;
   }
-  // share: summand of backward over a line. slope: dx, from that sum.
+  // share: summand of the sum over a line that backward needs. slope: dx, from that sum.
   template <class A> __device__ static A share(A dy, A y) { return dy * y; }
   template <class A> __device__ static A slope(A dy, A y, A sum) { return y * (dy - sum); }
 };

@@ -88,8 +88,8 @@ Optimizer::Optimizer(const OptimizerOptions& options, const NamedTensors& parame
           "'");
 }
 
-// A gradient that place_grad() put elsewhere may have other strides than its weight. `low`: those
-// in 16 bits are passed as they are, if the rule can read them.
+// A gradient in memory from place_grad() may have other strides than its weight. `low`: 16-bit
+// gradients are passed as they are, if the rule can read them.
 Tensors Optimizer::Group::gradients(bool low) const {
   Tensors grads;
   grads.reserve(weights.size());
@@ -114,7 +114,7 @@ StepSource Optimizer::source(const Group& group, const DeviceStepState& state) c
   return {state.get(), group.lr_table.ptr<double>(), group.lr_table.numel(), clip_norm_};
 }
 
-// The plain form: one launch per pass and tensor. The direction is in memory between passes.
+// The plain form: one launch per pass and tensor. Between passes the direction is in memory.
 void Optimizer::step_each(const Group& group, const Launch& all) const {
   Launch next = all;
   const size_t kept = group.rule.buffers.size();

@@ -11,8 +11,8 @@ namespace bellows {
 struct GroupOptions {
   std::string parameters;  // "norms", "biases", or their names as a shell pattern: "head.*"
   Choice<UpdateRule()> rule{"sgd"};
-  double epochs = 0;  // length of its schedule; its rate is 0 afterwards. 0: the whole run
-  bool freeze_statistics = false;  // of its norms; applied by the model's owner
+  double epochs = 0;  // length of its schedule, after which its rate is 0; 0: the whole run
+  bool freeze_statistics = false;  // freezes the group's norms; applied by the model's owner
 };
 void visit(Visitor& v, GroupOptions& o);
 
@@ -23,7 +23,7 @@ struct OptimizerOptions {
   bool set_to_none = false;
   double clip_norm = 0;
   bool skip_nonfinite = false;
-  double ema_decay = 0;  // for the model's average (optim/ema.h); 0: none
+  double ema_decay = 0;  // decay of the model's average (optim/ema.h); 0: no average
   Names norms = {};      // paths of the model's norms; set by its owner
 };
 void visit(Visitor& v, OptimizerOptions& o);
@@ -46,12 +46,12 @@ class Optimizer {
   //
   // If fused, reads 16-bit gradients as they are (counter optim.low_grads), and also writes the
   // 16-bit copies of weights that products have read since the last update (counter
-  // optim.copies_written); the next forward casts the others. Counter
-  // optim.launches: kernels launched. One for each parameter and pass or, if fused, for each group
-  // (also in optim.fused_launches), plus one for the norm of each group if it is needed. On a GPU
-  // one takes up to 500 parameters.
+  // optim.copies_written); the next forward casts the others. Counter optim.launches: kernels
+  // launched. One for each parameter and pass or, if fused, for each group (also in
+  // optim.fused_launches), plus one for the norm of each group if it is needed. On a GPU a launch
+  // takes up to 500 parameters.
   void step(DeviceStepState& state);
-  // True if step() looks for gradients that are not finite.
+  // True if step() checks for non-finite gradients.
   bool may_skip() const { return clip_norm_ > 0 || skip_nonfinite_; }
   void zero_grad();
   // True if backward() may leave gradients in 16 bits: a fused update reads them as they are, and

@@ -60,10 +60,10 @@ HD inline void finish_step(StepState& s) { ++(s.found_inf ? s.skipped : s.applie
 inline constexpr int kMaxBuffers = 2;
 template <class T> struct Row {
   T* w;
-  const void* g;  // of grad_dtype: T or 16 bits
+  const void* g;  // gradient, of grad_dtype: T or 16 bits
   T* d;
   T* buffer[kMaxBuffers];
-  void* copy = nullptr;  // 16-bit copy of w, of copy_dtype; null: none
+  void* copy = nullptr;  // 16-bit copy of w, in copy_dtype; null: none
   DType grad_dtype = dtype_of<T>, copy_dtype = {};
 
   HD T gradient(int64_t i) const {
@@ -100,9 +100,9 @@ template <class T> HD void write_copy(const Row<T>& row, int64_t i) {
 struct UpdateRule {
   double lr;                         // peak learning rate; schedules multiply it
   std::vector<std::string> buffers;  // names of the state tensors of a weight, initially 0
-  int passes = 0;                    // their number
+  int passes = 0;                    // number of passes
   bool reads_low_grads = false;      // takes 16-bit gradients of f32 weights
-  // Runs passes. Returns how many kernels it launched, which on the CPU is how many it called.
+  // Runs passes. Returns the number of kernel launches; on the CPU, of kernel calls.
   std::function<int64_t(const Launch&)> run = {};
 };
 
@@ -115,8 +115,8 @@ enum class Decay { l2, decoupled };
 template <class T> struct Element {
   const Row<T>& row;
   int64_t i;
-  T g;   // its gradient, not scaled
-  T& d;  // its direction
+  T g;   // gradient, not unscaled
+  T& d;  // direction
   HD T& w() const { return row.w[i]; }
   HD T& buffer(int k) const { return row.buffer[k][i]; }
 };
@@ -127,7 +127,7 @@ template <auto... pass> struct PassList {
   template <class Rule, class T> static HD void run(const Rule& rule, const Element<T>& e) {
     (pass(rule, e), ...);
   }
-  // Calls fn with that pass alone, or with all.
+  // Calls fn with the wanted pass alone, or with all passes.
   template <class Fn> static void choose(int wanted, const Fn& fn) {
     int k = 0;
     if (wanted == kAllPasses) return fn(PassList());

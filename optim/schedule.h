@@ -16,7 +16,7 @@ struct Horizon {
   int64_t per_epoch = 1;
   int64_t warmup = 0;  // updates at the start; curves that anneal begin after them
 
-  // Fraction of the way from the end of warm-up to the end of the run.
+  // Returns the fraction of the way from the end of warm-up to the end of the run.
   double done(int64_t update) const {
     return double(std::max<int64_t>(update - warmup, 0)) / double(updates - warmup);
   }
@@ -26,7 +26,7 @@ struct Horizon {
 struct RateState {
   double factor = 1;                // multiplies every rate from now on
   std::optional<double> best = {};  // value of the metric that the schedule watches
-  int64_t bad_evaluations = 0;      // since it improved
+  int64_t bad_evaluations = 0;      // evaluations since the metric improved
   bool operator==(const RateState&) const = default;
 };
 // A metric of the last evaluation.
@@ -44,7 +44,7 @@ struct Curve {
   std::function<double(int64_t update)> share;
   std::function<void(RateState&, const MetricValue&)> react = {};
   std::string metric = {};  // read by react: "loss", "accuracy"
-  double min_lr = 0;        // reactions lower no rate below it
+  double min_lr = 0;        // lower limit of rates that react() lowers
 };
 
 using MakeCurve = Curve(const Horizon&);

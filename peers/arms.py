@@ -31,8 +31,8 @@ def die_with_parent():
 
 
 def rank_variables(rank, world, port, host="127.0.0.1"):
-    """Variables of a rank, by which it meets the others: on this machine, or with another host one
-    rank on each."""
+    """Returns the variables by which a rank finds the others: all on this machine or, with another
+    host, one rank on each."""
     here, here_world = (rank, world) if host == "127.0.0.1" else (0, 1)
     values = {"RANK": rank, "WORLD": world, "LOCAL_RANK": here, "LOCAL_WORLD": here_world,
               "HOST": host, "PORT": port, "TOKEN": "of this bench"}
@@ -149,7 +149,7 @@ class Arms:
     the reason in `missing`."""
 
     def __init__(self, commands, timeout_s, after_start=lambda missing: None, **environment):
-        """after_start gets `missing` whenever an arm has got warm or has failed to."""
+        """after_start(missing) is called whenever an arm is warm or has failed."""
         self.commands, self.timeout_s, self.environment = commands, timeout_s, environment
         self.after_start = after_start
         self.alive, self.missing = {}, {}

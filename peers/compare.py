@@ -127,7 +127,7 @@ def mnist_contests(a, pythons, keep):
 
 
 def jpeg_contests(a, pythons, keep):
-    """A random part of each photo made 224 x 224, flipped by chance, normalized, in batches of 64.
+    """Resizes random parts of photos to 224 x 224, flips at random, normalizes, batches of 64.
     The files are in the page cache. Each arm is pinned to its cores, with a worker for each."""
     parts = "transforms: [random_resized_crop, random_flip, normalize]"
     for photos, options in {"as they are": [], "512 pixels": ["--side", 512]}.items():

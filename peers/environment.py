@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Measures what settings of the environment do to a training run: allocators by LD_PRELOAD, how
-OpenMP's threads wait, and where they stay.
+"""Measures what settings of the environment do to a training run: allocators and Intel's OpenMP by
+LD_PRELOAD, how OpenMP's threads wait, and where they stay.
 
     peers/environment.py --config configs/lenet.yaml [key=value ...]
 
 Each setting is a run of its own, in turns with the others. A speed is the median over the rounds; a
-ratio is taken within each round: median (smallest to largest). Allocators that are not installed
+ratio is taken within each round: median (smallest to largest). Libraries that are not installed
 are left out.
 """
 import ctypes.util
@@ -18,14 +18,14 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import measure  # noqa: E402
 
-ALLOCATORS = ["jemalloc", "tcmalloc_minimal", "mimalloc"]
+LIBRARIES = ["jemalloc", "tcmalloc_minimal", "mimalloc", "iomp5"]
 OPENMP = [{"OMP_WAIT_POLICY": "passive"}, {"OMP_WAIT_POLICY": "active"},
           {"OMP_PROC_BIND": "close"}, {"OMP_PROC_BIND": "spread"}]
 
 
 def settings():
-    found = [ctypes.util.find_library(name) for name in ALLOCATORS]
-    for name, library in zip(ALLOCATORS, found):
+    found = [ctypes.util.find_library(name) for name in LIBRARIES]
+    for name, library in zip(LIBRARIES, found):
         if not library:
             measure.complain(f"left out: {name} is not installed")
     every = [{}, *({"LD_PRELOAD": library} for library in found if library), *OPENMP]

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Puts figures into the table of docs/results.md: a row for each, in place of the row of an earlier
+"""Writes figures into the table of docs/results.md, one row each; replaces the row of an earlier
 measurement.
 
     peers/results.py FILE.json [...]     reports of the scripts here
 
-The files are not kept: a row names the command that makes its figure again.
+The files are not kept, because each row names the command that measures its figure again.
 """
 import json
 import pathlib

@@ -78,6 +78,10 @@ void visit(Visitor& v, Plan& plan) {
   v.group("ckpt", plan.ckpt).resumable();
   v.group("target", plan.target).resumable();
   v.group("kernels", plan.kernels).resumable();
+  v("cpu.blas", plan.kernels.blas, {"onednn", "openblas", "eigen"},
+    "library of f32 products on the CPU (linear, matmul, einsum); onednn: Eigen without the "
+    "toggle vendor_kernels; openblas: from the package libopenblas0-pthread")
+      .resumable();
   v.group("allocator", plan.allocator).resumable();
   v.group("threads", plan.threads).resumable();
   v.group("dist", plan.dist).resumable();

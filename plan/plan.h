@@ -30,7 +30,7 @@ struct DeviceChoice {
   std::string text() const;  // "auto", "cuda:1"
 
   Kind kind;
-  std::optional<int> gpu;  // number of the GPU, with cuda:N only; else the first one is used
+  std::optional<int> gpu;  // number of the GPU, with cuda:N only; else the first GPU is used
 };
 Option option_of(DeviceChoice& choice, Bounds bounds);  // lets a Visitor read and print it
 

@@ -29,7 +29,7 @@ struct EvalOptions {
   int64_t every = 1;       // epochs between evaluations; 0: never
   int64_t batch_size = 0;  // 0: same as in training
   bool no_grad = false;
-  // Besides the loss. Metrics that need more classes than the data set has are left out.
+  // Metrics besides the loss. Those that need more classes than the data set has are left out.
   std::vector<Choice<MakeMetric>> metrics = {Choice<MakeMetric>("accuracy"),
                                              Choice<MakeMetric>("top_k")};
 };
@@ -79,10 +79,10 @@ void visit(Visitor& v, TargetOptions& o);
 // Planted load: a lesson states how loading relates to computing, on any machine.
 constexpr int64_t kAutoCompute = -1;
 struct SimOptions {
-  // Least time that an update computes, in us: it spins for the rest. kAutoCompute: the verb
-  // measures an update and writes at least twice as much.
+  // Least time of an update, in us: a faster update spins for the rest. kAutoCompute: the verb
+  // measures an update and sets at least twice its time.
   int64_t compute = 0;
-  double load = 0;  // loading a batch takes this many times as long; 0: data.sim_latency_us
+  double load = 0;  // time to load a batch, in multiples of `compute`; 0: data.sim_latency_us
 };
 void visit(Visitor& v, SimOptions& o);
 

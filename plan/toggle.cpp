@@ -106,7 +106,7 @@ static Owners find_owners() {
   Owners owners;
   const Values plain = dump(Plan{});
   for (const Toggle& toggle : toggles())
-    for (const std::string& value : std::span(toggle.values).subspan(1))  // the first one is off
+    for (const std::string& value : std::span(toggle.values).subspan(1))  // the first value is off
       for (const auto& [key, text] : dump(switched(Plan{}, toggle, value))) {
         if (plain.contains(key) && plain.at(key) == text) continue;
         const Toggle* const owner = owners.emplace(key, &toggle).first->second;
@@ -191,8 +191,8 @@ static std::string setting(const Value& given, const Toggle& toggle, const std::
                                       : cat("toggles: {", toggle.name, ": ", value, "}");
 }
 
-// Returns the advice to set the toggle so that option `key` is as `given`. If no value does that,
-// it has all values.
+// Returns the advice to set the toggle so that option `key` is as `given`; lists all values of the
+// toggle if none does that.
 static std::string setting_for(const Value& given, const Toggle& toggle, const std::string& key) {
   int64_t number = 0;
   if (toggle.numbers && option_of(number, *toggle.numbers).read(given.text))
@@ -315,8 +315,8 @@ Config make_config(const std::vector<Values>& sources) {
   return config;
 }
 
-// A toggle that was turned off here, because ranks or a GPU are missing, is not off for a run that
-// has them: it keeps the value that the user set, or none.
+// A toggle that was turned off here, because ranks or a GPU are missing, keeps the value that the
+// user set, or none: another run may have them.
 static std::string print_toggle(const Config& config, const std::string& name, const Value& value) {
   const auto asked = config.unavailable.find(name);
   const bool named = asked != config.unavailable.end() && set_by_name(asked->second);
@@ -330,7 +330,7 @@ std::string print_config(const Config& config) {
   Listing options;
   Plan plan = config.options;
   visit(options, plan);
-  std::erase_if(options.lines, [](const Listing::Line& line) {  // which toggles set
+  std::erase_if(options.lines, [](const Listing::Line& line) {  // lines of options that toggles set
     return option_owners().contains(line.key) && !line.empty_list();
   });
   std::string text = yaml_of(options, config.origins) + "toggles:\n";

@@ -22,19 +22,19 @@ struct Toggle {
   const char* what = "";       // what it does in at most 42 characters, for `trainer list toggles`
   const char* idea;            // mechanism, and why it should be faster or smaller
   const char* claim;           // expected gain; `trainer ab` prints it beside the measurement
-  const char* cost;            // when it costs
+  const char* cost;            // what the toggle costs, and when
   const char* sources = "none";  // statements of the source texts: docs/seeds.md
-  const char* code = "";         // the mechanism: "dist/buckets.cpp: plan_buckets"
+  const char* code = "";         // where the mechanism is: "dist/buckets.cpp: plan_buckets"
   const char* footprint;         // trace counter that increments if and only if the mechanism runs
   Same same;
-  double tolerance = 1e-5;  // for Same::close: relative, for losses up to the first update
+  double tolerance = 1e-5;  // for Same::close: relative difference of losses up to the first update
   const char* statistical_where = "";  // counter: if > 0 with the toggle off, same = statistical
   const char* close_where = "";        // counter: if > 0 with the toggle on, same = close
   Names values = {"off", "on"};        // the first one is off
   std::optional<Bounds> numbers = {};  // range of integers that are values too
   const char* default_value = "on";    // value if no config sets it (`default` is a keyword)
-  // Value under `toggles: all`, which is expected to save time wherever it can run, whether or not
-  // a measurement has shown it yet; "" if there is none.
+  // Value under `toggles: all`: expected to save time wherever it can run, even if not measured
+  // yet; "" if no value is.
   const char* fast = "on";
   // Features of the machine ("cuda", "cpu", "numa"; "bf16=bf16": only value bf16 needs it) or of
   // the run ("ranks": more than one), and toggles that must be on.
@@ -46,7 +46,7 @@ struct Toggle {
   // Arguments of `ab`, a config first: where the toggle gains, and where it does not, as
   // tools/gallery.py measures them. Without `no_gain` it gains no time by `measure` either.
   std::string measure = {}, no_gain = {};
-  const char* gains = "time";  // or "memory", or a trace counter that falls
+  const char* gains = "time";  // "time", "memory" or a trace counter that falls
   // The change in the plan: `enable` if off() is the only other value, else `set`, whose `value` is
   // never off().
   void (*enable)(Plan&) = nullptr;
@@ -70,7 +70,7 @@ Same promise(const Toggle& toggle, const Counters& off, const Counters& on);
 
 // Finds a toggle by its name or one of its aliases; null if there is none.
 const Toggle* find_toggle(const std::string& name);
-// Finds it, or throws Exit::usage with the nearest name. `where` begins the message.
+// Finds the toggle, or throws Exit::usage with the nearest name. `where` begins the message.
 const Toggle& known_toggle(const std::string& name, const std::string& where);
 
 // Returns why the toggle has no effect on this machine with that device ("no effect without a
@@ -96,8 +96,8 @@ struct Config {
   Values toggles;      // value of each toggle, by name
   Values origins;      // source of each option
   Names notes;         // toggles set by name that have no effect here, with the reason
-  Plan plan;           // options with the toggles applied: the plan that runs
-  Values unavailable;  // toggles turned off because they have no effect here: what they were
+  Plan plan;           // `options` with the toggles applied: the plan that runs
+  Values unavailable;  // value of each toggle turned off because it has no effect here
 };
 // Applies the sources in order; later ones override. Throws Exit::usage with a suggestion.
 Config make_config(const std::vector<Values>& sources);

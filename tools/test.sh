@@ -30,6 +30,7 @@ run_tests() { # <build folder> [ctest arguments]
 }
 
 need_packages "${build_packages[@]}"
+(need_packages libopenblas0-pthread) || echo "test.sh: tests of cpu.blas=openblas are skipped"
 need_wheels "$cuda"
 build release -DBELLOWS_CUDA="$cuda"
 run_tests build

@@ -12,7 +12,7 @@
   _exit(static_cast<int>(bellows::Exit::memory));
 }
 
-// Some functions that let no exception out allocate all the same; one is the destructor of JSON.
+// Some noexcept functions allocate, such as the destructor of JSON. Without memory they call this.
 static void terminate() {
   try {
     if (std::current_exception()) throw;

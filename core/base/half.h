@@ -38,7 +38,7 @@ struct Bf16 {
     bits = uint16_t(rounded >> 16);
 #endif
   }
-  // For a value that is a Bf16 already: no rounding.
+  // Converts a value that is a Bf16 already, without rounding.
   HD static Bf16 exact(float value) {
     Bf16 upper;
     upper.bits = uint16_t(std::bit_cast<uint32_t>(value) >> 16);

@@ -16,14 +16,14 @@ std::string to_line(const Json& object);
 // Limits on JSON from files. Nested values are copied, printed and compared by recursion.
 constexpr int64_t kJsonBytes = int64_t{1} << 28;
 constexpr size_t kJsonDepth = 32, kJsonValues = size_t{1} << 22;
-constexpr double kLeastNumber = 1e-50, kMostNumber = 1e50;  // so that quotients stay finite
+constexpr double kLeastNumber = 1e-50, kMostNumber = 1e50;  // quotients of such numbers stay finite
 
 // Parses JSON that may come from anybody. Numbers closer to 0 than kLeastNumber are read as 0, and
 // an object keeps keys that appear twice. Returns a discarded value, and the reason in `why`, if
 // the text is no JSON or exceeds a limit.
 Json parse_json(std::string_view text, std::string* why = nullptr);
 
-// Reads a file with one such value. Throws Error(exit).
+// Reads a file that holds one JSON value, as parse_json() does. Throws Error(exit).
 Json read_json(const Path& path, Exit exit);
 
 }  // namespace bellows

@@ -10,13 +10,13 @@ namespace bellows::trace {
 
 struct KernelRun {
   std::string name;
-  std::string module, kernel;  // "conv1", "conv2d"; empty outside of them
+  std::string module, kernel;  // "conv1", "conv2d"; empty outside modules and kernels
   uint64_t thread;
-  int64_t at_ns;  // by now_ns()
+  int64_t at_ns;  // from now_ns()
 };
 inline constinit std::atomic<bool> kernels_logged{false};  // true: the log is on
 // Notes an implementation that runs now. While the log is off, it costs one atomic load.
 void note_kernel(const std::string& name);
-std::vector<KernelRun> take_kernels();  // those since the last call, in order
+std::vector<KernelRun> take_kernels();  // entries since the last call, in order
 
 }  // namespace bellows::trace

@@ -16,8 +16,8 @@ class Library {
   // Opens the library from the system's and the configured folders, never from the working folder.
   // A failure is silent; test it with operator bool.
   explicit Library(const char* name);
-  // Like the above, but a failure prints a warning on stderr: the reason and then `otherwise`, the
-  // consequence for the user.
+  // Also prints a warning on stderr if that fails: the reason and then `otherwise`, the consequence
+  // for the user.
   Library(const char* name, const char* otherwise);
   explicit operator bool() const { return handle_ != nullptr; }
   void* handle() const { return handle_; }
@@ -26,7 +26,7 @@ class Library {
   template <class Fn> Fn* find(const char* name) const {
     return handle_ ? reinterpret_cast<Fn*>(dlsym(handle_, name)) : nullptr;
   }
-  // The same, but throws Error, exit 2, if the library is there and lacks the function.
+  // As find(), but throws Error, exit 2, if the library is loaded and lacks the function.
   template <class Fn> Fn* require(const char* name) const {
     Fn* const function = find<Fn>(name);
     CHECK(function || !handle_, name, ": missing in the library that was loaded: ", dlerror());
@@ -44,8 +44,8 @@ class Library {
   void* handle_;        // never closed: such libraries do not unload cleanly
 };
 
-// Declares a member that is the function of the same name in the member `loaded`, a Library. Its
-// type is that in the library's header.
+// Declares a member: the function of the same name in `loaded`, a Library. Its type is that in the
+// library's header.
 #define LIBRARY_FUNCTION(name) /* NOLINTNEXTLINE(bugprone-macro-parentheses) */ \
   decltype(&::name) name = loaded.require<decltype(::name)>(#name)
 

@@ -21,7 +21,7 @@ struct ModuleScope : Scoped<const ModuleSite*> {
   explicit ModuleScope(const ModuleSite& site) : Scoped(current_site(), &site) {}
 };
 
-// Name of the kernel running on this thread, for error messages; null outside kernels.
+// Returns the name of the kernel running on this thread, for error messages; null outside kernels.
 inline const char*& running_kernel() {
   static constinit thread_local const char* name = nullptr;
   return name;

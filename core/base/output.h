@@ -17,8 +17,8 @@ void say_error(std::string_view line);  // one line, on stderr
 void warn(std::string_view line);       // "warning: <line>", on stderr
 void complain(std::string_view text);   // "trainer: <text>", on stderr, line breaks as "; "
 
-// Like say_part(), but on such a terminal "faster:" and "no differences" are green, "slower:" is
-// red, and "no difference shown" is yellow.
+// Like say_part(), but with colors if on_terminal(): "faster:" and "no differences" are green,
+// "slower:" is red, and "no difference shown" is yellow.
 void say_verdicts(std::string_view lines);
 // True if stdout is a terminal that takes escapes: TERM is not "dumb", and NO_COLOR is not set.
 bool on_terminal();

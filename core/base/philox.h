@@ -35,7 +35,7 @@ struct Philox {
   struct Four {
     uint32_t v[4];
   };
-  // Ten rounds over a counter of four words, as published.
+  // Ten rounds over a counter of four words, as in the paper.
   HD static Four rounds(Four counter, uint32_t k0, uint32_t k1) {
     auto [c0, c1, c2, c3] = counter.v;
     for (int round = 0; round < 10; ++round) {

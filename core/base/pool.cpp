@@ -14,14 +14,14 @@ void pool_release(void* block, size_t) noexcept { ::operator delete(block); }
 namespace {
 
 constexpr size_t kStep = 64, kClasses = 64;  // blocks of up to 4 KiB
-constexpr uint32_t kMostKept = 4096;         // of a class: a thread may only release
+constexpr uint32_t kMostKept = 4096;         // kept blocks of a class: a thread may only release
 
 struct Block {
   Block* next;
 };
 struct FreeLists {
   std::array<Block*, kClasses> heads{};
-  std::array<uint32_t, kClasses> kept{};  // lengths of the lists
+  std::array<uint32_t, kClasses> kept{};  // number of blocks in each list
   bool open = false, closed = false;      // closed: released blocks are freed at once
 };
 constinit thread_local FreeLists lists;

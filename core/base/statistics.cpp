@@ -59,7 +59,7 @@ static double variance(const std::vector<double>& values) {
   return sum / static_cast<double>(values.size() - 1);
 }
 
-// Variance of the median of blocks, as if they were normal with the width of their middle.
+// Variance of the median of blocks, as if they were normal with the same median absolute deviation.
 static double variance_of_median(const std::vector<double>& blocks) {
   const double sigma = 1.4826 * median_deviation(blocks);
   return M_PI / 2 * sigma * sigma / static_cast<double>(blocks.size());

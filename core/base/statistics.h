@@ -12,19 +12,19 @@ namespace bellows {
 // Named values of one time step, for metrics.jsonl and TensorBoard.
 using Scalars = std::vector<std::pair<std::string, double>>;
 
-// Returns x, and for a NaN one without a sign: x86 makes negative ones, which print as "-nan".
+// Returns x, with a NaN's sign removed: x86 makes negative NaNs, which print as "-nan".
 inline double unsigned_nan(double x) {
   return x == x ? x : std::numeric_limits<double>::quiet_NaN();
 }
 
 double quantile(std::vector<double> values, double share);  // share: 0 to 1; interpolated
 inline double median(std::vector<double> values) { return quantile(std::move(values), 0.5); }
-double mean(const std::vector<double>& values);  // 0 if there is none
+double mean(const std::vector<double>& values);  // 0 if `values` is empty
 std::vector<double> distances_from_median(const std::vector<double>& values);
 
 // Returns how many values are further from the median than 10 x 1.4826 median absolute deviations,
-// as in hyperfine. They are reported, not dropped: medians tolerate them, and they show how noisy
-// the machine was.
+// as in hyperfine. Outliers are reported, not dropped: medians tolerate them, and they show how
+// noisy the machine was.
 int64_t count_outliers(const std::vector<double>& values);
 
 struct Interval {
@@ -47,11 +47,11 @@ struct Speedup {
   Interval interval = {};
   double error = 0.05;  // probability that the interval misses the truth
   int64_t rounds = 0;
-  // Share of the variance of rounds that blocks do not explain, 0 to 1. NaN: unknown, with one
-  // round or one block a round.
+  // Share of the variance of rounds that blocks do not explain, 0 to 1. NaN: unknown, because there
+  // is one round, or one block per round.
   double between = std::numeric_limits<double>::quiet_NaN();
 };
-// A single round has no interval: it is from 0 to infinity.
+// Returns the speedup and its interval. The interval of a single round is from 0 to infinity.
 Speedup speedup(const LogRatios& ratios, double error = 0.05);
 
 // Returns the factor by which equal arms may differ: the placebo's ratio, upwards, and at least

@@ -90,7 +90,7 @@ std::vector<Event> take_events() {
   return std::exchange(collected().events, {});
 }
 
-// Releasing a tensor never fails: without memory for its entry, the log goes on without it.
+// Releasing a tensor must not fail, so an entry that finds no memory is left out.
 void note_allocation(const void* block, int64_t bytes, int device) noexcept {
   try {
     const std::lock_guard lock(collected().mutex);

@@ -24,11 +24,11 @@ class Counter {
 // Returns the counter of that name, created on first use. Thread-safe. Its address never changes.
 Counter& counter(std::string_view name);
 using Counters = std::map<std::string, int64_t>;
-Counters counters();                                                  // values of all that exist
+Counters counters();  // values of all counters that exist
 int64_t value_of(const Counters& counters, const std::string& name);  // 0 if it does not exist
-Counters moved_since(const Counters& before);  // by how much; without those that did not move
+Counters moved_since(const Counters& before);  // increases of the counters that changed
 
-// Adds n to a counter, which it looks up only once:  trace::count<"data.pinned_copy">();
+// Adds n to a counter, which is looked up only once: trace::count<"data.pinned_copy">();
 template <size_t size> struct CounterName {  // makes a literal a template argument
   consteval CounterName(const char (&literal)[size]) {
     std::char_traits<char>::copy(text, literal, size);
@@ -43,7 +43,7 @@ template <CounterName name> inline void count(int64_t n = 1) {
 // Range: the time that this thread spends in a scope, even if an exception ends it. Costs one
 // atomic load unless collect() or mark() is on. Event: a range that has ended.
 struct Event {
-  std::string name, path;  // path: of the module that it ran in
+  std::string name, path;  // path: the module that it ran in
   uint64_t thread;
   int64_t begin_ns, end_ns;
 };
@@ -83,17 +83,17 @@ void mark(bool on);
 
 int64_t now_ns();  // monotonic
 
-// A log of the blocks that tensors take and return, for profiles of memory. While it is off, each
-// block costs one atomic load. All functions are thread-safe.
+// A log of the blocks that tensors take and return, for profiles of memory. While the log is off,
+// each block costs one atomic load. All functions are thread-safe.
 struct Allocation {
   const void* block;
   int64_t bytes;           // negative: the block was released
   const ModuleSite* site;  // module of the calling thread
-  int64_t at_ns;           // by now_ns()
-  int device = 0;          // as a Device
+  int64_t at_ns;           // from now_ns()
+  int device = 0;          // value of a Device
 };
 inline constinit std::atomic<bool> allocations_logged{false};  // true: the log is on
-std::vector<Allocation> take_allocations();  // those since the last call, in order
+std::vector<Allocation> take_allocations();  // entries since the last call, in order
 // Notes that a block was allocated, or with negative `bytes` released. For the allocator.
 void note_allocation(const void* block, int64_t bytes, int device) noexcept;
 

@@ -48,7 +48,7 @@ class Sources {
   }
 
  private:
-  std::vector<fs::path> chain_;  // from the first file to the one being read
+  std::vector<fs::path> chain_;  // files from the first one to the one being read
   size_t bases_ = 0;
 };
 

@@ -11,7 +11,7 @@ constexpr size_t kConfigFiles = 32;  // limit on a config and all its bases
 // Error as the YAML reader does.
 std::vector<Values> read_config(const std::string& path);
 
-// Returns a path with $HOME in place of a leading ~, for paths that no shell has expanded.
+// Replaces a leading ~ by $HOME, for paths that no shell has expanded.
 std::string with_home(const std::string& path);
 
 // Parses the assignments into one source, so their order does not matter. Refuses repeated keys.
@@ -25,8 +25,8 @@ struct ConfigLine {
   std::string key, value;  // "toggles.num_workers", "2"
   std::string note = {};   // comment of its line, or ""
 };
-// Writes a config that extends `base` by the settings, one line each. `head`: its first lines, each
-// of which becomes a comment. Throws Error (exit 8).
+// Writes a config that extends `base` by the settings, one line each. The lines of `head` come
+// first, as comments. Throws Error (exit 8).
 void write_extension(const std::string& file, const std::string& base,
                      const std::vector<ConfigLine>& settings, const std::string& head = "");
 

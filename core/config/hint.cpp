@@ -14,7 +14,7 @@ namespace bellows {
 
 static std::string last_word(const std::string& key) { return key.substr(key.rfind('.') + 1); }
 
-// Levenshtein distance, computed row by row.
+// Returns the Levenshtein distance, computed row by row.
 static size_t edit_distance(const std::string& a, const std::string& b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), 0);
@@ -41,8 +41,8 @@ bool is_like(const std::string& word, const std::string& key) {
   return edit_distance(last_word(word), last_word(key)) <= (last_word(word).size() + 1) / 2;
 }
 
-// Returns the option that is called `name` elsewhere: one whose key begins with `place`, if there
-// is one, else the first of all; "" if there is none.
+// Returns the option that is called `name` in other frameworks, preferably one whose key begins
+// with `place`; "" if there is none.
 static std::string called_here(const std::string& name, const std::string& place,
                                const std::map<std::string, Names>& known) {
   std::string first;
@@ -73,7 +73,7 @@ std::string hint(const std::string& of, const std::map<std::string, Names>& know
   return "the nearest known key is '" + near + "'";
 }
 
-// Returns whether only some YAML readers take the text as a number: `010`, `+5`, `.5`, `0x10`,
+// Returns true if only some YAML readers take the text as a number: `010`, `+5`, `.5`, `0x10`,
 // `1_000`, and `1e3` as an integer.
 static bool ambiguous_number(const std::string& text, bool whole) {
   if (text.find_first_not_of("0123456789abcdefxABCDEFX_+-.") != std::string::npos) return false;
@@ -86,8 +86,8 @@ static bool ambiguous_number(const std::string& text, bool whole) {
          text.find_first_of(whole ? "_xXeE" : "_xX") != std::string::npos;
 }
 
-// Returns the advice to write the one of "csv or npy or text" that is called `text` elsewhere, or
-// that is spelled like it; "" if there is none.
+// Returns the advice to write the item of "csv or npy or text" that other frameworks call `text`,
+// or that is spelled like it; "" if there is none.
 static std::string nearest_of(const std::string& text, const std::string& accepts) {
   std::istringstream words(accepts);
   std::vector<std::string> names{std::istream_iterator<std::string>(words), {}};

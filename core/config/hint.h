@@ -14,7 +14,7 @@ namespace bellows {
 // must not be empty.
 std::string nearest(const std::string& word, const std::vector<std::string>& known);
 
-// Returns whether at most half of the letters differ, after the last dot of each.
+// Returns true if at most half of the letters after the last dot differ.
 bool is_like(const std::string& word, const std::string& key);
 
 // Returns "it is called 'optimizer.lr' here", "the nearest known key is 'optimizer.lr'" or, if more
@@ -23,17 +23,17 @@ bool is_like(const std::string& word, const std::string& key);
 std::string hint(const std::string& of, const std::map<std::string, Names>& known);
 
 // Returns "; write on" or another correction if other YAML readers would accept the text, "" for
-// other mistakes. `accepts`: as of an Option.
+// other mistakes. `accepts`: as in Option.
 std::string remedy(std::string text, const std::string& accepts);
 
-// Returns how the meaning of a name elsewhere differs from anything here; "" if it does not.
+// Returns how the meaning of a name in other frameworks differs from that here; "" if it does not.
 std::string remark(const std::string& name);
 
 // Quotes user input for a message, without line ends and cut after 60 bytes.
 std::string on_one_line(const std::string& text);
 
-// The end of an entry's name, and its names elsewhere; each is added by the file that registers the
-// entry, such as a data set.
+// The last part of an entry's name, and its names in other frameworks. The file that registers the
+// entry adds them.
 struct OtherNames {
   const char* ours;
   std::vector<std::string> theirs;

@@ -4,8 +4,8 @@
 
 namespace bellows {
 
-// Returns "removed in 0.2, because ..." for such a name (`huge_pages`, `train.dry_updates`, `muon`,
-// `trainer plan --gpu`), "" for any other.
+// Returns "removed in 0.2, because ..." if `name` was removed (`huge_pages`, `train.dry_updates`,
+// `muon`, `trainer plan --gpu`), else "".
 std::string removal(const std::string& name);
 
 }  // namespace bellows

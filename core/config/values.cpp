@@ -31,8 +31,8 @@ static bool is_item(const std::string& word) {
   return word.find_first_not_of("0123456789") == std::string::npos;
 }
 
-// Returns "key: text" as the source of `given` takes it: on a command line, as one word. Items of a
-// list are not set one by one, so for an option of an item it is a line of that item.
+// Returns "key: text" in the form that the source of `given` takes: one word on a command line.
+// Items of a list are not set one by one, so an option of an item becomes a line of that item.
 static std::string advice(const Value& given, const std::string& key, const std::string& text) {
   const std::vector<std::string> words = split(key);
   const auto in_item = std::ranges::find_if(words.rbegin(), words.rend(), is_item).base();
@@ -81,7 +81,7 @@ std::optional<size_t> Load::list_size(const std::string& key, size_t, const char
 }
 
 void Load::report_violation(const std::string& key, const char* what) {
-  const auto given = source_.lower_bound(key);  // or its first item
+  const auto given = source_.lower_bound(key);  // the key, or the first item of its list
   const bool here =
       given != source_.end() && (given->first == key || given->first.starts_with(key + "."));
   fail(Exit::usage, here ? at(given->second) : "", key, " ", what);
@@ -188,8 +188,8 @@ std::string yaml(const std::string& text) {
   return quoted + "\"";
 }
 
-// Each line opens those of its maps that the previous line had not opened. A word of digits is a
-// list item, whose first key follows the dash.
+// Writes the parent keys of each line that the previous line has not already written. A word of
+// digits is a list item, whose first key follows the dash.
 std::string yaml_of(const Listing& listing, const Values& origins) {
   const std::vector<Listing::Line>& lines = listing.lines;
   std::string text;

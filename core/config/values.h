@@ -40,7 +40,7 @@ class Load : public Visitor {
 
   const Values& source_;
   const Keys reserved_;
-  std::map<std::string, std::string> known_;  // key to what it accepts
+  std::map<std::string, std::string> known_;  // what each key accepts
   std::set<std::string> used_;                // keys of the source that an option has read
 };
 
@@ -50,7 +50,7 @@ class Listing : public Visitor {
  public:
   struct Line {
     std::string key, text, accepts, help;  // "width", "64", "a whole number >= 1", "channels"
-    bool empty_list() const { return accepts == kList; }  // then the text is "[]"
+    bool empty_list() const { return accepts == kList; }  // an empty list, whose text is "[]"
     std::string described() const;                        // "64 (a whole number >= 1): channels"
   };
   explicit Listing(bool items = false) : items_(items) {}
@@ -71,8 +71,8 @@ Values values_of(const Listing& listing);
 struct Difference {
   std::string key, a, b;
 };
-// Returns the differences in the order of the keys. `missing` is the text of a key that only one of
-// them has.
+// Returns the differences in the order of the keys. `missing` is the text of a key that only one
+// side has.
 std::vector<Difference> differences(const Values& a, const Values& b, const std::string& missing);
 
 // Returns nested YAML in the order of the lines, each value followed by its origin. Loading it

@@ -24,7 +24,7 @@ struct Bounds {
   bool auto_is_min = false;
 };
 
-// An option of any type, as text. It refers to the variable that it was made from.
+// An option of any type, as text. The Option refers to the variable that it was made from.
 struct Option {
   std::string text;                              // its value
   std::string accepts;                           // "a whole number >= 1", "sequential or shuffled"
@@ -46,7 +46,7 @@ enum class Forget { nothing, target, best, rate, rate_history };
 struct Marks {
   enum Change { unmarked, branch, resumable, fixed };
   Change change = unmarked;
-  const char* why = "";  // fixed: the reason, and what to do instead
+  const char* why = "";  // for fixed: the reason, and what to do instead
   Forget forgets = Forget::nothing;
   Names elsewhere;  // its names in other frameworks
 };
@@ -60,11 +60,11 @@ class Marked {
   explicit Marked(Marks& marks) : all_{&marks} {}
   void add(const Marked& more) { all_.insert(all_.end(), more.all_.begin(), more.all_.end()); }
 
-  // The same run may change it. Of a group: all of its options without a mark of their own.
+  // The same run may change the option; for a group, each of its options without another mark.
   Marked& resumable() { return change(Marks::resumable); }
-  // Only a branch may change it, although its group is resumable.
+  // Only a branch may change the option, although its group is resumable.
   Marked& in_a_branch() { return change(Marks::branch); }
-  // No resumed run may change it. `why`: the reason, and what to do instead.
+  // No resumed run may change the option. `why`: the reason, and what to do instead.
   Marked& fixed(const char* why) { return change(Marks::fixed, why); }
   Marked& forgets(Forget result) {
     for (Marks* marks : all_) marks->forgets = result;
@@ -93,13 +93,13 @@ class Visitor {
   Marked operator()(const char* key, T& value, const char* help, Bounds bounds = {}) {
     return show(key, option_of(value, bounds), help);
   }
-  // An enum. `names`: of its values, in declaration order.
+  // An enum. `names` has the names of its values, in declaration order.
   template <class Enum>
   Marked operator()(const char* key, Enum& value, const Names& names, const char* help) {
     const auto set = [&value](size_t i) { value = static_cast<Enum>(i); };
     return show(key, one_of(names, names.at(static_cast<size_t>(value)), set), help);
   }
-  // One of these names.
+  // A string that must be one of `names`.
   Marked operator()(const char* key, std::string& value, const Names& names, const char* help) {
     const auto set = [&, names](size_t i) { value = names[i]; };
     return show(key, one_of(names, value, set), help);
@@ -122,8 +122,8 @@ class Visitor {
       all.add(Marked(at->second));
     return all;
   }
-  // A registered entry: its name under `key`, and next to it the options of that entry, which a
-  // mark of the choice does not concern.
+  // A registered entry: its name under `key`, and the options of that entry beside it. A mark of
+  // the choice does not apply to those options.
   template <class Signature>
   Marked choice(const char* key, Choice<Signature>& choice, const char* help) {
     const Names names = choice.names();
@@ -163,7 +163,7 @@ class Visitor {
     option(prefix_ + key, made, help);
     return Marked(marks_[prefix_ + key]);
   }
-  // A new list starts from default items, or options of an old item would leak into its successor.
+  // A new list starts from default items, so no option of an old item leaks into its successor.
   template <class List> Marked resize(const char* key, List& list, const char* help) {
     if (const auto size = list_size(prefix_ + key, list.size(), help)) {
       list.clear();

@@ -171,7 +171,7 @@ static Values flatten(std::string text, const std::string& name, const std::stri
   } catch (const Error&) {
     try {
       YAML::LoadAll(text);
-    } catch (const YAML::DeepRecursion&) {  // our own limit refused it already
+    } catch (const YAML::DeepRecursion&) {  // our own limit has refused it already
     }
     throw;
   }
@@ -220,7 +220,7 @@ Values read_yaml(const std::string& path) {
   return parse_yaml(read_file(path, kYamlBytes, Exit::usage), printable(path));
 }
 
-// Returns whether a value of the command line is YAML: a list, a map, or text in quotes.
+// Returns true if a value of the command line is YAML: a list, a map, or text in quotes.
 static bool is_yaml(const std::string& text) {
   const size_t first = text.find_first_not_of(" \t\n"), last = text.find_last_not_of(" \t\n");
   if (first == std::string::npos || text[first] == '[' || text[first] == '{') return true;

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 // Consecutive cpu_set_t form one set, of 8192 processors, the most that Linux can have.
 using CpuSet = std::array<cpu_set_t, 8>;
 
-// Returns {0} if the system does not tell.
+// Returns the cores that this thread may use; {0} if the system does not report them.
 static std::vector<int> cores_of_thread() {
   CpuSet set{};
   if (sched_getaffinity(0, sizeof set, set.data()) != 0) return {0};
@@ -40,7 +40,7 @@ static bool run_on(const std::vector<int>& cores) {
 }
 
 // Calls place(thread) on each thread of the OpenMP team, and on workers when they start. Returns
-// the sum of what it returned on the team.
+// how often it returned true on the team.
 static int place_threads(const std::function<bool(int thread)>& place) {
   int placed = 0;
 #pragma omp parallel reduction(+ : placed)

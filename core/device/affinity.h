@@ -4,8 +4,8 @@
 
 namespace bellows {
 
-// Returns the cores that the process may use: those it was started with, or the ones among them
-// that are on its node.
+// Returns the cores that the process may use: all that it was started with or, if it is bound to a
+// node, those of that node.
 std::vector<int> process_cores();
 
 // Moves the threads of the pool, and threads created later, to the cores of one NUMA node and
@@ -18,7 +18,7 @@ int bind_to_node(int local_rank, const std::filesystem::path& sys = "/sys");
 // Error, exit 2), or empty for all of them, ascending.
 void pin_threads(Pinning pinning, const std::vector<int>& cores);
 
-void unpin_threads();  // undoes both: the pool may run wherever the process was started
+void unpin_threads();  // undoes bind_to_node() and pin_threads()
 void unpin_thread();   // undoes the pinning that this thread inherited from its creator
 
 // Returns how often the system moved a thread of the process to another core, or -1 if unknown.

@@ -23,12 +23,12 @@ struct AllocatorStats {
   int64_t reserved = 0;                       // bytes taken from the system
   int64_t system_calls = 0, cache_hits = 0;
   int64_t free = 0, largest_free = 0;  // bytes in free blocks, and in the largest; devices only
-  // Share of the free bytes that is useless for one large request.
+  // Returns the share of the free bytes outside the largest free block.
   double fragmentation() const { return free ? 1 - double(largest_free) / double(free) : 0; }
 };
 
-// Call it before the first step; turning caching off later frees cached blocks. All functions here
-// are thread-safe.
+// Call configure_allocator() before the first step; turning caching off later frees cached blocks.
+// All functions here are thread-safe.
 void configure_allocator(Device device, const AllocatorOptions& options);
 AllocatorStats allocator_stats(Device device);
 void reset_peak(Device device);

@@ -13,7 +13,7 @@ size_t Blocks::segment_size(size_t rounded) {
   return rounded < 10 * kMiB ? 20 * kMiB : round_up(rounded, 2 * kMiB);
 }
 
-// The rest must be usable: a large segment serves only requests above kSmall.
+// True if the rest is usable: a large segment serves only requests above kSmall.
 static bool worth_splitting(const BlockKey& home, size_t rest) {
   return home.small ? rest >= Blocks::kRound : rest > Blocks::kSmall;
 }

@@ -46,10 +46,10 @@ class Blocks {
  public:
   static constexpr size_t kRound = 512, kSmall = size_t{1} << 20;
   static size_t rounded(size_t bytes);         // size of a block for `bytes`
-  static size_t segment_size(size_t rounded);  // bytes to request from the system for it
+  static size_t segment_size(size_t rounded);  // bytes to request from the system for such a block
 
-  // Takes the smallest free block of that home that is large enough and splits off the rest.
-  // Returns null if there is none.
+  // Takes the smallest free block of `home` that is large enough, and splits off the rest. Returns
+  // null if there is none.
   Block* take(const BlockKey& home, size_t rounded);
   // Adds a new segment as one free block.
   void add(void* memory, size_t bytes, const BlockKey& home);
@@ -59,7 +59,7 @@ class Blocks {
 
   // Removes and returns the segments of the common pool that are entirely free.
   std::vector<Segment> take_idle();
-  std::optional<Segment> take_idle(const Block& block);  // only that of `block`
+  std::optional<Segment> take_idle(const Block& block);  // the segment of `block`, if it is free
   void join_common(int64_t pool);  // moves the pool's segments to the common pool
 
   void fill_in(AllocatorStats& stats) const;       // sets `free` and `largest_free`

@@ -18,7 +18,7 @@ class WaitClock {
  public:
   explicit WaitClock(long tid)
       : file_(::open(cat("/proc/self/task/", tid, "/schedstat").c_str(), O_RDONLY | O_CLOEXEC)) {}
-  // Returns ns since the last call, at first since the thread began; 0 after it has ended.
+  // Returns the ns waited since the last call, or since the thread began; 0 after it has ended.
   int64_t lap() {
     char text[80] = {};
     long long ran = 0, waited = 0;
@@ -35,7 +35,7 @@ class WaitClock {
 
 struct Watch {
   int threads = omp_get_max_threads();
-  std::vector<std::unique_ptr<WaitClock>> clocks;  // of the OpenMP team and the workers
+  std::vector<std::unique_ptr<WaitClock>> clocks;  // one per OpenMP thread and worker
   int64_t waited_ns = 0, used_before_ns = 0;
 };
 

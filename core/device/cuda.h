@@ -18,10 +18,10 @@ inline void check(cudaError_t status, const char* call) {
 }
 
 inline cudaStream_t native(Stream stream) { return static_cast<cudaStream_t>(stream.native); }
-// Stream that the ops of this thread run on.
+// Returns the stream that the ops of this thread run on.
 inline cudaStream_t stream() { return native(current_stream(Device::cuda)); }
 
-// Limits of the GPU, which grids follow: 132, 2048 and 227 KiB on an H200, and what code it runs.
+// Limits of the GPU for grids (132, 2048 and 227 KiB on an H200), and the code that it runs.
 struct Limits {
   int multiprocessors;
   int threads;       // resident at once on one multiprocessor
@@ -31,7 +31,7 @@ struct Limits {
 };
 const Limits& limits();  // read once
 
-// Records a launch, for the message of an error that shows only later.
+// Records a launch, for the message of an error that is detected only later.
 void note_launch();
 
 }  // namespace bellows::cuda

@@ -26,7 +26,7 @@ std::string name(const Launched& launch) {
   return launch.site->path.empty() ? cat(op) : cat(op, " in module '", launch.site->path, "'");
 }
 
-// Latest first.
+// Lists the latest launches, newest first.
 std::string last_launches() {
   std::string text;
   for (size_t i = 0; i < std::min(launched, kRemembered); ++i)
@@ -55,8 +55,8 @@ const Limits& limits() {
   return read;
 }
 
-// Makes the chosen GPU the calling thread's; the runtime starts each thread on GPU 0. Launches,
-// events and allocations need it, because they fail on a stream of another GPU. Copies do not.
+// Selects the chosen GPU on this thread; the runtime starts each thread on GPU 0. Launches, events
+// and allocations, but not copies, fail on a stream of another GPU.
 static void enter_gpu() {
   thread_local int entered = 0;
   if (const int gpu = chosen_gpu(); gpu != entered) {
@@ -70,7 +70,7 @@ void note_launch() {
   remembered[launched++ % kRemembered] = {running_kernel(), current_site()};
 }
 
-// Errors of the launch itself. A launch also reports faults of earlier kernels.
+// True for errors of the launch itself. A launch also reports faults of earlier kernels.
 static bool is_of_a_launch(cudaError_t status) {
   return status == cudaErrorInvalidConfiguration || status == cudaErrorInvalidValue ||
          status == cudaErrorLaunchOutOfResources || status == cudaErrorNoKernelImageForDevice ||
@@ -183,7 +183,7 @@ static void* end_capture(Stream stream) {
   cuda::check(status, "cudaGraphInstantiate");
   return executable;
 }
-// Cleans up after an error, which is reported elsewhere.
+// Cleans up after an error. The caller reports the error.
 static void drop_capture(Stream stream) {
   cudaGraph_t graph = nullptr;
   if (cudaStreamEndCapture(native(stream), &graph) == cudaSuccess) cudaGraphDestroy(graph);

@@ -33,8 +33,8 @@ static std::vector<Architecture> parse_architectures(const std::string& list) {
   return all;
 }
 
-// Machine code runs on later minor numbers of the same major number, PTX on everything later. Code
-// for one family stays in it.
+// Machine code runs on later minor numbers of the same major number, PTX on all later numbers. Code
+// for one family runs only within that family.
 static bool runs_on(const Architecture& code, int arch) {
   const bool later = code.number <= arch, same_major = code.number / 10 == arch / 10;
   if (code.family == 'a') return code.number == arch;

@@ -35,7 +35,7 @@ struct CudaReport {
 };
 CudaReport cuda_report();
 
-// Loads those of NVIDIA's libraries that are installed. Returns them as {"cuDNN", "9.19.0"}.
+// Loads the installed libraries of NVIDIA. Returns their names and versions: {"cuDNN", "9.19.0"}.
 using Versions = std::vector<std::pair<std::string, std::string>>;
 Versions cuda_libraries();
 
@@ -48,7 +48,7 @@ std::string cuda_version(int version);
 // Formats a list of architectures for users: "sm_80, sm_90, PTX 90".
 std::string architectures_text(const std::string& list);
 
-// Returns whether machine code or PTX of that list runs on architecture `arch` (90: sm_90).
+// Returns true if machine code or PTX of that list runs on architecture `arch` (90: sm_90).
 bool runs_on(const std::string& list, int arch);
 
 }  // namespace bellows

@@ -58,8 +58,8 @@ void* DevicePool::allocate(size_t bytes) {
   return block->at;
 }
 
-// After a device error, events cannot be recorded or queried, and without host memory not noted.
-// The block is then kept, because the process is about to end.
+// After a device error, events cannot be recorded or queried; without host memory, they cannot be
+// noted. The block then stays in use, because the process is about to end.
 void DevicePool::release(void* memory, size_t) noexcept {
   try {
     const std::lock_guard lock(mutex_);
@@ -130,7 +130,7 @@ Block& DevicePool::grow(const BlockKey& home, size_t size) {
   size_t got = wanted;
   void* memory = from_system(got);
   if (!memory && !capturing()) {
-    // First releases what is cached; then there may be room for a segment of this block alone.
+    // Releases the cache, to make room for a segment of this block alone.
     wait_for_uses();
     if (Block* const block = options_.caching ? blocks_.take(home, size) : nullptr) return *block;
     free_idle();
@@ -185,7 +185,7 @@ void DevicePool::join_common(int64_t pool) {
   blocks_.join_common(pool);
 }
 
-// Formats bytes in MiB with one decimal, unless that is 0.
+// Formats bytes in MiB, with one decimal unless it is 0.
 static std::string mib(int64_t bytes) {
   const int64_t tenths = (10 * (bytes >> 10) + 512) >> 10;
   return cat(tenths / 10, tenths % 10 ? cat(".", tenths % 10) : "", " MiB");

@@ -12,7 +12,7 @@
 
 namespace bellows {
 
-// The functions are like those of core/device/allocator.h.
+// The functions do what those of the same names in core/device/allocator.h do.
 class TensorPool {
  public:
   void configure(const AllocatorOptions& options);
@@ -27,7 +27,7 @@ class TensorPool {
   virtual void reserve(size_t bytes) = 0;
   void count_allocated(size_t bytes);
 
-  std::mutex mutex_;  // guards all below, and the members of derived classes
+  std::mutex mutex_;  // guards all members below, and those of derived classes
   AllocatorOptions options_;
   AllocatorStats stats_;
 };
@@ -68,7 +68,7 @@ class DevicePool final : public TensorPool {
   const Device device_;
   const DeviceApi& api_;
   Blocks blocks_;
-  std::map<void*, std::deque<Use>> uses_;  // by stream, in the order of their events
+  std::map<void*, std::deque<Use>> uses_;  // uses by stream, in the order of their events
   std::vector<Block*> captured_;  // released during a capture; their events are recorded after it
   std::vector<void*> spare_events_;
 };

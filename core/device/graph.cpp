@@ -6,8 +6,8 @@
 
 namespace bellows {
 
-// Number of captures in progress. Increased with the lock, decreased without it, and read without
-// it where the answer may be stale.
+// Number of captures in progress. It increases under the lock and decreases without it. Reads
+// without the lock may be stale.
 static constinit std::atomic<int> captures{0};
 static std::mutex& captures_mutex() {
   static std::mutex& mutex =

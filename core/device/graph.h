@@ -17,7 +17,7 @@ class Graph {
   Graph(Graph&&) = delete;
   ~Graph();
 
-  void launch() const;  // on the compute stream; increments graph.replays
+  void launch() const;  // queues the graph on the compute stream; increments graph.replays
 
  private:
   friend void keep_for_capture(std::shared_ptr<const void> what);
@@ -30,7 +30,7 @@ class Graph {
 // need, such as a library's plan. No-op if this thread captures none.
 void keep_for_capture(std::shared_ptr<const void> what);
 
-// Returns whether a capture is running, on any thread. Its own thread must then not wait for the
+// Returns true while a capture runs, on any thread. Its own thread must then not wait for the
 // device, query events or measure time.
 bool capturing();
 // Calls fn() and returns true if no capture is running; none begins before fn() returns. Else

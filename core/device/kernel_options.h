@@ -13,11 +13,15 @@ class Visitor;
 // result of an earlier benchmark without running a new one.
 enum class Autotune { heuristic, benchmark, found };
 
+// Library of the f32 products of matrices on the CPU. onednn: Eigen where `vendor` is off.
+enum class Blas { onednn, openblas, eigen };
+
 struct KernelOptions {
   bool vendor = false;  // use oneDNN, cuDNN, cuBLAS where they have the kernel
   bool tf32 = false;    // f32 matmul and conv with a 10-bit mantissa, if the device can
   // Pads channels to multiples of 8 in 16-bit or TF32 products: ops/matmul/padded.h.
   bool pad_channels = false;
+  Blas blas = Blas::onednn;
   Autotune autotune = Autotune::heuristic;
   double search_seconds = 10;       // limit of one benchmark among algorithms or plans
   int64_t workspace_mb = 1024;      // limit of scratch memory per call of a vendor kernel

@@ -49,7 +49,7 @@ template <class... Args> void launch(cudaKernel_t kernel, const Grid& grid, cons
 
 inline constexpr int kThreads = 256;
 
-// Number of blocks of kThreads threads that the GPU runs at once.
+// Returns the number of blocks of kThreads threads that the GPU runs at once.
 inline int64_t resident_blocks() {
   return int64_t(cuda::limits().multiprocessors) * cuda::limits().threads / kThreads;
 }

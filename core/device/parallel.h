@@ -24,8 +24,8 @@ class SingleThreadScope {
 };
 
 namespace detail {
-// Catches exceptions of a region's chunks: one that left the region would end the process. Keeps
-// that of the first chunk, so it is the same for any number of threads.
+// Catches exceptions of a region's chunks, because an exception that left the region would end the
+// process. Keeps the exception of the first chunk, which is the same for any number of threads.
 class ChunkExceptions {
  public:
   void keep(int64_t chunk) {  // the exception being caught

@@ -55,7 +55,7 @@ static int startable_threads(int wanted) {
   started.reserve(wanted);
   try {
     while (std::ssize(started) < wanted) started.emplace_back([&] { counted.wait(); });
-  } catch (const std::exception&) {  // no thread, or no memory for it
+  } catch (const std::exception&) {  // the system has no thread, or no memory for one
   }
   counted.count_down();
   for (std::thread& thread : started) thread.join();
@@ -77,7 +77,7 @@ std::string apply(const ThreadOptions& options, int local_ranks, int local_rank)
   }
   static int pool = 1;  // threads started by the runtime, plus the caller
   const int wanted = threads;
-  // Beside each thread of OpenMP's team there is a worker (core/device/workers.h).
+  // Each thread of OpenMP's team needs a worker as well (core/device/workers.h).
   if (wanted > pool) threads = pool + startable_threads(2 * (wanted - pool)) / 2;
   omp_set_num_threads(threads);
   flush_denormals();
@@ -103,7 +103,7 @@ int allowed_cores() {
 
 // ---- cgroups: version 2 has "cpu.max", version 1 two files in a folder per controller
 
-// Rounded down, because a thread beyond the quota is throttled in every period; at least 1.
+// Rounds down, because a thread beyond the quota is throttled in every period; at least 1.
 static int cores_in(double quota, double period) {
   return quota > 0 && period > 0 ? int(std::clamp(quota / period, 1.0, 1e6)) : 0;
 }

@@ -20,8 +20,8 @@ double seconds_since(int64_t begin_ns, Clock clock) {
 
 // ---- calls
 
-// Returns the time of `count` calls, including the device's work.
-static double seconds_of(const std::function<void()>& call, int64_t count, Stream stream,
+// Returns the seconds that `count` calls take, including the device's work.
+static double time_calls(const std::function<void()>& call, int64_t count, Stream stream,
                          Clock clock) {
   synchronize(stream);
   const int64_t begin = time_ns(clock);
@@ -35,12 +35,12 @@ std::vector<Timing> time_interleaved(const std::vector<std::function<void()>>& c
   const Stream stream = current_stream(device);
   std::vector<int64_t> counts(calls.size(), 1);  // calls per time slice
   for (size_t i = 0; i < calls.size(); ++i)
-    while (seconds_of(calls[i], counts[i], stream, how.clock) < how.slice_s) counts[i] *= 2;
+    while (time_calls(calls[i], counts[i], stream, how.clock) < how.slice_s) counts[i] *= 2;
   std::vector<Timing> timings(calls.size());
   for (int round = 0; round < how.rounds; ++round) {
     for (size_t place = 0; place < calls.size(); ++place) {
       const size_t i = round % 2 == 0 ? place : calls.size() - 1 - place;
-      timings[i].rounds.push_back(seconds_of(calls[i], counts[i], stream, how.clock) /
+      timings[i].rounds.push_back(time_calls(calls[i], counts[i], stream, how.clock) /
                                   double(counts[i]));
     }
   }

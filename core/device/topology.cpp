@@ -126,7 +126,7 @@ std::vector<int> placement(std::vector<Core> cores, Pinning pinning) {
   });
   if (pinning == Pinning::spread) {
     std::map<int, int> on_node;
-    std::map<int, int> turn;  // by cpu: number of its node's CPUs before it
+    std::map<int, int> turn;  // by CPU: number of earlier CPUs of its node
     for (const Core& c : cores) turn[c.cpu] = on_node[c.node]++;
     std::ranges::stable_sort(cores, {}, [&](const Core& c) { return turn[c.cpu]; });
   }

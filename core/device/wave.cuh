@@ -1,5 +1,5 @@
-// Grids of whole waves. A wave is as many blocks as the GPU runs at once. A few blocks more would
-// run alone at the end, while the rest of the GPU is idle.
+// Grids of whole waves. A wave is the number of blocks that the GPU runs at once. A few blocks
+// beyond whole waves would run alone at the end, while the rest of the GPU is idle.
 #pragma once
 #include "core/device/launch.cuh"
 

@@ -16,8 +16,8 @@
 
 namespace bellows {
 
-// Rounds for which an idle worker spins before it sleeps: libgomp's (bounded_spinning.cpp), tens of
-// microseconds. 0 if there are more threads than cores.
+// Rounds for which an idle worker spins before it sleeps: as many as libgomp's
+// (bounded_spinning.cpp), tens of microseconds; 0 if there are more threads than cores.
 static int64_t spin_rounds(int worker) {
   if (worker >= omp_get_num_procs()) return 0;
   const char* policy = std::getenv("OMP_WAIT_POLICY");
@@ -49,7 +49,7 @@ class Workers {
     regions_.fetch_add(1, std::memory_order_release);
     regions_.notify_all();
     take_chunks(0);
-    // A worker that has begun a chunk may have lost its core. Yielding lets it have this one.
+    // A worker that has begun a chunk may have lost its core. Yielding gives it this one.
     for (int64_t round = 0; done_.load(std::memory_order_acquire) < chunks; ++round)
       round < 3000 ? _mm_pause() : static_cast<void>(sched_yield());
   }
@@ -73,12 +73,12 @@ class Workers {
   std::mutex in_use;  // held by the thread whose region is in progress
 
  private:
-  // Chunks of a thread's share that have not begun. On its own cache line.
+  // Chunks of a thread's share that have not begun. Each Share has its own cache line.
   struct alignas(64) Share {
     std::atomic<int64_t> left{0};
   };
 
-  // The share of thread t ends before this chunk.
+  // Returns the chunk before which the share of thread t ends.
   int64_t end_of(int t) const { return (t + 1) * chunks_ / threads_; }
 
   void start(int wanted) {
@@ -133,9 +133,9 @@ class Workers {
   std::vector<std::thread> threads_of_system_;
   std::vector<long> ids_;
   std::function<void(int)> on_start_;
-  std::atomic<uint32_t> regions_ = 0;  // begun so far
+  std::atomic<uint32_t> regions_ = 0;  // regions begun so far
   std::atomic<bool> stop_ = false;
-  std::atomic<bool> resting_ = false;  // until the next region
+  std::atomic<bool> resting_ = false;  // workers sleep until the next region
   // The region in progress. A thread reads body_, chunks_ and modes_ after it has taken a chunk.
   ChunkBody body_ = {};
   int64_t chunks_ = 0;

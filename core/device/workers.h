@@ -3,7 +3,7 @@
 // The caller waits for no worker that has not begun. Each thread first takes the chunks of its own
 // share of the region, so that data stays in its cache from op to op, then chunks that no other
 // thread has begun. So a worker without a core costs nothing until the system runs it, unlike a
-// thread of OpenMP, for which every region waits. Libraries have OpenMP's threads beside these.
+// thread of OpenMP, for which every region waits. Libraries use OpenMP's threads, not these.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -22,13 +22,13 @@ struct ChunkBody {
 // this thread if another one's region is in progress.
 void run_chunks(int64_t chunks, int threads, const ChunkBody& body);
 
-// Workers that spin until the next region sleep instead. Call it before a library starts its own
-// threads, which need the cores.
+// Makes workers sleep instead of spinning until the next region. Call it before a library starts
+// its own threads, which need the cores.
 void rest_workers();
 
-// Index of this thread: 1 and up for workers, 0 for all other threads.
+// Returns the index of this thread: 1 and up for workers, 0 for all other threads.
 int worker_index();
-// Number of workers that exist. A region starts those it lacks.
+// Returns the number of workers that exist. A region starts those it lacks.
 int worker_count();
 // System ids of the workers.
 std::vector<long> worker_ids();

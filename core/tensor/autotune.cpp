@@ -20,26 +20,26 @@ namespace bellows {
 
 static constexpr int kWarmUps = 3, kMostRuns = 20, kFewestRuns = 5;
 static constexpr double kHopeless = 4;  // slower than this many times the best in warm-up: dropped
-static constexpr double kMostMs = 200;  // per candidate, once it has kFewestRuns
+static constexpr double kMostMs = 200;  // limit per candidate, once it has kFewestRuns
 static constexpr double kEqual = 1.01;
 
 // ---- timing
 
-// Memory written before each run, so that no candidate finds its input in a cache: larger than the
-// GPU's L2 cache; on the CPU, twice a core's own caches.
+// Returns memory to write before each run, so that no candidate finds its input in a cache: larger
+// than the GPU's L2 cache; on the CPU, twice a core's own caches.
 static Tensor flush_buffer(Device device) {
   const auto l2_bytes = api_of(device).l2_bytes;
   const size_t bytes = l2_bytes ? l2_bytes() / 4 * 5 : size_t(omp_get_max_threads()) << 22;
   return Tensor(Shape{int64_t(bytes / sizeof(float))}, DType::f32, device);
 }
 
-// Written by all threads, because each core has its own caches, or by a memset on the device.
+// Writes on all threads, because each core has its own caches, or by a memset on the device.
 static void write(const Tensor& flush, Stream stream) {
   if (flush.device() == Device::cpu) return fill(flush, 1);
   api_of(flush.device()).set(flush.bytes(), 1, flush.nbytes(), stream);
 }
 
-static double ms_of(const Candidate& candidate, const Tensor& flush) {
+static double time_ms(const Candidate& candidate, const Tensor& flush) {
   const Stream stream = current_stream(flush.device());
   write(flush, stream);
   const Moment begin(stream);
@@ -54,7 +54,7 @@ static double ms_of(const Candidate& candidate, const Tensor& flush) {
 static std::optional<double> warm_up(const Candidate& candidate, const Tensor& flush) {
   try {
     double ms = INFINITY;
-    for (int i = 0; i < kWarmUps; ++i) ms = std::min(ms, ms_of(candidate, flush));
+    for (int i = 0; i < kWarmUps; ++i) ms = std::min(ms, time_ms(candidate, flush));
     return ms;
   } catch (const std::exception&) {
     synchronize(current_stream(flush.device()));  // throws if the device itself has failed
@@ -100,7 +100,7 @@ std::optional<size_t> fastest(Device device, const Candidates& candidates) {
   for (int run = 0; run < kMostRuns; ++run) {
     if (search_time_is_up()) break;
     if (run >= kFewestRuns && double(trace::now_ns() - begin) * 1e-6 > most_ms) break;
-    for (TimedCandidate& c : timed) c.ms.push_back(ms_of(candidates[c.place], flush));
+    for (TimedCandidate& c : timed) c.ms.push_back(time_ms(candidates[c.place], flush));
   }
   return winner(timed);
 }
@@ -201,7 +201,7 @@ std::optional<size_t> Tuning::make(Device device, const std::string& problem, co
   const std::optional<size_t> best = fastest(device, candidates);
   // Releases the outputs and workspaces of all candidates, which no step needs.
   if (allocator_stats(device).reserved > reserved) empty_cache(device);
-  made_ = true;  // even if none can run: do not search again
+  made_ = true;  // even if no candidate can run: do not search again
   found_ = best.has_value();
   if (best) cache.keep(name, key, candidates[*best].name);
   return best;

@@ -15,13 +15,13 @@ class Tensor;
 struct Candidate {
   std::string name;  // kept on disk; with its library's version unless `problem` has it
   int64_t workspace_bytes = 0;
-  std::function<void()> run;  // on the current stream; idempotent
+  std::function<void()> run;  // runs on the current stream; idempotent
 };
 using Candidates = std::vector<Candidate>;
 
 class Tuning {
  public:
-  // Returns whether make() should run before this use. Otherwise counts autotune.hits (runs of the
+  // Returns true if make() should run before this use. Otherwise counts autotune.hits (runs of the
   // choice) or autotune.misses (runs without a choice although autotuning is on).
   bool due();
 
@@ -44,8 +44,8 @@ class Tuning {
 std::optional<std::string> difference(const std::vector<Tensor>& got,
                                       const std::vector<Tensor>& plain);
 
-// Returns whether the search that runs on this thread has used its kernels.search_seconds. It then
-// times no further candidate, as soon as it has one.
+// Returns true if this thread's search has used its kernels.search_seconds. The search then ends as
+// soon as one candidate has been timed.
 bool search_time_is_up();
 
 // Returns the index of the fastest candidate, among those that run and fit in the workspace limit

@@ -78,7 +78,7 @@ void copy_tile(To* to, const From* from, int64_t n, const Walk<2>& walk) {
           to[i * to_row + j * to_step] = convert<To>(from[i * from_row + j * from_step]);
 }
 
-// Copies n elements along `axis`, each with all axes inside it.
+// Copies n elements along `axis`, each with all inner axes.
 template <class To, class From>
 void copy_rows(To* to, const From* from, int64_t n, const Walk<2>& walk, int axis) {
   const int left = walk.rank() - axis;

@@ -3,8 +3,8 @@
 
 namespace bellows {
 
-// One element per thread and grid stride, in blocks of kThreads. Moves sizeof(To) + sizeof(From)
-// bytes per element.
+// Grid-stride loop, one element per thread and round, in blocks of kThreads. Moves sizeof(To) +
+// sizeof(From) bytes per element.
 template <class To, class From>
 static __global__ void copy_dense(To* to, const From* from, int64_t n) {
   for (int64_t i = thread_index(); i < n; i += thread_count()) to[i] = convert<To>(from[i]);

@@ -4,7 +4,7 @@
 
 namespace bellows {
 
-// One element per thread and grid stride, in blocks of kThreads.
+// Grid-stride loop, one element per thread and round, in blocks of kThreads.
 template <class T> static __global__ void fill_with(T* t, int64_t n, T value) {
   for (int64_t i = thread_index(); i < n; i += thread_count()) t[i] = value;
 }

@@ -35,7 +35,7 @@ template <class Arg> std::optional<Device> device_in(const Arg& arg) {
 
 using Version = std::string (*)();  // a library's version; choices are valid for one only
 struct Vendor {
-  bool thread_invariant = false;  // the same bits for any number of threads
+  bool thread_invariant = false;  // results have the same bits for any number of threads
   Version version = nullptr;
 };
 
@@ -45,7 +45,7 @@ struct KernelRecord {
   const char* name;
   const char* file[kDevices] = {};  // source of the plain implementation; null: none
   bool vendor[kDevices] = {};       // has a vendor implementation
-  const char* algorithms[kDevices][kMostAlgorithms] = {};  // besides the plain one
+  const char* algorithms[kDevices][kMostAlgorithms] = {};  // without the plain one
   // Number of runs of the plain implementation when no tuned algorithm was chosen. Counted without
   // locking the bus: exact if only the compute thread runs the kernel.
   std::atomic<int64_t> runs[kDevices] = {};

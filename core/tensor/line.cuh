@@ -7,8 +7,8 @@
 
 namespace bellows {
 
-// Returns the team size for such a line. Contiguous lines get a warp or a block, whose threads
-// share loads. Strided lines get one thread each, so that neighboring lines share loads.
+// Returns the team size for n elements `step` apart. Contiguous lines get a warp or a block, whose
+// threads share loads. Strided lines get one thread each: neighboring lines share loads.
 inline Team team_for(int64_t n, int64_t step) {
   constexpr int64_t kWorthABlock = 2048;
   if (step != 1 && n > 1) return {1};

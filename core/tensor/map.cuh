@@ -6,14 +6,14 @@
 
 namespace bellows {
 
-// True if all are aligned to 16 bytes, as an AlignedVector of T is.
+// True if all pointers are aligned to 16 bytes, as an AlignedVector of T is.
 template <class... P> HD bool fit_packs(const P*... p) {
   return ((reinterpret_cast<uintptr_t>(p) % 16 == 0) && ...);
 }
 
 namespace detail {
 
-// One pack per thread and grid stride, in blocks of kThreads.
+// Grid-stride loop, one pack per thread and round, in blocks of kThreads.
 template <class T, class Fn, class... X>
 __global__ void map_packs(AlignedVector<T>* y, int64_t packs, int64_t n, Fn fn, const X*... x) {
   constexpr int kSize = AlignedVector<T>::kSize;
@@ -25,13 +25,13 @@ __global__ void map_packs(AlignedVector<T>* y, int64_t packs, int64_t n, Fn fn, 
     };
     y[i] = apply(x[i]...);
   }
-  // Elements after the last full pack, by the first threads.
+  // The first threads compute the elements after the last full pack.
   const int64_t rest = packs * kSize + thread_index();
   if (rest < n)
     reinterpret_cast<T*>(y)[rest] = T(fn(Acc<T>(reinterpret_cast<const T*>(x)[rest])...));
 }
 
-// One element per thread and grid stride.
+// Grid-stride loop, one element per thread and round, in blocks of kThreads.
 template <class T, int N, class Fn, class... X>
 __global__ void map_strided(Walk<N> walk, int64_t n, Fn fn, T* y, const X*... x) {
   for (int64_t i = thread_index(); i < n; i += thread_count()) {
@@ -72,7 +72,7 @@ void map_into(const Tensor& y, const Tensor* const (&x)[N], const Fn& fn) {
   each(std::make_index_sequence<N>());
 }
 
-// The same in the dtype of y, which is any float dtype.
+// As above, for y of any float dtype.
 template <size_t N, class Fn>
 void map_into(const Tensor& y, const Tensor* const (&x)[N], const Fn& fn) {
   visit_stored(y.dtype(), [&]<class T>(T) { map_into<T>(y, x, fn); });

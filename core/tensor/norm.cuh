@@ -11,8 +11,8 @@ namespace detail {
 
 static __device__ unsigned norm_ticket;
 
-// parts: sums of all blocks, those of earlier launches first; n of them including this launch.
-// Shared memory: one double per warp.
+// parts: n sums, one per block, those of earlier launches first. Shared memory: one double per
+// warp.
 template <class Finish>
 __global__ void sum_squares(const __grid_constant__ Chunks chunks, double* parts, int n, bool last,
                             Finish finish) {

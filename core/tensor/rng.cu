@@ -4,7 +4,7 @@
 
 namespace bellows {
 
-// One element per thread and grid stride, in blocks of kThreads.
+// Grid-stride loop, one element per thread and round, in blocks of kThreads.
 static __global__ void permute(int64_t* order, int64_t n, Permutation permutation) {
   for (int64_t i = thread_index(); i < n; i += thread_count()) order[i] = permutation(i);
 }

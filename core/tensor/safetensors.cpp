@@ -23,12 +23,12 @@ struct TensorEntry {
   std::string foreign = {};    // name of a dtype that is only skipped; `dtype` is one as wide
 };
 struct TensorsHeader {
-  std::vector<TensorEntry> entries;  // in the order of their bytes
+  std::vector<TensorEntry> entries;  // in file order
   Metadata metadata;
 };
 
 constexpr const char* kTags[] = {"F64", "F32", "BF16", "F16", "I64", "I32", "U8"};
-// Those that this program only skips.
+// Dtypes that this program only skips.
 constexpr const char* kOthers[] = {"BOOL", "I8", "I16", "U16", "U32", "U64", "F8_E4M3", "F8_E5M2"};
 const char* tag_of(DType dtype) { return kTags[static_cast<int>(dtype)]; }
 
@@ -282,7 +282,7 @@ static bool is_sealed(const Metadata& metadata) {
   });
 }
 
-// Removes a checksum from the metadata and compares it.
+// Removes a checksum from the metadata and verifies it.
 static void check_seal(Metadata& metadata, const std::string& key, uint32_t crc,
                        const std::string& what) {
   const auto found = metadata.find(key);

@@ -11,10 +11,10 @@ namespace bellows {
 using Metadata = std::map<std::string, std::string>;
 
 struct SafeTensors {
-  NamedTensors tensors;  // in the order of their bytes
+  NamedTensors tensors;  // in file order
   Metadata metadata;     // without the checksums
-  // Names of the tensors whose dtype this program does not have, and that dtype, such as BOOL or
-  // F8_E4M3. Each is in `tensors` as its bytes, u8 (1, n).
+  // Dtypes that this program does not have, such as BOOL or F8_E4M3, by tensor name. Such a tensor
+  // is in `tensors` as its bytes, u8 (1, n).
   std::map<std::string, std::string> foreign = {};
 };
 

@@ -11,9 +11,9 @@ struct StepState {
   int64_t skipped = 0;   // updates skipped because of a non-finite gradient
   int64_t shift = 0;     // schedule_index() - applied; 0 unless a branch changed an epoch's length
   float loss_scale = 1, inverse_scale = 1;
-  int32_t good_updates = 0;  // since the loss scale changed
+  int32_t good_updates = 0;  // applied updates since the loss scale changed
   float grad_norm = 0;       // norm of the last update's gradients, before clipping
-  int32_t found_inf = 0;     // in the reduced gradients, so all ranks skip together
+  int32_t found_inf = 0;     // 1: not all reduced gradients are finite, so all ranks skip
 
   HD int64_t schedule_index() const { return applied + shift; }
 };
@@ -29,7 +29,7 @@ class DeviceStepState {
   StepState read() const;
   void write(const StepState& state);
   void begin_forward() const;  // increments `forwards` on the device
-  Tensor loss_scale() const;   // a view of it: an f32 scalar on the device
+  Tensor loss_scale() const;   // a view of the state's f32 scalar, on the device
   Device device() const { return words_.device(); }
 
  private:

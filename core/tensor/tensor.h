@@ -20,7 +20,7 @@ class Storage : public RefCounted {
  public:
   using Release = void (*)(Device device, void* memory, size_t bytes) noexcept;
 
-  Storage(size_t bytes, Device device);  // from core/device/allocator.h
+  Storage(size_t bytes, Device device);  // takes memory from core/device/allocator.h
   // Wraps external memory, which `release` takes back. Null: the memory outlives this object.
   Storage(void* memory, size_t bytes, Device device, Release release)
       : bytes_(static_cast<std::byte*>(memory)), size_(bytes), device_(device), release_(release) {}
@@ -60,7 +60,7 @@ class Tensor {
         strides_(strides_of(shape, format)),
         dtype_(dtype) {}
 
-  // `strides` are those of a dense tensor of that shape.
+  // Allocates a dense tensor of that shape with these strides.
   Tensor(const Shape& shape, const Strides& strides, DType dtype, Device device)
       : storage_(new Storage(shape.numel() * size_of(dtype), device)),
         shape_(shape),
@@ -125,8 +125,8 @@ class Tensor {
   Ref<Meta> meta_;
 };
 
-// Returns the memory format in which an image tensor is contiguous: if there are two (one channel,
-// one pixel), the one of its strides; if there is none, kNCHW.
+// Returns the memory format in which an image tensor is contiguous. If two fit (one channel, one
+// pixel), the strides decide; if none fits, kNCHW.
 const MemoryFormat& format_of(const Tensor& t);
 
 using Tensors = std::vector<Tensor, SmallBlockAllocator<Tensor>>;
@@ -138,8 +138,8 @@ struct NamedTensor {
 };
 using NamedTensors = std::vector<NamedTensor>;
 
-// Reports that work on that stream uses the tensor, which belongs to another stream: see
-// core/device/allocator.h.
+// Reports that work on that stream uses the tensor, whose memory belongs to another stream
+// (core/device/allocator.h).
 void record_use(const Tensor& t, Stream stream);
 
 // ---- factories: allocated on the device; empty() leaves the elements uninitialized

@@ -100,7 +100,7 @@ template <class R, class... Args> class TunedKernel<R(Args...)> : public Kernel<
     return tuned.fn;
   }
 
-  // Returns all that fit, the default first; or only the one called `name`.
+  // Returns the algorithms that fit, the default first; or only the one called `name`.
   std::vector<Algorithm> ways(int device, std::string_view name, Args... args) const {
     std::vector<Algorithm> all;
     const auto add = [&](const Algorithm& way) {

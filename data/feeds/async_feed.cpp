@@ -52,7 +52,7 @@ class AsyncFeed : public Feed {
   std::deque<Flight> flights_;  // a ring, in the order of the copies
   size_t next_ = 0;             // number of copies so far: index of the next flight
   std::optional<PendingBatch> sent_;
-  std::exception_ptr error_;  // from the batch after sent_; thrown when that is due
+  std::exception_ptr error_;  // error of the batch after sent_; thrown when that batch is due
   bool ended_ = false;
 };
 
@@ -69,7 +69,7 @@ AsyncFeed::~AsyncFeed() {
       std::ranges::any_of(flights_, [](const Flight& f) { return f.host.x.defined(); });
   try {
     if (flying) synchronize(copies_);
-  } catch (const Error&) {  // the device has failed, so nothing runs there any more
+  } catch (const Error&) {  // the device has failed, so nothing runs there
   }
 }
 

@@ -10,7 +10,7 @@ namespace {
 
 struct Source {
   Planes planes;                  // pixels of all samples, or of the batch only
-  const int64_t *labels, *order;  // labels: null if planes has only the batch
+  const int64_t *labels, *order;  // labels: null if `planes` holds only the batch
 };
 
 template <class T> struct Target {
@@ -45,7 +45,8 @@ template <class T> static __global__ void augment(Target<T> to, Source from, Aug
 
 static void augment_cuda(const Tensor& x, const Tensor& y, const Tensor& pixels,
                          const Tensor& labels, const Tensor& order, const Augment& a) {
-  constexpr int64_t kPixels = 8 * kThreads, kMostBlocks = 1 << 15;  // per block; per image
+  constexpr int64_t kPixels = 8 * kThreads;  // per block
+  constexpr int64_t kMostBlocks = 1 << 15;   // per image
   const Strides& by = x.strides();
   const int64_t* const labels_ = labels.defined() ? labels.ptr<int64_t>() : nullptr;
   const Source from{{pixels.ptr<uint8_t>(), pixels.dim(1), pixels.dim(2), pixels.dim(3)},

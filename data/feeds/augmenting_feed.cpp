@@ -17,7 +17,7 @@ namespace {
 
 class AugmentingFeed : public Feed {
  public:
-  // `samples`: all of the data set; undefined if batches come from `bytes` or the loader.
+  // `samples`: the whole data set; undefined if batches come from `bytes` or the loader.
   AugmentingFeed(Device device, Loader& loader, const ModelInput& input, const Batch& samples,
                  std::unique_ptr<Feed> bytes = nullptr)
       : device_(device),
@@ -175,7 +175,7 @@ class ResidentArrays : public Feed {
   BatchBuffers buffers_;
   Arrays arrays_;
   EpochPlan plan_;
-  Tensor order_;  // of plan_, on the device
+  Tensor order_;  // order of plan_, on the device
   int64_t next_ = 0;
 };
 

@@ -17,7 +17,7 @@ class BlockingFeed : public Feed {
 
   void start(int64_t epoch, int64_t first_batch) override { loader_.start(epoch, first_batch); }
 
-  // Without workers the host makes the next batch while the device computes.
+  // Waits only with workers. Without them the host makes the next batch while the device computes.
   void catch_up() override {
     if (loader_.workers()) synchronize(current_stream(device_));
   }
@@ -47,7 +47,7 @@ std::unique_ptr<Feed> make_feed(Device device, Loader& loader, std::vector<std::
     const std::string why_not = why_not_resident(device, loader);
     if (why_not.empty()) return resident_feed(device, loader, input);
     const std::string note = "device_tensors: not here, " + why_not;
-    if (!std::ranges::count(notes, note)) notes.push_back(note);  // once for both splits
+    if (!std::ranges::count(notes, note)) notes.push_back(note);  // one note for both splits
   }
   std::unique_ptr<Feed> feed;
   if (device != Device::cpu && options.non_blocking)

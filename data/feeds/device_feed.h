@@ -7,8 +7,8 @@
 
 namespace bellows {
 
-// Form in which a model reads the images that a device makes: their dtype and, in NHWC, the number
-// of channels up to which zeros pad them (core/tensor/channel_room.h); 0: no padding.
+// Form in which a model reads the images that a device makes: the dtype and, in NHWC, the number of
+// channels after padding with zeros (core/tensor/channel_room.h); 0: no padding.
 struct ModelInput {
   DType dtype = DType::f32;
   int64_t channels = 0;
@@ -36,11 +36,11 @@ std::unique_ptr<Feed> augmenting_feed(Device device, Loader& loader, std::unique
                                       const ModelInput& input);
 
 // Copies all tensors, and the counts, on the current stream. Counters: tensor.created_then_moved,
-// and data.pinned_copy or, for pageable memory, which the driver stages first, data.staging_copies.
+// and data.pinned_copy or data.staging_copies (pageable memory, which the driver stages first).
 void copy_batch(Batch& to, const Batch& from);
 
-// Returns buffers for batches on the device: in the loader's shape, dtype and format, or as
-// `input` describes them, initially zero. `rows`: of a batch, at most, if not the loader's.
+// Returns buffers for batches on the device: in the loader's shape, dtype and format, or as `input`
+// describes them, initially zero. `rows`: samples of the largest batch, if not the loader's.
 BatchBuffers buffers_on(Device device, const Loader& loader);
 BatchBuffers model_buffers_on(Device device, const Loader& loader, const ModelInput& input,
                               std::optional<int64_t> rows = {});

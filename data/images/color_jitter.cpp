@@ -1,8 +1,8 @@
-// color_jitter: random brightness b, contrast c and saturation s, as one linear map of colors:
-// x * b, then gray + (x - gray) * c, then luma(x) + (x - luma(x)) * s. torchvision takes the
-// image's mean gray; this takes the data set's, which needs no pass over the pixels. Colors are
+// color_jitter: random brightness b, contrast c and saturation s, as one linear map of colors: x *
+// b, then gray + (x - gray) * c, then luma(x) + (x - luma(x)) * s. torchvision uses the image's
+// mean gray; this transform uses the data set's, which needs no pass over the pixels. Colors are
 // clamped to [0, 255] once, after all three. The hue is rotated as in torchvision, but always last;
-// there the order of the four is random.
+// torchvision draws the order of the four changes at random.
 #include "core/config/visitor.h"
 #include "data/images/transform.h"
 
@@ -22,7 +22,7 @@ void visit(Visitor& v, ColorJitterOptions& o) {
 
 constexpr float kLuma[] = {0.299f, 0.587f, 0.114f};  // ITU-R BT.601
 
-// Scales the distance of each color from `shift`; saturated(): from its own luma.
+// Scales the distance of each color from `shift`. saturated() scales it from their luma.
 Colors stretched(float factor, float shift) {
   Colors map;
   for (int c = 0; c < 3; ++c) map.matrix[c][c] = factor, map.shift[c] = (1 - factor) * shift;

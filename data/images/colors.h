@@ -11,10 +11,10 @@ inline constexpr int kMaxChannels = 4;
 // Maps a byte to the value pixel * scale + shift, per channel.
 struct Levels {
   static constexpr float kByte = 1.f / 255;
-  float scale[kMaxChannels] = {kByte, kByte, kByte, kByte};  // to [0, 1]
+  float scale[kMaxChannels] = {kByte, kByte, kByte, kByte};  // initially maps to [0, 1]
   float shift[kMaxChannels] = {};
 
-  // Explicit fma, rounded once: the same bits on every device, whether or not a compiler contracts.
+  // Explicit fma gives the same bits on every device, whether or not a compiler contracts.
   HD float at(int channel, float pixel) const {
     return std::fma(pixel, scale[channel], shift[channel]);
   }
@@ -27,7 +27,7 @@ struct Colors {
   float shift[3] = {};
   float turn = 0;  // rotation of the hue, in full circles
 
-  // Returns this map followed by `next`. Neither rotates the hue.
+  // Returns this map followed by `next`. Neither map may rotate the hue.
   Colors then(const Colors& next) const {
     Colors both;
     for (int i = 0; i < 3; ++i) {

@@ -55,7 +55,7 @@ void visit(Visitor& v, RandomCropOptions& o) {
   v("padding", o.padding, "on each side, before the crop", {.min = 0, .max = 1 << 14});
   v("padding_mode", o.padding_mode, {"zeros", "reflect"}, "black, or the image mirrored");
 }
-// In evaluation the middle, without padding.
+// In evaluation, crops the middle, without padding.
 TransformPtr make_random_crop(const RandomCropOptions& o, const DatasetInfo&) {
   return std::make_shared<EditTransform>(Edit{.kind = Edit::Kind::crop,
                                               .size = o.size,

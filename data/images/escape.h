@@ -1,4 +1,4 @@
-// Escape: errors of libjpeg and libpng, which leave a library by longjmp.
+// Escape: turns errors of libjpeg and libpng, which leave the library by longjmp, into exceptions.
 #pragma once
 #include <csetjmp>
 #include "core/base/check.h"

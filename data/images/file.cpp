@@ -37,7 +37,7 @@ bool is_dangling(const fs::path& path) {
 }
 
 std::string counted(const std::map<std::string, int64_t>& counts) {
-  constexpr size_t kMost = 20;  // in one line
+  constexpr size_t kMost = 20;  // names in one line
   std::vector<std::string> parts;
   for (const auto& [name, count] : counts)
     if (parts.size() <= kMost) parts.push_back(cat(printable(name), " ", count));

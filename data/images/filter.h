@@ -10,7 +10,7 @@ namespace bellows {
 // One axis of a resampled image. Its cells are a grid over the source: cell g covers the source
 // pixels [low + g * step, low + (g + 1) * step).
 struct Axis {
-  Cells cells;        // of the output pixels
+  Cells cells;        // cells of the output pixels
   int64_t low, high;  // source pixels that may be read: low <= x < high
   double step;        // source pixels per cell
 

@@ -31,7 +31,7 @@ class Cells {
   }
 
   // A range that begins before the first pixel or ends after the last one is padded, at most once.
-  // Padding does not bring back what was cropped away before.
+  // Padding does not restore cropped pixels.
   HD void crop(int64_t at, int64_t size, Outside outside) {
     const bool pads = at < 0 || at + size > size_;
     if (mirrored_) at = size_ - at - size;
@@ -46,7 +46,7 @@ class Cells {
   }
   HD void mirror() { mirrored_ = !mirrored_; }
 
-  // Cell of pixel i; -1: black.
+  // Returns the cell of pixel i; -1: black.
   HD int64_t cell(int64_t i) const {
     const int64_t g = first_ + (mirrored_ ? size_ - 1 - i : i);
     if (g >= 0 && g < count_) return begin_ + g;
@@ -89,7 +89,7 @@ struct Frame {
   }
   HD void erase(const Rectangle& part) { hole = part; }
 
-  // Index of the source of pixel (y, x) in a plane; -1: black.
+  // Returns the index of the source of pixel (y, x) in a plane; -1: black.
   HD int64_t source(int64_t y, int64_t x, int64_t source_width) const {
     const int64_t row = rows.cell(y), column = columns.cell(x);
     return row < 0 || column < 0 ? -1 : row * source_width + column;

@@ -28,7 +28,7 @@ constexpr Format kFormats[] = {
     {"BMP", 0, "BM"sv, decode_bmp, true},
     {"WebP", 8, "WEBP"sv, decode_webp},
     {"PNM", 0, "P"sv, decode_pnm, true},
-    // Others that are found under the name of an image.
+    // Other formats that are found in files named as images.
     {"GIF", 0, "GIF8"sv},
     {"TIFF", 0, "II*\0"sv},
     {"TIFF", 0, "MM\0*"sv},

@@ -7,7 +7,7 @@
 
 namespace bellows {
 
-// Suffixes of the files that data sets and `trainer predict` look for, in lower case.
+// File suffixes that data sets and `trainer predict` look for, in lower case.
 inline constexpr std::initializer_list<const char*> kImageSuffixes = {
     ".jpg", ".jpeg", ".png", ".bmp", ".ppm", ".pgm", ".pnm", ".webp"};
 
@@ -37,7 +37,7 @@ void check_image(std::span<const uint8_t> file, Scratch& scratch);
 // and for errors. Thread-safe. Counters: decode.pixels and, if fewer pixels were decoded than the
 // image has, decode.scaled_images.
 Sample decode_image(std::span<const uint8_t> file, Scratch& scratch, const ViewOf& wanted = {});
-// The same for a file with its label.
+// Decodes a file and sets its label.
 inline Sample decode_image(const EncodedSample& from, Scratch& scratch, const ViewOf& wanted) {
   Sample sample = decode_image(from.file, scratch, wanted);
   sample.label = from.label;
@@ -63,7 +63,7 @@ std::vector<uint8_t> encode_jpeg(const uint8_t* pixels, int64_t height, int64_t 
 
 // ---- PNG, with libpng
 
-// Decodes the whole image, or as above only the header. The sample is RGB, interleaved, in
+// Decodes the whole image; without a scratch, only the header. The sample is RGB, interleaved, in
 // `scratch`; its label is 0. Palettes and gray are expanded, 16 bits cut to 8 (with one warning if
 // that leaves an image almost black), alpha and gamma ignored. Throws Error(Exit::data) for a file
 // that is damaged or has more than most_pixels(). Thread-safe.

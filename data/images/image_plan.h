@@ -22,7 +22,7 @@ class ImagePlan : public Frame {
   // if only the part had been stored. Must be the first edit.
   void resize(const Rectangle& part, int64_t height, int64_t width);
   void resize(int64_t height, int64_t width) { resize(part_, height, width); }
-  void resize_short_side(int64_t size);  // the longer side in proportion
+  void resize_short_side(int64_t size);  // scales the longer side in proportion
 
   std::optional<Colors> colors;  // applied to bytes and to the padding, before levels
   Levels levels;                 // per channel; initially to [0, 1]
@@ -50,7 +50,7 @@ class ImagePlan : public Frame {
 // Writes image.shape() values to `out`, as one image of a batch in `format`. Thread-safe.
 void write_image(const ImagePlan& image, const Sample& sample, float* out,
                  const MemoryFormat& format = kNCHW);
-// The same in bytes, without levels and hole; rounded to nearest. Thread-safe.
+// As write_image(), but in bytes rounded to nearest, without levels and hole. Thread-safe.
 void write_bytes(const ImagePlan& image, const Sample& sample, uint8_t* out,
                  const MemoryFormat& format = kNCHW);
 // Returns (H, W, C) bytes, as write_bytes() does.

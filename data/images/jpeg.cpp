@@ -17,7 +17,7 @@ namespace {
 constexpr int64_t kMostScans = 100;
 constexpr int64_t kScansOfTheLargest = 24;  // scans times pixels are about a second by default
 
-// A codec of libjpeg whose errors take its Escape.
+// A codec of libjpeg whose errors jump to its Escape.
 template <class Codec> struct WithErrors : Codec, Escape {
   WithErrors() : Codec{} {
     this->err = jpeg_std_error(&errors);
@@ -52,8 +52,8 @@ static void jpeg_progresses(j_common_ptr common) {
                 jpeg->image_width, jpeg->image_height);
   longjmp(jpeg->buffer, 1);
 }
-// Treats warnings as errors: libjpeg only warns of a truncated file, and fills in gray. Not those
-// about a header, which lose no pixel.
+// Treats warnings as errors: libjpeg only warns of a truncated file, and fills in gray. Warnings
+// about a header are ignored, because they lose no pixel.
 static void jpeg_warns(j_common_ptr common, int level) {
   const int code = common->err->msg_code;
   const bool between_headers = code == JWRN_EXTRANEOUS_DATA &&
@@ -144,7 +144,7 @@ Sample decode_jpeg(std::span<const uint8_t> file, Scratch* scratch, const ViewOf
 
 namespace {
 
-// Fails for lack of memory, or a side above the format's 65500 pixels.
+// Reports an error for lack of memory, or for a side above the format's 65500 pixels.
 struct Encoder : WithErrors<jpeg_compress_struct> {
   ~Encoder() {
     jpeg_destroy_compress(this);

@@ -10,7 +10,7 @@ namespace bellows {
 
 namespace {
 
-// A reader of libpng whose errors take its Escape.
+// A reader of libpng whose errors jump to its Escape.
 struct Png : Escape {
   explicit Png(std::span<const uint8_t> file);
   ~Png() { png_destroy_read_struct(&png, &info, nullptr); }
@@ -83,7 +83,7 @@ static void warn_if_dark(const Scratch& pixels) {
 Sample decode_png(std::span<const uint8_t> file, Scratch* scratch, const ViewOf&) {
   Png png(file);
   Sample sample;
-  int bits = 0;  // of a value
+  int bits = 0;  // bits of a value
   guarded("PNG", png, [&] {
     png_read_info(png.png, png.info);
     bits = png_get_bit_depth(png.png, png.info);

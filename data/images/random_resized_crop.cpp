@@ -1,5 +1,5 @@
 // random_resized_crop: a part of the image, of random area and aspect ratio, resized to a square.
-// In evaluation the middle of the image. Source: Szegedy et al., "Going deeper with convolutions",
+// In evaluation: the middle of the image. Source: Szegedy et al., "Going deeper with convolutions",
 // CVPR 2015; sampled as in torchvision.
 #include "core/config/visitor.h"
 #include "data/images/transform.h"
@@ -48,7 +48,7 @@ class RandomResizedCrop : public Transform {
     }
     return middle_of(height, width);
   }
-  // Largest part, centered, whose aspect ratio is allowed.
+  // Returns the largest centered part whose aspect ratio is allowed.
   Rectangle middle_of(int64_t height, int64_t width) const {
     const double ratio = double(width) / double(height);
     const auto pixels = [](double side) { return std::max<int64_t>(1, std::lrint(side)); };

@@ -20,7 +20,7 @@ struct Edit {
   enum class Kind { nothing, levels, crop, center, flip, cutout };  // levels: changes levels only
   Kind kind = Kind::nothing;
   int64_t size = 0;     // side of the square
-  int64_t padding = 0;  // on each side, before the crop
+  int64_t padding = 0;  // padding on each side, before the crop
   Outside outside = Outside::zeros;
   double probability = 0;
   int place = 0;  // index in the list of transforms
@@ -48,11 +48,11 @@ struct Edit {
   }
 
  private:
-  // Random begin of a crop along an axis.
+  // Random start of a crop along an axis.
   HD int64_t cut(int64_t length, const Philox& rng, uint64_t index) const {
     return int64_t(rng.below(length + 2 * padding - size + 1, index)) - padding;
   }
-  // Square around a pixel, clipped to the image.
+  // Returns a square around a pixel, clipped to the image.
   HD Rectangle around(int64_t y, int64_t height, int64_t x, int64_t width) const {
     const int64_t top = y - size / 2, left = x - size / 2;
     const int64_t from_top = std::max<int64_t>(0, top), from_left = std::max<int64_t>(0, left);
@@ -70,7 +70,7 @@ struct Recipe {
   Edit edits[kMost] = {};
   Levels levels = {};
 
-  // Source positions for a sample whose image is height x width.
+  // Returns the source positions for a sample whose image is height x width.
   HD Frame frame(int64_t sample, int64_t height, int64_t width) const {
     Frame made(height, width);
     for (int i = 0; i < count; ++i)

@@ -15,7 +15,7 @@ namespace bellows {
 // An array that each sample has.
 struct Field {
   DType dtype;
-  Shape shape;          // of one sample
+  Shape shape;          // shape of one sample
   bool varies = false;  // axis 0 differs from sample to sample; `shape` has the longest
 };
 
@@ -30,17 +30,17 @@ struct Column {
 struct DatasetInfo {
   // Images: u8, (C, H, W); H and W are 0 if they differ. Tokens: i64. Values: f32.
   Field input;
-  // A class: i64, of any shape; -1 is left out of losses and metrics. Values: f32.
+  // Classes: i64, of any shape; -1 is left out of losses and metrics. Values: f32.
   Field target = {DType::i64, {}};
   int64_t classes = 0;                     // classes are in [0, classes); 0: the target has values
   std::vector<std::string> names = {};     // class names; empty: "0", "1" and so on
   std::string unit = "images";             // unit of `ips`
-  int64_t units = 1;                       // of a sample; one of varying length counts its length
+  int64_t units = 1;                       // units per sample; if lengths vary, its length
   std::vector<float> mean = {}, std = {};  // for pixels scaled to [0, 1], per channel
-  std::vector<Column> columns = {};        // of a table
+  std::vector<Column> columns = {};        // columns of a table
 
   bool images() const { return input.dtype == DType::u8; }
-  // Shape of a model's output for one sample: scores of the classes, or values.
+  // Returns the shape of a model's output for one sample: scores of the classes, or values.
   Shape output() const {
     Shape shape = target.shape;
     if (classes || shape.empty()) shape.push_back(classes ? classes : 1);
@@ -58,7 +58,7 @@ using ViewOf = std::function<View(const Shape& image)>;
 
 // Pixels that a decoder produced: a part of the image, possibly at a reduced size.
 struct Part {
-  int64_t top = 0, left = 0, height = 0, width = 0;  // in decoded pixels
+  int64_t top = 0, left = 0, height = 0, width = 0;  // position and size, in decoded pixels
   int64_t reduced = 1;       // a decoded pixel stands for reduced x reduced source pixels
   bool interleaved = false;  // (height, width, C), not (C, height, width)
 };

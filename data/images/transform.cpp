@@ -14,7 +14,7 @@ static std::string misplaced(const std::vector<TransformChoice>& list) {
   std::string last;
   TransformPhase reached = TransformPhase::levels;
   for (const TransformChoice& choice : list) {
-    const auto phase = phases().find(choice.name());  // none has the empty name, as in a listing
+    const auto phase = phases().find(choice.name());  // a listing has the name ""
     if (phase == phases().end() || phase->second == TransformPhase::levels) continue;
     if (phase->second < reached || (phase->second == reached && reached != TransformPhase::crop))
       return cat("has ", choice.name(), " after ", last,
@@ -54,9 +54,9 @@ Transforms::Transforms(std::vector<TransformChoice> choices, const DatasetInfo& 
 }
 
 // Makes the transforms and tries each one on an image of the data set's size or, if sizes differ,
-// on two large images. A side that is then the same for both is the same for all images.
+// on two large images. A side that is equal for both is taken to be equal for all images.
 void Transforms::make_all(const std::vector<TransformChoice>& choices, const DatasetInfo& info) {
-  constexpr int64_t kLarge = 1 << 14;  // the largest size of a crop
+  constexpr int64_t kLarge = 1 << 14;  // the largest crop size
   const bool differ = in_.numel() == 0;
   ImagePlan wide(differ ? Shape{in_[0], kLarge, 2 * kLarge} : in_);
   ImagePlan high(differ ? Shape{in_[0], 2 * kLarge, kLarge} : in_);
@@ -79,7 +79,7 @@ void Transforms::make_all(const std::vector<TransformChoice>& choices, const Dat
         "random_resized_crop, or resize and center_crop, to data.transforms");
 }
 
-// Levels are left to the device from any place in the list: they apply last in any case.
+// Levels can be left to the device from any place in the list, because they always apply last.
 void Transforms::leave_to_device() {
   bool behind = true;
   for (size_t i = items_.size(); i-- > 0;) {

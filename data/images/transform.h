@@ -19,8 +19,8 @@ class Transform {
   // epoch, sample, index in the list), so they do not depend on workers, ranks or batch size.
   // Evaluation uses none.
   virtual void apply(ImagePlan& image, TransformMode mode, const RngKey& key) const = 0;
-  virtual bool is_random() const { return false; }  // in training
-  // The same as one Edit, which a device can do too; none: only the host can.
+  virtual bool is_random() const { return false; }  // true if training draws random values
+  // Returns the transform as an Edit, which a device can run; none: only the host can run it.
   virtual std::optional<Edit> edit(TransformMode) const { return {}; }
 };
 
@@ -58,18 +58,18 @@ enum class DoneBy { host, device };
 class Transforms {
  public:
   // An empty list means normalize, with the data set's own mean and std. With DoneBy::device the
-  // end of the list is left to the device: from the place on where all transforms are edits and
-  // take images of one size. The host does the ones before it and rounds to bytes. Throws
-  // Error(Exit::usage) for an impossible list: one in another order than that of the phases, that
-  // pads twice, or that the data set's images are too small for.
+  // end of the list is left to the device: the last transforms, as far as all of them are edits of
+  // images of one size. The host runs the ones before them and rounds to bytes. Throws
+  // Error(Exit::usage) for a list that is not in the order of the phases, pads twice, or needs
+  // larger images than the data set has.
   Transforms(std::vector<TransformChoice> choices, const DatasetInfo& info,
              TransformMode mode = TransformMode::training, DoneBy by = DoneBy::host);
-  // (C, H, W) of the model's input; made_shape() and dtype(): of what the host makes. Samples that
-  // are no images pass as they are.
+  // shape(): (C, H, W) of the model's input. made_shape() and dtype(): output of the host. Samples
+  // that are not images pass unchanged.
   Shape shape() const { return out_; }
   Shape made_shape() const { return made_ < items_.size() ? items_[made_].in : out_; }
   DType dtype() const { return dtype_; }
-  // Returns what the host does to an image of shape `sample`. Thread-safe and deterministic. Throws
+  // Returns the host's edits of an image of shape `sample`. Thread-safe and deterministic. Throws
   // Error(Exit::usage) if the image is too small.
   ImagePlan plan(const Shape& sample, uint64_t seed, int64_t epoch, int64_t index) const;
   // Writes a sample's image to `out`, which has room for made_shape() in dtype(): floats as one
@@ -78,9 +78,9 @@ class Transforms {
   void write(const Sample& sample, uint64_t seed, int64_t epoch, int64_t index, float* out,
              const MemoryFormat& format = kNCHW) const;
   void write(const Sample& sample, uint64_t seed, int64_t epoch, int64_t index, uint8_t* out) const;
-  // The levels, if every image goes through the same ones and nothing else; else none.
+  // Returns the levels if they are the only change and the same for every image; else none.
   std::optional<Levels> levels() const;
-  // Transforms that are left to the device. If all are, it takes the data set's own bytes.
+  // Transforms that are left to the device, which takes the data set's own bytes if all are.
   const Recipe& recipe() const { return recipe_; }
   bool all_left() const { return std::ranges::all_of(items_, &Item::left); }
 
@@ -88,8 +88,8 @@ class Transforms {
   struct Item {
     std::string name;
     TransformPtr transform;
-    Shape in;           // of the images before it; sides that differ between them are 0
-    bool left = false;  // to the device
+    Shape in;           // shape of its input images; 0: a side that differs between images
+    bool left = false;  // the transform is left to the device
   };
   void make_all(const std::vector<TransformChoice>& choices, const DatasetInfo& info);
   void leave_to_device();

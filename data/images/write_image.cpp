@@ -93,8 +93,8 @@ class Writer {
       out[x] = mixed_.at(channel, sum);
     }
   }
-  // mix_channel() for interleaved RGB, with the same bits: four pixels at a time, each a vector of
-  // its three colors and the value after them.
+  // As mix_channel(), with the same bits, for interleaved RGB. Loads each of four pixels as a
+  // vector of its three colors and the value after them.
   void mix_pixels(auto taps, int64_t y) const {
     float* const out[] = {row(0, y).data(), row(1, y).data(), row(2, y).data()};
     const float *const line = line_.data(), *const all_weights = columns_.weights(0);
@@ -130,7 +130,7 @@ class Writer {
   const Sample& sample_;
   const Part part_;
   const Filter rows_, columns_;
-  std::vector<float> line_;  // with one unused value after the last pixel
+  std::vector<float> line_;  // includes one unused value after the last pixel
   const Levels mixed_;       // applied after blending; identity if colors come before levels
   float* const out_;
   const int64_t row_step_, channel_step_;
@@ -158,7 +158,7 @@ static void write_hole(const ImagePlan& image, float* out, const Strides& stride
         out[c * strides[1] + y * strides[2] + x * strides[3]] = 0;
 }
 
-// Writes rows that are not adjacent in `out`, or not of floats: round(value) for each value.
+// Writes round(value) for each value; for rows that are not adjacent in `out`, or not of floats.
 template <class T, class Round>
 static void write_rows(const ImagePlan& image, const Sample& sample, T* out, const Strides& strides,
                        const Round& round) {

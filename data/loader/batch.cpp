@@ -16,7 +16,7 @@ Batch slice(const Batch& batch, int64_t begin, int64_t end) {
   return part;
 }
 
-// A rank without a sample of its own has one of weight 0.
+// A rank without a sample of its own has a sample of weight 0.
 Update::Update(const Batch& whole, int64_t parts) : whole_(whole) {
   CHECK(parts >= 1, "an update of ", parts, " micro-batches");
   const int64_t n = samples();

@@ -8,12 +8,12 @@
 
 namespace bellows {
 
-// Counts of a whole batch and of the round of all ranks that it belongs to. The host knows them.
+// Counts of a whole batch and of its round over all ranks, known on the host.
 struct BatchCounts {
   int64_t targets = 0;  // targets of this batch that count in the loss
-  int64_t units = 0;    // of all ranks, as `ips` counts them
+  int64_t units = 0;    // units of all ranks, as `ips` counts them
   int64_t fewest = 0;   // samples of the rank that has the fewest
-  double weight = 1;    // of this rank's mean in the mean over the ranks
+  double weight = 1;    // weight of this rank's mean in the mean over the ranks
   double divisor = 0;   // value of Batch::divisor; 0: none
   // If lengths vary: positions of this batch, those that are padding, and the largest sum of
   // lengths of a rank over the smallest.
@@ -24,16 +24,16 @@ struct BatchCounts {
 // A handle. The loader reuses the buffer once no tensor shares it any more.
 struct Batch {
   // Images: (B, C, H, W), NCHW or NHWC. The loader makes f32, or u8 under device_augment; a device
-  // that converts it makes ModelInput's dtype. Other samples: (B, ...) in the data set's dtype; if
-  // their length varies, zeros pad them to the same one.
+  // that converts it makes ModelInput's dtype. Other samples: (B, ...) in the data set's dtype;
+  // zeros pad varying lengths to the longest one.
   Tensor x;
   Tensor y;  // (B, ...): classes as i64, or values as f32; classes are padded with -1
-  // Undefined unless targets are left out or lengths vary: lengths (B) i64, and the number by which
-  // the sum of losses is divided, f32 (): targets that count on all ranks, divided by the ranks.
+  // Undefined unless targets are left out or lengths vary. lengths: (B) i64. divisor: f32 (),
+  // divides the sum of losses: targets that count on all ranks / number of ranks.
   Tensor lengths = {}, divisor = {};
   bool last = true;     // last micro-batch of its update
   double share = 1;     // weight of its loss: `fraction`, or 1 with a divisor
-  double fraction = 1;  // of the update's samples
+  double fraction = 1;  // share of the update's samples
 
   BatchCounts counts = {};
   int64_t size() const { return x.dim(0); }
@@ -80,7 +80,7 @@ struct BatchForm {
   int64_t rows = 0;  // samples
   Shape x, y;
   DType x_dtype = DType::f32, y_dtype = DType::i64;
-  MemoryFormat format = kNCHW;  // of x
+  MemoryFormat format = kNCHW;  // memory format of x
   bool lengths = false, divisor = false;
 };
 
@@ -92,17 +92,17 @@ class BatchBuffers {
  public:
   using Make = std::function<Tensor(const Shape& shape, DType dtype)>;
 
-  // For batches of up to the elements of `most`, allocated by `make`. Images with fewer channels
-  // use the strides of most.x, so each has room for all channels of that.
+  // For batches of at most as many elements as `most` has; `make` allocates them. Images with fewer
+  // channels use the strides of most.x, so each has room for all channels of most.x.
   BatchBuffers(const BatchForm& most, Make make) : most_(most), make_(std::move(make)) {}
 
-  // Makes free() return `place` for batches of its shape, whoever else references it.
+  // Makes free() return `place` for batches of its shape, even if others reference it.
   void prefer(const Batch& place) { place_ = place; }
 
   // Returns a batch of these shapes in a buffer that only this list references: the trainer and its
   // graph have released it. Allocates one if there is none. Contents are undefined.
   Batch free(const Shape& x, const Shape& y);
-  Batch free(const Shape& x) { return free(x, {x[0]}); }  // a class for each sample
+  Batch free(const Shape& x) { return free(x, {x[0]}); }  // with one class per sample
 
  private:
   Batch& add();

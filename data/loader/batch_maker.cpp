@@ -45,7 +45,7 @@ void visit(Visitor& v, BatchOptions& o) {
 }
 
 int64_t planted_us(const BatchOptions& o, uint64_t seed, int64_t epoch, int64_t batch) {
-  constexpr uint64_t kSite = 0x5ca1ab1e;  // apart from the random values of data sets
+  constexpr uint64_t kSite = 0x5ca1ab1e;  // separates these random values from those of data sets
   const Philox random(
       {.seed = seed, .purpose = Purpose::dataset, .site = kSite, .step = uint64_t(epoch)});
   const double u = random.uniform(2 * batch);

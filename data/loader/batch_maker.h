@@ -19,16 +19,16 @@ enum class Jitter { none, uniform, exponential };
 // Options for making batches of samples.
 struct BatchOptions {
   bool augment = true;                      // off: transforms are deterministic, as in evaluation
-  OnDamaged on_damaged = OnDamaged::error;  // of the caller, who calls without_damaged()
-  int64_t max_pixels = kMostPixels;         // of the caller, who sets most_pixels()
+  OnDamaged on_damaged = OnDamaged::error;  // applied by the caller, with without_damaged()
+  int64_t max_pixels = kMostPixels;         // applied by the caller, with most_pixels()
   bool scaled_decode = false;
   bool channels_last = false;  // NHWC
-  bool pin_memory = false;     // in page-locked memory
-  // Samples of varying length are padded to the longest of the batch, rounded up to a multiple of
-  // the only number, or to the next of several.
+  bool pin_memory = false;     // batches are in page-locked memory
+  // Samples of varying length are padded to the longest of the batch, rounded up: to a multiple of
+  // pad_to if it has one number, else to the next number in it.
   std::vector<int64_t> pad_to = {};
-  // Planted loading: sleep per batch, in the mean; and share of batches that take so many times as
-  // long, as in [0.05, 20].
+  // Planted loading: mean sleep per batch, in us. sim_slow [0.05, 20]: a share of 0.05 of the
+  // batches takes 20 times as long.
   int64_t sim_latency_us = 0;
   Jitter sim_jitter = Jitter::none;
   std::vector<double> sim_slow = {};
@@ -36,11 +36,11 @@ struct BatchOptions {
 };
 void visit(Visitor& v, BatchOptions& o);
 
-// Returns how long the loading of a batch sleeps, in us: the same for any number of workers.
+// Returns the planted sleep of a batch, in us, which does not depend on the number of workers.
 int64_t planted_us(const BatchOptions& options, uint64_t seed, int64_t epoch, int64_t batch);
 
-// Batches that all makers of a loader have made, and the time that took them, waits for files
-// included.
+// Batches that all makers of a loader have made, and the time that they took, including waits for
+// files.
 struct MakingTime {
   std::atomic<int64_t> batches{0}, ns{0};
 };
@@ -52,13 +52,13 @@ struct BatchSource {
   Transforms transforms;
   uint64_t seed;
   BatchOptions options;
-  MemoryFormat format;  // for batches: the options', or NCHW for bytes
+  MemoryFormat format;  // format of batches: the options', or NCHW for bytes
   std::shared_ptr<MakingTime> time = std::make_shared<MakingTime>();
 
-  // Form of `rows` samples of which the longest has that length; it does not matter to images.
+  // Form of a batch of `rows` samples whose longest has length `length`, which images ignore.
   BatchForm form(int64_t rows, int64_t length) const;
   BatchForm largest() const;  // has room for every batch of an epoch
-  // Length to which samples are padded of which the longest has this one.
+  // Returns the length to which samples are padded if the longest has length `length`.
   int64_t padded(int64_t length) const;
   // Returns a free buffer for this rank's batch of a plan, with its counts and divisor.
   Batch take(BatchBuffers& buffers, const EpochPlan& plan, int64_t batch) const;
@@ -69,7 +69,7 @@ struct BatchSource {
 };
 
 // Makes the batch of these samples, (B) i64, in batch.x, batch.y and batch.lengths. `varies`: the
-// targets do. All tensors are on one device.
+// lengths of targets vary. All tensors are on one device.
 void collate(const Arrays& arrays, const Tensor& samples, bool varies, const Batch& batch);
 
 class BatchMaker {

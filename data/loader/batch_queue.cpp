@@ -9,9 +9,8 @@ namespace bellows {
 
 namespace {
 
-// Calls wait(slice), which waits that long, until it returns true, `timeout` has passed or the wait
-// is interrupted. The clock goes on while the whole process is stopped; that costs one slice,
-// however long it is.
+// Calls wait(slice) until it returns true, `timeout` has passed or the wait is interrupted. Time in
+// which the whole process is stopped counts as one slice.
 bool within(Seconds timeout, const Interrupted& interrupted, const auto& wait) {
   constexpr Seconds kSlice(0.1);
   for (Seconds left = timeout; left.count() > 0; left -= kSlice) {
@@ -64,8 +63,8 @@ class LockedQueue : public BatchQueue {
 };
 
 // A ring from each worker to the consumer, without a lock. Each end owns its index and sleeps on
-// its semaphore only when it has to wait. Turns are dealt round-robin, so popping the rings in that
-// order merges them.
+// its semaphore only when it has to wait. Turns are assigned round-robin, so popping the rings in
+// that order merges them.
 class RingQueue : public BatchQueue {
  public:
   RingQueue(int64_t workers, int64_t prefetch, std::shared_ptr<Depth> depth)

@@ -23,7 +23,7 @@ class Depth {
     }
     if (before < now) trace::count<"data.queue_max">(now - before);
   }
-  // Call when a consumer requests an item, before that makes room for another one.
+  // Call when a consumer requests an item, before the request makes room for another one.
   void remove() { now_.fetch_sub(1, std::memory_order_acq_rel); }
   void clear() { now_.store(0, std::memory_order_relaxed); }  // the queue was dropped
 
@@ -39,8 +39,8 @@ class BatchQueue {
  public:
   virtual ~BatchQueue() = default;
   virtual bool push(int64_t turn, BatchResult&& made) = 0;  // waits for room; false once closed
-  // Takes the batch of the next turn. False if it did not arrive within `timeout`, or once
-  // interrupted() (empty: never) is true; the caller must close the queue then. Asks every 0.1 s.
+  // Takes the batch of the next turn. Returns false if it did not arrive within `timeout`, or once
+  // interrupted() (empty: never), called every 0.1 s, is true. The caller then closes the queue.
   virtual bool pop(BatchResult& made, Seconds timeout, const Interrupted& interrupted) = 0;
   virtual void close() = 0;  // threads that wait in push() return
 };

@@ -4,7 +4,7 @@
 //   feed.start(epoch);
 //   for (Batch batch; feed.next(batch);) step(batch);
 //
-// To measure how long next() waits for data, call catch_up() before it.
+// To measure how long next() waits for data alone, call catch_up() before it.
 #pragma once
 #include "data/loader/batch.h"
 
@@ -30,8 +30,8 @@ class Feed {
   // Assigns the next batch. Empties the handle first, so that its buffer can be reused. False at
   // the end of the epoch. Throws the error of a batch when that batch is due.
   virtual bool next(Batch& batch) = 0;
-  // Makes later batches of place's shape in `place`, which has the form of this feed's batches, if
-  // the feed writes them on the current stream. Such a batch is valid until the next one.
+  // Makes a feed that writes batches on the current stream write those of place's shape into
+  // `place`, which has the form of its batches. Such a batch is valid until the next one.
   virtual void write_into([[maybe_unused]] const Batch& place) {}
 };
 

@@ -141,8 +141,8 @@ Recipe Loader::recipe(int64_t epoch) const {
   return recipe;
 }
 
-// A worker whose batch takes longer, from a slow disk, is left to itself: after a stop signal, a
-// supervisor may not wait for it.
+// Does not wait for a worker whose batch takes longer, as from a slow disk: after a stop signal, a
+// supervisor may not wait either.
 Loader::~Loader() { end_epoch(std::min(timeout(), Seconds(1))); }
 
 void Loader::start(int64_t epoch, int64_t first_batch) {
@@ -155,7 +155,7 @@ void Loader::start(int64_t epoch, int64_t first_batch) {
                          .last = batches(),
                          .queue = nullptr});
   next_ = first_batch;
-  returned_ns_ = trace::now_ns();  // evaluations between epochs are not part of a step
+  returned_ns_ = trace::now_ns();  // an evaluation between epochs is not part of a step
   const WorkerOptions& o = options_.workers;
   if (workers_now_ == 0) return;
   epoch_->queue = make_queue(o.queue, workers_now_, o.prefetch_factor, depth_);
@@ -212,8 +212,8 @@ void Loader::observe(int64_t asked_ns) {
 void Loader::choose_workers() {
   const double made = double(std::max<int64_t>(1, making_time().batches - made_));
   const double load = double(making_time().ns - making_ns_) / made;
-  // Without the slowest tenth: a few calls also save or draw. Not the median: after a wait for a
-  // device, several calls only queue work.
+  // Leaves out the slowest tenth, because a few calls also save or draw. The median would be too
+  // small: after a wait for a device, several calls only queue work.
   std::ranges::sort(gaps_ns_);
   gaps_ns_.resize(gaps_ns_.size() * 9 / 10);
   const double compute = std::max(1.0, mean(gaps_ns_));
@@ -224,7 +224,7 @@ void Loader::choose_workers() {
   if (std::exchange(workers_now_, wanted) == wanted) return;
   const int64_t number = epoch_->number, from = next_;
   end_epoch(timeout());
-  workers_.clear();  // each makes every W-th batch
+  workers_.clear();  // a worker makes every W-th batch, and W changes
   start(number, from);
 }
 

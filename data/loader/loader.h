@@ -38,27 +38,27 @@ class Loader : public Feed {
   ~Loader() override;
   Loader(Loader&&) = delete;
 
-  int64_t batches() const { return sampler().batches(); }  // per epoch
-  int64_t samples() const { return sampler().size(); }     // per epoch, of this rank
+  int64_t batches() const { return sampler().batches(); }  // batches per epoch
+  int64_t samples() const { return sampler().size(); }     // samples of this rank per epoch
   const Dataset& dataset() const { return *source_->dataset; }
   const Transforms& transforms() const { return source_->transforms; }
   const Sampler& sampler() const { return source_->sampler; }
   const BatchSource& source() const { return *source_; }
   const LoaderOptions& options() const { return options_; }
   int64_t workers() const { return workers_now_; }
-  std::string take_news();  // one line when kAutoWorkers has chosen, else ""
+  std::string take_news();  // one line once kAutoWorkers has chosen a number, else ""
   const MakingTime& making_time() const { return *source_->time; }
   // Returns the transforms that are left to the device in that epoch.
   Recipe recipe(int64_t epoch) const;
 
   void start(int64_t epoch, int64_t first_batch = 0) override;
   // Throws Error(Exit::data) if there is no batch after timeout_s. Any error ends the epoch. With
-  // kAutoWorkers, once: after kObserved batches, the epoch goes on with ceil(L / C) workers. One
-  // worker takes L for a batch; C is the mean of the caller's times between two calls, without the
+  // kAutoWorkers, after the first kObserved batches the epoch continues with ceil(L / C) workers. L
+  // is one worker's time for a batch; C is the mean time between two calls of next(), without the
   // slowest tenth.
   bool next(Batch& batch) override;
-  // Once it returns true, next() does not wait for a worker: it ends the epoch, returns false and
-  // leaves threads that are at work to end by themselves.
+  // Once interrupted() returns true, next() does not wait for a worker: it ends the epoch, returns
+  // false and leaves busy threads to end by themselves.
   Interrupted interrupted = {};
 
  private:
@@ -81,7 +81,7 @@ class Loader : public Feed {
   int64_t next_ = 0;  // index of the next batch
   int64_t workers_now_ =
       options_.workers.num_workers == kAutoWorkers ? 1 : options_.workers.num_workers;
-  // With kAutoWorkers: batches so far, their making time and number when the observation began,
+  // With kAutoWorkers: batches so far, the making time and count at the start of the observation,
   // and the caller's times between two calls since then.
   int64_t taken_ = 0, made_ = 0, making_ns_ = 0, returned_ns_ = 0;
   std::vector<double> gaps_ns_;
@@ -90,8 +90,8 @@ class Loader : public Feed {
 };
 
 // Throws Error(Exit::data) that names the first sample whose size the loader's transforms refuse,
-// such as an image smaller than a crop. Reads every file whole, but only if image sizes
-// differ and some size would be refused. So is a sample that cannot be read. Compute thread only.
+// such as an image smaller than a crop. Reads every file whole, but only if image sizes differ and
+// some size would be refused. Also names a sample that cannot be read. Compute thread only.
 void check_sizes(const Loader& loader);
 
 }  // namespace bellows

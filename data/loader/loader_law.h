@@ -15,7 +15,7 @@ struct LoaderLaw {
     return workers == 0 ? load_s + compute_s
                         : std::max(compute_s, load_s / static_cast<double>(workers));
   }
-  // ceil(L / C): more workers gain nothing.
+  // Returns ceil(L / C), beyond which more workers gain nothing.
   int64_t knee() const {
     return std::max<int64_t>(1, static_cast<int64_t>(std::ceil(load_s / compute_s - 1e-9)));
   }
@@ -26,8 +26,8 @@ struct WorkerCost {
   double batch_s = 0, reader_s = 0;  // measured: time of a step, and its part spent waiting
 };
 // Returns the law of measured arms. A step computes while it does not wait, so C is the geometric
-// mean of batch_s - reader_s. L is that of reader_s without workers and of W x batch_s in the arms
-// that wait for a tenth of the step or more. Empty if no arm shows L.
+// mean of batch_s - reader_s. L is the geometric mean of reader_s (no workers) and W x batch_s (W
+// workers) over the arms that wait for a tenth of the step or more. Empty if no arm shows L.
 inline std::optional<LoaderLaw> fit_law(const std::vector<WorkerCost>& measured) {
   constexpr double kWaits = 0.1;
   double compute = 0, load = 0, waiting = 0;  // sums of logarithms, and the arms that wait

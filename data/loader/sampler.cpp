@@ -53,7 +53,7 @@ void Sampler::cut_equally() {
   for (int64_t i = 0; i < batches_ * world; ++i) cuts_.push_back(cuts_.back() + batch);
   const int64_t rest = samples_ % joint, each = ceil_div(rest, world);
   if (rest == 0 || options_.drop_last || share_.uneven == Uneven::drop) return;
-  // The last, incomplete round. A rank without a sample takes one more, which does not count.
+  // The last, incomplete round. A rank without a sample takes one that does not count.
   const bool pad = share_.uneven == Uneven::pad;
   ++batches_;
   last_joint_ = pad ? each * world : rest;
@@ -64,7 +64,7 @@ void Sampler::cut_equally() {
 }
 
 // Cuts the samples, sorted by length, where the sum of lengths reaches the next multiple of an
-// equal share. Each batch has a sample at least.
+// equal share. Each batch has at least one sample.
 void Sampler::cut_by_tokens() {
   const int64_t world = share_.world;
   batches_ = samples_ / (options_.batch_size * world);
@@ -141,7 +141,7 @@ Tensor Sampler::order(int64_t epoch, Device device) const {
   }
   const int64_t taken = std::max(samples_, cuts_.back());
   if (taken == samples_) return to(device, all);
-  const Tensor repeated({taken}, DType::i64, device);  // its head once more at the end
+  const Tensor repeated({taken}, DType::i64, device);  // the head again, at the end
   for (int64_t at = 0; at < taken; at += samples_) {
     const Shape part{std::min(samples_, taken - at)};
     copy_into(repeated.view(part, {1}, at), all.view(part, {1}, 0));

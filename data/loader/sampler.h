@@ -24,10 +24,10 @@ struct RankShare {
 
 // How samples of varying length are put into batches (the toggle length_buckets).
 enum class LengthBuckets {
-  off,      // at random
+  off,      // samples in random order
   sorted,   // from the shortest to the longest, in the same order in each epoch
-  buckets,  // of like length; the rounds in random order
-  tokens,   // the same, and each batch of each rank has about the same sum of lengths
+  buckets,  // each round has samples of similar length; rounds in random order
+  tokens,   // as buckets, and all batches have about the same sum of lengths
 };
 
 // Value of batch_size for "auto": trainer/run/auto_batch.cpp replaces it.
@@ -35,7 +35,7 @@ constexpr int64_t kAutoBatch = 0;
 
 // Selects the samples of an epoch and their order.
 struct SamplerOptions {
-  int64_t batch_size = 64;  // per rank; with LengthBuckets::tokens on average
+  int64_t batch_size = 64;  // samples per rank; with LengthBuckets::tokens the average
   bool shuffle = true;
   bool drop_last = false;
   bool device_randperm = false;  // keyed permutation, in parallel, instead of a serial shuffle
@@ -59,7 +59,7 @@ struct EpochPlan {
 // With LengthBuckets::tokens none remain.
 class Sampler {
  public:
-  // lengths: of each sample; empty if all are alike, which turns length_buckets off. Throws
+  // lengths: length of each sample; empty if all are equal, which turns length_buckets off. Throws
   // Error(Exit::data) if there are no samples, or if none are left.
   Sampler(int64_t samples, const SamplerOptions& options, uint64_t seed, RankShare share,
           std::span<const int64_t> lengths = {});
@@ -72,20 +72,20 @@ class Sampler {
   }
   int64_t size() const;  // samples of this rank in an epoch
   // Samples of the largest batch of any rank. With LengthBuckets::tokens, largest_area() is the
-  // most positions of a batch, given the length to which samples are padded.
+  // largest number of positions of a batch, given the length to which samples are padded.
   int64_t largest() const;
   int64_t largest_area(const std::function<int64_t(int64_t)>& padded) const;
-  int64_t joint_size(int64_t batch) const;  // samples of all ranks in that round
+  int64_t joint_size(int64_t batch) const;  // samples of all ranks in a round
   int64_t joint_size() const;               // samples of all ranks in an epoch
-  // Fewest samples that a rank has in that round; with LengthBuckets::tokens, in any.
+  // Fewest samples that a rank has in the round; with LengthBuckets::tokens, in any round.
   int64_t fewest(int64_t batch) const;
-  // Weight of the mean over this rank's batch in the mean over the ranks.
+  // Returns the weight of the mean over this rank's batch in the mean over the ranks.
   double weight(int64_t batch) const;
 
-  // Order of the epoch for all ranks, on a device.
+  // Returns the order of the epoch for all ranks, on a device.
   Tensor order(int64_t epoch, Device device) const;
   EpochPlan plan(int64_t epoch) const;
-  // Views of a plan: the samples of a rank, this one or another, in a batch; and all that count in
+  // Views of a plan: the samples of this or another rank in a batch, and all samples that count in
   // its round.
   Tensor samples(const EpochPlan& plan, int64_t batch) const {
     return samples(plan, batch, share_.rank);

@@ -89,7 +89,7 @@ void ShardWriter::flush() {
 void ShardWriter::end() {
   front_.head.last = 1;
   flush();
-  std::error_code error;  // ignored: no reader goes on after the last shard
+  std::error_code error;  // ignored, because readers stop at the last shard
   for (int64_t n = written.shards; std::filesystem::remove(shard_path(folder_, split_, n), error);)
     ++n;
 }
@@ -120,7 +120,7 @@ PackedRecord as_pixels(std::vector<uint8_t> bytes, const Shape& shape, int64_t l
           std::move(bytes)};
 }
 
-// Returns one sample as it is packed.
+// Returns the record of one sample.
 PackedRecord packed_record(const Dataset& dataset, int64_t index, const PackOptions& o) {
   std::optional<EncodedSample> file;
   if (o.encoding == Encoding::keep) file = dataset.encoded(index);
@@ -138,7 +138,7 @@ PackedRecord packed_record(const Dataset& dataset, int64_t index, const PackOpti
   if (shrinks) image.resize_short_side(o.side);
   std::vector<uint8_t> bytes = interleaved_bytes(image, sample);
   if (!jpeg) return as_pixels(std::move(bytes), image.shape(), sample.label, Form::interleaved);
-  const bool png = file && is_lossless(file->file);  // stays without loss
+  const bool png = file && is_lossless(file->file);  // a lossless file stays lossless
   return as_file(
       {png ? encode_png(bytes.data(), image.height(), image.width())
            : encode_jpeg(bytes.data(), image.height(), image.width(), static_cast<int>(o.quality)),

@@ -6,7 +6,7 @@
 namespace bellows {
 
 enum class Encoding {
-  // Files as they are, samples without a file as raw pixels: the same samples, bit for bit. Decodes
+  // Keeps files, and samples without a file as raw pixels: the same samples, bit for bit. Decodes
   // only files that `side` may shrink, so damage inside the others goes unnoticed.
   keep,
   raw,   // pixels
@@ -17,7 +17,7 @@ struct PackOptions {
   Encoding encoding = Encoding::keep;
   // Larger images are shrunk to this shorter side; 0: never. With `keep`, a PNG file stays one.
   int64_t side = 0;
-  int64_t quality = 90;                      // for JPEGs that are encoded, 1 to 100
+  int64_t quality = 90;                      // of JPEGs that are encoded here, 1 to 100
   int64_t shard_bytes = int64_t{256} << 20;  // a shard with this many is full
 };
 

@@ -126,7 +126,7 @@ void visit(Visitor& v, PackedOptions& o) {
   v("folder", o.folder, "folder of the shards; `trainer pack` writes them").resumable();
 }
 
-// True if two shards are of one packing.
+// True if two shards come from one packing.
 bool alike(const ShardFront& a, const ShardFront& b) {
   constexpr size_t kInfo = offsetof(ShardHead, channels);
   const auto info = [](const ShardFront& front) {

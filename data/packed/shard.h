@@ -18,8 +18,8 @@
 
 namespace bellows {
 
-inline constexpr uint32_t kShardVersion = 2;      // 1 had no names
-inline constexpr int64_t kMostClasses = 1 << 20;  // a model has an output for each
+inline constexpr uint32_t kShardVersion = 2;      // version 1 had no class names
+inline constexpr int64_t kMostClasses = 1 << 20;  // limit, because a model has an output per class
 
 struct ShardHead {
   char magic[8] = {'\x89', 'B', 'S', 'H', 'A', 'R', 'D', '\n'};

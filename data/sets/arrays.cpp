@@ -64,7 +64,7 @@ Arrays Sequences::take() const {
 
 Tensor tokens_of(const NoOptions&, const GivenInputs& given) {
   const std::vector<std::string>& names = given.info.names;
-  const bool named = !names.empty() && given.info.target.varies;  // else the names are of labels
+  const bool named = !names.empty() && given.info.target.varies;  // else names of labels
   std::vector<int64_t> tokens;
   for (const char c : given.bytes) {
     const auto name = std::ranges::find(names, std::string(1, c));

@@ -24,7 +24,7 @@ static __global__ void collate(To* out, const From* flat, Rows rows, To fill) {
 
 static void collate_cuda(const Tensor& out, const Tensor& flat, const Tensor& offsets,
                          const Tensor& samples, double fill) {
-  constexpr int64_t kMostBlocks = 1 << 10;  // of a sample
+  constexpr int64_t kMostBlocks = 1 << 10;  // blocks per sample
   const Rows rows{offsets.defined() ? offsets.ptr<int64_t>() : nullptr, samples.ptr<int64_t>(),
                   flat.numel() / flat.dim(0), out.numel() / out.dim(0)};
   const int64_t blocks = std::min(ceil_div(rows.room, int64_t(kThreads)), kMostBlocks);

@@ -11,8 +11,8 @@ struct Arrays {
   // (rows, ...): u8 or i64 for tokens and classes, f32 for values. Not varying: y (N, ...).
   Tensor x, y;
   Tensor offsets = {};  // (N + 1) i64, or undefined if all samples have one shape
-  // (N) i64, which ArrayDataset fills in: rows of each sample, and how many of its targets are not
-  // -1. Undefined: all samples have one shape, and all of their targets count.
+  // (N) i64, filled in by ArrayDataset: rows of each sample, and its targets other than -1.
+  // Undefined: all samples have one shape, and all of their targets count.
   Tensor lengths = {}, targets = {};
 
   int64_t size() const { return offsets.defined() ? offsets.numel() - 1 : x.dim(0); }
@@ -55,8 +55,8 @@ class Sequences {
 
 // Input of `trainer predict`, for a data set that has no images.
 struct GivenInputs {
-  const DatasetInfo& info;  // of the training set
-  std::string name;         // of the file; "-" for standard input
+  const DatasetInfo& info;  // description of the training set
+  std::string name;         // name of the file; "-" for standard input
   std::string bytes;        // content of the file, or one text
 };
 // Returns samples, (1, ...) each. A data set registers one of the two under its own name: the first
@@ -67,7 +67,7 @@ using EncodeText = Tensor(const GivenInputs& given);
 Tensor tokens_of(const NoOptions&, const GivenInputs& given);
 
 namespace kernels {
-// Writes the rows of sample samples[b] to out[b], converted, and `fill` behind them.
+// Writes the rows of sample samples[b] to out[b], converted, and `fill` after them.
 //
 //   out      (B, rows, ...), or (B, ...) without offsets; i64 or f32, contiguous
 //   flat     (rows, ...), u8 or the dtype of out, contiguous

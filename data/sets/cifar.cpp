@@ -30,12 +30,12 @@ void visit(Visitor& v, Cifar100Options& o) {
   v("labels", o.labels, {"coarse", "fine"}, "20 classes, or 100");
 }
 
-// The files of a split, and what is in them.
+// The files of a split, and the layout of their records.
 struct CifarFiles {
   std::string root, folder;  // folder: of the archive
   std::vector<std::string> records;
-  std::string names;             // of the classes, one per line; the file may be missing
-  size_t label_bytes, label_at;  // of a record, and which of them counts
+  std::string names;             // file with one class name per line; may be missing
+  size_t label_bytes, label_at;  // number of label bytes, and index of the one used
   DatasetInfo info;
   std::string path(const std::string& name) const {  // "" if it is missing
     return first_file(root, {name, cat(folder, "/", name)});

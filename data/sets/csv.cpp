@@ -21,11 +21,11 @@ struct CsvTable {
   std::vector<std::string> names;
   struct Row {
     int64_t line;
-    std::vector<std::string> cells;  // as many as names
+    std::vector<std::string> cells;  // one for each name
   };
   std::vector<Row> rows;
 
-  // Index of a column. Throws Error(Exit::data) that lists the columns.
+  // Returns the index of a column. Throws Error(Exit::data) that lists the columns.
   size_t index_of(const std::string& name) const;
 };
 
@@ -38,7 +38,7 @@ template <class... Args>
 struct ParsedRows {
   std::vector<CsvTable::Row> all = {};
   CsvTable::Row next = {.line = 1, .cells = {}};
-  int64_t lines = 1;  // of `next`
+  int64_t lines = 1;  // line number of `next`
 
   static void add_cell(void* bytes, size_t size, void* rows) {
     auto& [all, next, lines] = *static_cast<ParsedRows*>(rows);
@@ -135,7 +135,7 @@ std::optional<double> number(const std::string& cell) {
   return whole ? std::optional(value) : std::nullopt;
 }
 
-// Returns the number in a cell. Throws Error(Exit::data) for one that is not finite.
+// Returns the number in a cell. Throws Error(Exit::data) if it is not finite.
 double number_in(const CsvTable& table, const CsvTable::Row& row, size_t column) {
   const std::string& cell = row.cells[column];
   const std::optional<double> value = number(cell);
@@ -147,7 +147,7 @@ double number_in(const CsvTable& table, const CsvTable::Row& row, size_t column)
 
 using Takes = std::function<bool(int64_t)>;
 
-// Describes a column by the rows for which takes(i) holds: as numbers if all cells are.
+// Describes a column by the rows for which takes(i) holds: numbers if all those cells are.
 Column describe(const CsvTable& table, size_t at, const Takes& takes) {
   Column column{.name = table.names[at]};
   const bool numbers = std::ranges::all_of(

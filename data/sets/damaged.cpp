@@ -14,11 +14,11 @@ namespace {
 
 class Undamaged : public Dataset {
  public:
-  // `damaged` has a number other than 0 for each sample to leave out.
+  // damaged[i] is not 0 if sample i is to be left out.
   Undamaged(const DatasetPtr& all, std::span<const float> damaged)
       : Dataset(all->info()), all_(all) {
     const std::vector<std::string> names = class_names(info_);
-    std::map<std::string, int64_t> left_out;  // samples by class, where that is known
+    std::map<std::string, int64_t> left_out;  // samples by class, if known
     for (int64_t i = 0; i < all_->size(); ++i) {
       if (damaged[i] == 0)
         kept_.push_back(i);

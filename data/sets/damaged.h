@@ -6,9 +6,9 @@
 
 namespace bellows {
 
-enum class OnDamaged { error, skip };  // a damaged sample ends the run; without_damaged()
+enum class OnDamaged { error, skip };  // error: ends the run; skip: leaves them out
 
-// Part of the samples that a rank tries, and how the ranks add up a tensor in host memory.
+// Part of the samples that this rank tries, and a function that sums a host tensor over the ranks.
 struct AcrossRanks {
   int rank = 0, world = 1;
   std::function<void(const Tensor&)> sum = {};  // empty in a world of one
@@ -20,9 +20,9 @@ struct AcrossRanks {
 //
 // Note [When damaged samples are found]: before training, not when a batch meets one. So an epoch
 // has each readable sample once, and ranks, workers, `eval`, `pack` and a resumed run see the same
-// set without a record in the checkpoint. A replacement at the place where a batch meets the
-// sample would need one, and an agreement of the ranks, before the sample leaves the epoch. The
-// pass takes about a sixth of the time in which an epoch decodes and transforms photos.
+// set without a record in the checkpoint. Replacing a sample during training would need such a
+// record, and an agreement of the ranks. The pass takes about a sixth of the time in which an epoch
+// decodes and transforms photos.
 DatasetPtr without_damaged(const DatasetPtr& dataset, OnDamaged on_damaged,
                            const AcrossRanks& ranks = {});
 
@@ -30,7 +30,7 @@ DatasetPtr without_damaged(const DatasetPtr& dataset, OnDamaged on_damaged,
 std::string name_of_sample(const Dataset& dataset, int64_t index);
 
 // Rethrows the current exception as an Error that begins with the sample's name. Exit::usage
-// becomes Exit::data. With `on_damaged`, an Error(Exit::data) says what that option does.
+// becomes Exit::data. With `on_damaged`, an Error(Exit::data) explains that option.
 [[noreturn]] void rethrow_at_sample(const Dataset& dataset, int64_t index,
                                     std::optional<OnDamaged> on_damaged);
 // Calls fn(); its exceptions leave through rethrow_at_sample().

@@ -22,25 +22,25 @@ class Dataset {
   virtual ~Dataset() = default;
   virtual int64_t size() const = 0;
   virtual const DatasetInfo& info() const { return info_; }
-  // Returns a sample. Only the view that is wanted must be decoded; without a view, all of it.
-  // Its pixels are in `scratch` or in the data set. Throws Error(Exit::data) if it cannot be read.
+  // Returns a sample. Decodes at least the view `wanted`, or the whole sample if that is empty. Its
+  // pixels are in `scratch` or in the data set. Throws Error(Exit::data) if it cannot be read.
   // Thread-safe.
   virtual Sample at_least(int64_t index, const ViewOf& wanted, Scratch& scratch) const = 0;
   Sample at(int64_t index, Scratch& scratch) const { return at_least(index, {}, scratch); }
   // Returns the file that the sample is decoded from, if there is one; packing keeps it. Its
   // contents are not checked. Throws as at() does. Thread-safe.
   virtual std::optional<EncodedSample> encoded(int64_t) const { return {}; }
-  // Origin of a sample, printable(): a path, or the name of the generator.
+  // Returns the origin of a sample, printable(): a path, or the name of the generator.
   virtual std::string origin(int64_t index) const = 0;
   // Returns a sample's label if it is known without reading the sample, else -1. Thread-safe.
   virtual int64_t label(int64_t) const { return -1; }
   // Number of samples that without_damaged() has left out, and a line that counts them by class.
   virtual int64_t damaged() const { return 0; }
   virtual std::string damaged_text() const { return ""; }
-  // Lines to print at start-up: files that were left out.
+  // Returns the lines to print at start-up: files that were left out.
   virtual std::vector<std::string> notes() const { return {}; }
-  // The samples of a data set that has no images; null for images. Then only size(), info(),
-  // origin() and notes() may be called.
+  // Returns the samples of a data set that has no images; null for images. If not null, only
+  // size(), info(), origin() and notes() may be called.
   virtual const Arrays* arrays() const { return nullptr; }
   // True if at() decodes nothing and always returns the same pixels, (C, H, W) as in info(): a
   // device may keep them.
@@ -55,7 +55,7 @@ struct DatasetContext {
   // Classes in the order of a trained model's outputs. A data set that finds its classes in the
   // files of the training split uses these instead and does not read those files. Empty: its own.
   std::vector<std::string> classes = {};
-  // The same for the columns of a table.
+  // Columns in the order of a trained model's inputs, for tables. Empty: the data set's own.
   std::vector<Column> columns = {};
 };
 using DatasetPtr = std::shared_ptr<const Dataset>;
@@ -79,7 +79,7 @@ class MemoryDataset : public Dataset {
   bool fixed_pixels() const override { return true; }
 
  private:
-  int64_t bytes_;  // per sample
+  int64_t bytes_;  // bytes per sample
   std::vector<uint8_t> pixels_, labels_;
   std::string origin_;
 };

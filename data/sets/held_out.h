@@ -1,5 +1,5 @@
 // Files of data sets whose samples are lines, rows or windows of one file, and their split into
-// samples to train on and to test on.
+// training and test samples.
 #pragma once
 #include "core/config/visitor.h"
 #include "data/sets/dataset.h"

@@ -48,7 +48,7 @@ IdxContent read_idx_file(const std::string& path, int rank) {
   if (!file) fail(Exit::data, path, ": cannot be opened");
   const Shape shape = read_idx_header(file.get(), path, rank);
   const size_t size = shape.numel();
-  constexpr size_t kMostRatio = 1032;  // of what inflates to the file
+  constexpr size_t kMostRatio = 1032;  // largest ratio of inflated to compressed size
   if (size / kMostRatio > static_cast<size_t>(regular.size()))
     fail(Exit::data, path, ": truncated: ", regular.size(), " bytes cannot hold the ", size,
          " bytes that its header ", shape, " claims");

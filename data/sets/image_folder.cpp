@@ -86,7 +86,7 @@ void refuse_missing(const ImageFolderOptions& o, Split split) {
        o.hold_out ? "" : others);
 }
 
-// Returns "a, b, c, ...": the first of the names.
+// Returns the first few names: "a, b, c, ...".
 std::string some_of(std::vector<std::string> names) {
   constexpr size_t kMost = 3;
   if (names.size() > kMost) names.resize(kMost), names.emplace_back("...");

@@ -27,11 +27,11 @@ void visit(Visitor& v, LinesOptions& o) {
 }
 
 struct Line {
-  int64_t number;  // from 1
+  int64_t number;  // line number, from 1
   std::string_view text;
 };
 
-// Returns the lines of `all`, checked.
+// Splits `all` into lines and checks them. Throws Error(Exit::data).
 std::vector<Line> lines_of(std::string_view all, const std::string& path, int64_t longest) {
   const auto refuse = [&](int64_t number, const auto&... what) {
     fail(Exit::data, path, ", line ", number, ": ", what...);
@@ -53,7 +53,7 @@ std::vector<Line> lines_of(std::string_view all, const std::string& path, int64_
   return lines;
 }
 
-// x is the line without its last byte, y without its first, and the line ends in a newline.
+// Adds x, the line without its last byte, and y, without its first. The line ends in a newline.
 void add_text(Sequences& all, std::string_view line) {
   const size_t tab = line.find('\t');
   std::vector<int64_t> x, y;

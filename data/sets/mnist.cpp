@@ -31,9 +31,9 @@ void visit(Visitor& v, EmnistOptions& o) {
   v("split", o.split, kEmnistSplits, "part of EMNIST: they differ in classes and size");
 }
 
-// The two files of a split, and how they are read.
+// The two files of a split, and how to read them.
 struct IdxFiles {
-  std::string root, begin;           // begin: of their names
+  std::string root, begin;           // begin: of the file names
   std::vector<std::string> folders;  // below root, the data set's own first
   bool by_columns = false;           // images are stored by columns
   int64_t first_label = 0;
@@ -56,7 +56,7 @@ static std::string find_idx(const IdxFiles& files, const std::string& kind) {
       fail(Exit::data, "data.root ", files.root, ": both ", found, " and ", file,
            " are there; name the folder of one of them");
     if (!file.empty()) found = file;
-    if (!found.empty() && folder == files.folders[1]) break;  // the data set that was asked for
+    if (!found.empty() && folder == files.folders[1]) break;  // the requested data set
   }
   if (!found.empty()) return found;
   fail(Exit::data, "data.root ", files.root, ": no file ", stem, " or ", stem, ".gz there or in ",

@@ -33,7 +33,7 @@ void visit(Visitor& v, NpyOptions& o) {
 }
 
 struct Array {
-  std::string type;  // of the elements: a key of conversions()
+  std::string type;  // element type: a key of conversions()
   Shape shape;
   std::string_view bytes;
   int64_t size() const { return type[1] - '0'; }  // bytes of an element
@@ -71,7 +71,7 @@ std::string between(const std::string& header, const std::string& begin, char en
   return rest.substr(0, std::min(rest.find(end), rest.size()));
 }
 
-// Returns the sides in "3, 28, 28" or "3,"; none if they are no shape of samples.
+// Returns the sides in "3, 28, 28" or "3,"; none if they are not a shape of samples.
 Shape sides_in(const std::string& text) {
   int64_t most = int64_t{1} << 40;  // elements
   Shape shape;
@@ -105,7 +105,7 @@ Array read_header(const std::string& path, const std::string& header) {
   return array;
 }
 
-// Parses the bytes of a file; the array's are a part of them.
+// Parses the bytes of a file. The array refers to them.
 Array parse_npy(const std::string& where, std::string_view all) {
   constexpr int64_t kMostHeader = 1 << 16;
   const auto refuse = [&](const auto&... why) { fail(Exit::data, where, ": ", why...); };

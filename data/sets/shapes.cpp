@@ -21,7 +21,7 @@ using ShapesOptions = DrawnSizes<10000, 2000>;
 
 // ---- outlines
 
-// Signed distance to an outline's edge, negative inside, as exact as soft edges need. All outlines
+// Signed distance to an outline's edge, negative inside, exact enough for soft edges. All outlines
 // fit into the unit disc. No two are equal up to rotation and scale.
 struct Outline {
   const char* name;
@@ -69,7 +69,7 @@ Color mixed(const Color& a, const Color& b, float share) {
 float distance(const Color& a, const Color& b) {
   return std::abs(a[0] - b[0]) + std::abs(a[1] - b[1]) + std::abs(a[2] - b[2]);
 }
-// Returns a random color that clearly differs from `other`, as two of three random colors do.
+// Returns a random color that clearly differs from `other`. Two of three random colors do.
 Color unlike(const Color& other, Draw& draw) {
   for (;;) {
     const Color color = any_color(draw);
@@ -107,7 +107,7 @@ struct Pose {
     y0 = kShapeSide / 2.f + draw.between(-reach, reach);
     c = std::cos(angle) / radius, s = std::sin(angle) / radius;
   }
-  // Fraction of the pixel at (x, y) that the outline covers.
+  // Returns the fraction of the pixel at (x, y) that the outline covers.
   float cover(const Outline& outline, float x, float y) const {
     const float dx = x - x0, dy = y - y0;
     return std::clamp(.5f - radius * outline.at(c * dx + s * dy, c * dy - s * dx), 0.f, 1.f);

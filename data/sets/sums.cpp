@@ -1,6 +1,6 @@
 // sums: additions as text, so that a first run on sequences needs no download: 38+547=585. Only the
 // characters of the answer and its end count in the loss. With `reverse` the digits of the answer
-// begin with the last one, because then each digit follows from those before it.
+// are in reverse order, because each digit then follows from the ones before it.
 #include <algorithm>
 #include <string>
 #include "core/config/hint.h"

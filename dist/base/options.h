@@ -14,7 +14,7 @@ using MakeGroup = std::unique_ptr<ProcessGroup>(const GroupContext&);
 struct DistOptions {
   Choice<MakeGroup> backend{"auto"};
   double timeout_s = 300;      // limit for each collective and for the rendezvous
-  int64_t store_port = 0;      // for rank 0's store; 0: the launcher's
+  int64_t store_port = 0;      // port of rank 0's store; 0: the launcher's
   double bucket_mb = 25;       // capacity of a gradient bucket, in MiB
   double first_bucket_mb = 1;  // small, so that communication begins early
   bool ddp = false;            // all ranks update; false: rank 0 alone (dist/reducer.h)

@@ -82,7 +82,7 @@ class NcclCommunicator : public Communicator {
       const auto end = Clock::now() + kFarewell;
       if (comm_ && settled([&] { return nccl().ncclCommFinalize(comm_); }, end) == ncclSuccess)
         nccl().ncclCommDestroy(std::exchange(comm_, nullptr));
-    } catch (const Error&) {  // it was aborted meanwhile
+    } catch (const Error&) {  // the communicator was aborted meanwhile
     }
     abort();
   }

@@ -10,7 +10,7 @@ namespace bellows {
 // One thread queues; any thread may call error() and abort().
 class Communicator {
  public:
-  // All ranks must destroy it, with nothing queued, unless it was aborted.
+  // All ranks must destroy the communicator, with nothing queued, unless it was aborted.
   virtual ~Communicator() = default;
   virtual Stream stream() const = 0;
   virtual void all_reduce(const Tensor& t, Reduction reduction) = 0;

@@ -89,20 +89,20 @@ Read reduce_to(const Tensor& t, Reduction reduction) {
     if (reduction == Reduction::mean && !pair_mean) divide(dtype, to + offset, n, double(world));
   };
 }
-// The values of one rank. An undefined `t` receives nothing.
+// Copies the values of one rank to `t`, if that is defined.
 Read copy_to(const Tensor& t, int from_rank) {
   return [=](size_t offset, size_t bytes, const Chunks& chunks) {
     if (t.defined()) std::copy_n(chunks[from_rank], bytes, t.bytes() + offset);
   };
 }
-// The values of all ranks, `each` bytes long, in the order of the ranks.
+// Collects the values of all ranks, `each` bytes long, in the order of the ranks.
 Read collect_to(const Tensor& t, size_t each) {
   return [=](size_t offset, size_t bytes, const Chunks& chunks) {
     for (size_t r = 0; t.defined() && r < chunks.size(); ++r)
       std::copy_n(chunks[r], bytes, t.bytes() + r * each + offset);
   };
 }
-// Only the part of the message from `begin` to `end`.
+// Reads only the part of the message from `begin` to `end`.
 Read part_of(size_t begin, size_t end, const Read& read) {
   return [=](size_t offset, size_t bytes, Chunks chunks) {
     const size_t from = std::max(offset, begin), to = std::min(offset + bytes, end);
@@ -114,8 +114,8 @@ Read part_of(size_t begin, size_t end, const Read& read) {
 
 using OverTcp = std::function<void(const GlooCall&)>;
 
-// A rank's values in the host's memory: it offers `in`, gets `out`, and `result` is the tensor that
-// the caller passed. Undefined ones do not take part.
+// A rank's values in host memory: the rank offers `in` and receives `out`; `result` is the tensor
+// that the caller passed. Undefined tensors do not take part.
 struct Host {
   Tensor in, out, result;
 };
@@ -214,7 +214,7 @@ class Gloo : public ProcessGroup {
  private:
   void leave(const std::string& cause) override { engine_.abort(cause); }
 
-  // Only the root of a gather or scatter has all values. Returns them there, else nothing.
+  // Checks the operands of a gather or scatter. Returns `all` on the root, else {}.
   Tensor check_root(const Tensor& mine, const Tensor& all, int root,
                     const std::string& what) const {
     if (rank() == root) return check_collective(*this, device_, mine, all, what), all;
@@ -222,7 +222,7 @@ class Gloo : public ProcessGroup {
     return {};
   }
 
-  // A GPU's values are copied to the host at once, and the result back when a caller waits for it.
+  // Copies a GPU's values to the host now. The result is copied back when the caller waits for it.
   Host on_host(const std::string& what, const Tensor& in, const Tensor& out) const {
     if (device_ == Device::cpu) return {in, out, out};
     CHECK(!capturing(), "gloo: ", what,
@@ -238,7 +238,7 @@ class Gloo : public ProcessGroup {
     return host;
   }
 
-  // Reports describe the collective by `t`. Its part in shared memory has `bytes` of each rank.
+  // `t` describes the collective in reports. `bytes`: size of each rank's part in shared memory.
   Work start(const std::string& op, const Tensor& t, const std::string& what, const Host& host,
              const OverTcp& tcp, size_t bytes, const Read& read) {
     const auto over_tcp = [=, any = t.numel() > 0](const GlooCall& call) {
@@ -256,7 +256,7 @@ class Gloo : public ProcessGroup {
   }
 
   const Ranks ranks_;
-  const Device device_;  // where tensors are
+  const Device device_;  // device of the tensors
   GlooEngine engine_;
 };
 }  // namespace

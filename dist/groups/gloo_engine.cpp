@@ -5,7 +5,7 @@
 
 namespace bellows {
 
-// On a thread of its own, whose name, cores and signal mask Gloo's thread inherits.
+// Connects on a thread whose name, cores and signal mask Gloo's thread is to inherit.
 static GlooMesh connected(const GroupContext& group, const std::string& prefix) {
   const auto connect = [&] {
     begin_thread("gloo");
@@ -36,7 +36,7 @@ int64_t GlooEngine::start(GlooOperation operation) {
   guard_.start(operation.collective);
   const int64_t sequence = operation.collective.sequence;
   const std::lock_guard lock(mutex_);
-  // Small messages are all there at once. Waking the thread for them would take longer.
+  // A small message is complete at once. Waking the thread for it would take longer.
   if (!shared_ || !shared_->start(operation.message)) {
     wanted_ = sequence;
     has_work_.notify_one();
@@ -64,7 +64,7 @@ void GlooEngine::close() {
   if (mesh_) close_mesh(*mesh_);
 }
 
-// The engine's thread.
+// Runs on the engine's thread.
 void GlooEngine::run_wanted() {
   begin_thread("gloo");
   std::unique_lock lock(mutex_);
@@ -97,7 +97,7 @@ bool GlooEngine::run_up_to(int64_t sequence) {
   return true;
 }
 
-// Returns false if it failed. Throws if memory is used up.
+// Returns false if the operation failed. Throws if memory is used up.
 bool GlooEngine::run(const GlooOperation& operation) {
   const trace::Range range(operation.collective.what.c_str());
   const auto due = guard_.begin(operation.collective);
@@ -107,7 +107,7 @@ bool GlooEngine::run(const GlooOperation& operation) {
     else
       operation.over_tcp({mesh_, uint32_t(operation.collective.sequence), until(due)});
     return true;
-  } catch (const std::bad_alloc&) {  // not the network's fault: it ends this rank with exit 6
+  } catch (const std::bad_alloc&) {  // ends this rank with exit 6: the network is not to blame
     throw;
   } catch (const std::exception& error) {
     guard_.diagnose(operation.collective, plain(error.what()));

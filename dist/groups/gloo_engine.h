@@ -11,7 +11,7 @@ struct GlooCall {
   GlooMesh context;
   uint32_t tag;
   Timeout timeout;
-  template <class Options> Options options() const {  // Gloo's, for one of its functions
+  template <class Options> Options options() const {  // returns the options of a function of Gloo
     Options options(context);
     options.setTag(tag);
     options.setTimeout(timeout);
@@ -22,14 +22,14 @@ struct GlooCall {
 // A collective that was started.
 struct GlooOperation {
   Collective collective;
-  std::function<void(const GlooCall&)> over_tcp;  // on any thread
+  std::function<void(const GlooCall&)> over_tcp;  // may run on any thread
   SharedMemory::Message message;
 };
 
-// Operations run in the order in which they were started. If the ranks share memory, a message that
-// is there as a whole needs nothing more of this rank, so wait() runs it: the thread that needs the
-// result is awake already. The engine's thread runs all others while the caller computes. Thread-
-// safe; one thread starts operations.
+// Operations run in the order in which they were started. If the ranks share memory and this rank
+// has put its whole message there, wait() runs the operation: the thread that needs the result is
+// awake already. The engine's thread runs all others while the caller computes. Thread- safe; one
+// thread starts operations.
 class GlooEngine {
  public:
   // Returns once all ranks are connected. `share`: exchange values through memory if all can.
@@ -51,13 +51,13 @@ class GlooEngine {
   bool run(const GlooOperation& operation);
   void close();
 
-  const std::string prefix_;                    // of its keys in the store
+  const std::string prefix_;                    // begins the names of its keys in the store
   const std::unique_ptr<SharedMemory> shared_;  // null: values go over TCP
   const GlooMesh mesh_;                         // null: values go through memory
   std::mutex run_;                              // held by the thread that runs operations
-  std::mutex mutex_;                            // guards queue_, wanted_ and stopping_; after run_
+  std::mutex mutex_;  // guards queue_, wanted_ and stopping_; lock run_ first
   std::condition_variable has_work_;
-  std::deque<GlooOperation> queue_;  // not yet running
+  std::deque<GlooOperation> queue_;  // operations that have not begun
   int64_t wanted_ = 0;               // the engine's thread runs up to this one
   bool stopping_ = false;
   Guard guard_;

@@ -113,7 +113,7 @@ std::string plain(const std::string& gloo_message) {
   return end == std::string::npos ? gloo_message : gloo_message.substr(end + 2);
 }
 
-// Throws Error, exit 6, if descriptors for the connections lack: Gloo would report something else.
+// Throws Error, exit 6, if descriptors are too few for the connections: Gloo would misreport it.
 static void check_descriptors(int world) {
   std::list<Descriptor> spare;
   for (int i = 0; i < 4 + world; ++i)
@@ -126,7 +126,7 @@ GlooMesh connect_mesh(const Ranks& ranks, Store& store, const std::string& prefi
   check_descriptors(ranks.world);
   auto device = device_for(ranks);
   const auto context = std::make_shared<gloo::rendezvous::Context>(ranks.rank, ranks.world);
-  // Gloo waits five times this long for a connection. Collectives set their own timeouts.
+  // Gloo waits five times its timeout for a connection. Collectives set their own timeouts.
   context->setTimeout(std::max(timeout / 5, Timeout(1)));
   Rendezvous rendezvous(store, prefix, timeout);
   try {
@@ -140,7 +140,7 @@ GlooMesh connect_mesh(const Ranks& ranks, Store& store, const std::string& prefi
   }
 }
 
-// Gloo has no call for this, but closes all connections when an operation times out.
+// Gloo has no call to close connections, but closes all of them when an operation times out.
 void close_mesh(gloo::Context& mesh) {
   try {
     mesh.createUnboundBuffer(nullptr, 0)->waitRecv(Timeout(1));

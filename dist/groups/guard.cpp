@@ -7,8 +7,8 @@
 namespace bellows {
 
 static constexpr Timeout kAsk(300), kPoll(2);  // intervals of asking the store, and of poll()
-static constexpr Timeout kGrace(300);          // of a collective after another rank has ended
-static constexpr Timeout kLate(100);           // so that a library's own limit comes first
+static constexpr Timeout kGrace(300);          // limit of a collective after another rank has ended
+static constexpr Timeout kLate(100);           // added, so that a library's own limit comes first
 // Limits: of the whole search for a cause, of waiting for the reports of other ranks, and of
 // publishing a cause or ending.
 static constexpr Timeout kSearch(1200), kPatience(900), kFarewell(500);
@@ -50,7 +50,7 @@ Guard::~Guard() {
     stopping_ = true;
     wake_.notify_all();
   }
-  if (group_.store) group_.store->end_within(kFarewell);  // also a request of the thread
+  if (group_.store) group_.store->end_within(kFarewell);  // also ends requests of thread_
   thread_.join();
   if (group_.store && failure_.empty()) group_.store->end_within(Timeout::max());
 }
@@ -61,7 +61,7 @@ void Guard::start(Collective& c) {
   trace::count<"dist.collectives">();
   trace::count<"dist.bytes">(c.elements * size_of(c.dtype));
   {
-    const std::lock_guard searching(search_);  // as in check()
+    const std::lock_guard searching(search_);  // waits while the cause is searched
     const std::lock_guard lock(mutex_);
     if (!failure_.empty()) fail(Exit::distributed, failure_);
     c.sequence = ++started_;
@@ -129,7 +129,7 @@ std::string Guard::report() const {
 }
 
 // The debug check dist.check_collectives. Compares `c` with the collective of the same number on
-// every other rank, through the store, at the cost of as many reads as there are ranks.
+// every other rank, through the store. Cost: one read per rank.
 void Guard::compare(const Collective& c) {
   const auto key_of = [&](int64_t sequence, int rank) {
     return cat(prefix_, "check/", sequence, "/", rank);
@@ -190,7 +190,7 @@ void Guard::watch() {
 }
 
 void Guard::ask() {
-  bool ended = group_.store != nullptr;  // also if rank 0 does not answer
+  bool ended = group_.store != nullptr;  // no answer from rank 0 counts as an end
   quietly(group_, [&](Store& store) {
     ended = store.wait(prefix_ + "ended", Timeout(0)) || store.wait("gone", Timeout(0));
   });
@@ -227,7 +227,7 @@ void Guard::diagnose(const Collective& c, const std::string& symptom) {
   }
   const Timeout limit = group_.timeout();
   const bool timed_out = waited >= limit - Timeout(20);
-  const bool away = waited < limit / 2;  // it began to wait long after the others
+  const bool away = waited < limit / 2;  // this rank began to wait long after the others
   if (group_.store) group_.store->end_within(kSearch);
   tell(timed_out);
   close_();
@@ -287,7 +287,7 @@ std::string Guard::search(const Collective& c, bool timed_out, bool away,
   };
   const auto end = Clock::now() + kPatience;
   Names silent, late;
-  bool gave_up = false;  // another rank
+  bool gave_up = false;  // another rank did
   for (int r = 0; r < group_.ranks.world; ++r) {
     if (r == group_.ranks.rank) continue;
     if (const std::string left = cause(); !left.empty()) return left;
@@ -303,7 +303,7 @@ std::string Guard::search(const Collective& c, bool timed_out, bool away,
   timed_out = timed_out || gave_up;
   if (const std::string left = cause(); !left.empty()) return left;
   std::unique_lock lock(mutex_);
-  // This process did not run for longer than dist.timeout_s, until a moment ago.
+  // True if this process was stopped for longer than dist.timeout_s, until a moment ago.
   const auto now = Clock::now();
   const bool stopped = now - asleep_since_ > group_.timeout() ||
                        (overslept_at_ && now - *overslept_at_ < group_.timeout() + 2 * kSearch);

@@ -12,7 +12,7 @@
 
 namespace bellows {
 
-// A collective as a rank started it.
+// A collective and how a rank started it.
 struct Collective {
   std::string op;  // "all_reduce (mean)", "broadcast (root 0)", "barrier"
   int64_t elements = 0;
@@ -26,10 +26,10 @@ std::string description_of(const Collective& c);
 // Returns "step 12, bucket 2", for errors.
 std::string place_of(const Collective& c);
 
-// Collectives run one after the other, in the order in which they were started. A thread of the
-// guard asks the store whether another rank has ended: the store notices the death of a process,
-// and a rank reports its own failure. It then gives the running collective 300 ms, because a rank
-// that has done its part may leave. It also limits a collective to dist.timeout_s.
+// Collectives run one after the other, in the order in which they were started. The guard's thread
+// asks the store whether another rank has ended: the store notices the death of a process, and a
+// rank reports its own failure. The guard then gives the running collective 300 ms, because a rank
+// that has done its part may leave. The guard also limits each collective to dist.timeout_s.
 //
 // After a failure each rank reports to the store how far it got. From these reports the others
 // learn which ranks are dead, stuck or late. Thread-safe. Counters: dist.collectives (all of them,
@@ -48,8 +48,8 @@ class Guard {
   // Numbers and records a collective. With dist.check_collectives, all ranks must start equal ones.
   // Throws as check() does.
   void start(Collective& c);
-  // The collective, which must live until done(), runs from now on. Returns when it must be done.
-  // A later call for the same one changes nothing.
+  // Marks the collective as running; it must live until done(). Returns the time by which it must
+  // be done. Later calls for the same collective change nothing.
   Clock::time_point begin(const Collective& c);
   void done(int64_t sequence);
   // Waits up to `limit`. Returns true if the collective is done and the group lives.
@@ -60,13 +60,13 @@ class Guard {
   void check() const;
   void wake();
 
-  // `c` failed, or takes too long: closes, and finds the cause, which check() and wait() then
-  // throw. Takes up to 1.2 s, also if rank 0 is stuck; later requests to the store fail. `symptom`:
-  // the library's message.
+  // Call when `c` failed or takes too long. Closes the group and finds the cause, which check() and
+  // wait() then throw. Takes up to 1.2 s, also if rank 0 is stuck; later requests to the store
+  // fail. `symptom`: the library's message.
   void diagnose(const Collective& c, const std::string& symptom);
-  // This rank leaves for a reason of its own, which the others report. Takes up to 0.5 s.
+  // Call when this rank leaves for a reason of its own. The others report it. Takes up to 0.5 s.
   void leave(const std::string& cause);
-  // This rank starts no more collectives.
+  // Call when this rank starts no more collectives.
   void end();
   // Returns a line for each recorded collective, oldest first, with wall times in UTC:
   // "collective 7, step 2: barrier: end; started 12:30:01.250, done after 1.21 ms"
@@ -75,7 +75,7 @@ class Guard {
  private:
   struct Entry {
     Collective collective;
-    int64_t started_us;    // since the epoch
+    int64_t started_us;    // Unix time
     int64_t done_us = -1;  // -1: not done
   };
 
@@ -90,20 +90,20 @@ class Guard {
   const std::string backend_, prefix_;
   const std::function<void()> close_;
   const std::function<bool()> poll_;  // may be null
-  mutable std::mutex search_;         // held while the cause is searched; before mutex_
+  mutable std::mutex search_;         // held while the cause is searched; locked before mutex_
 
   mutable std::mutex mutex_;         // guards all below but thread_
   std::condition_variable changed_;  // done_ and failure_
-  std::condition_variable wake_;     // for the guard's thread
+  std::condition_variable wake_;     // wakes the guard's thread
   std::deque<Entry> entries_;        // the last dist.flight_recorder ones; consecutive numbers
   int64_t started_ = 0, done_ = 0;   // sequence numbers of the last collective started, and done
   const Collective* running_ = nullptr;
-  Clock::time_point begun_, due_;  // of the running one
-  bool others_ended_ = false;      // at least one of the other ranks
-  bool told_ = false;              // the store has this rank's report
+  Clock::time_point begun_, due_;  // when the running collective began, and must be done
+  bool others_ended_ = false;      // at least one other rank has ended
+  bool told_ = false;              // this rank's report is in the store
   std::string failure_;            // why the group is dead; "" while it lives
-  Clock::time_point asleep_since_ = Clock::time_point::max();  // of the guard's thread
-  std::optional<Clock::time_point> overslept_at_;  // when it had slept for dist.timeout_s
+  Clock::time_point asleep_since_ = Clock::time_point::max();  // max() while awake
+  std::optional<Clock::time_point> overslept_at_;              // time of the last too long sleep
   bool woken_ = false, stopping_ = false;
   std::thread thread_;  // uses all above
 };

@@ -116,8 +116,8 @@ class Nccl : public ProcessGroup {
     guard_.wake();
   }
 
-  // On the guard's thread. Looks for collectives that have ended, and for errors that NCCL's
-  // threads or kernels found. Returns true while any are in flight.
+  // Runs on the guard's thread. Finds collectives that have ended, and errors that NCCL's threads
+  // or kernels found. Returns true while any are in flight.
   bool poll() {
     const std::lock_guard lock(mutex_);
     for (; !flights_.empty(); flights_.pop_front()) {
@@ -139,7 +139,7 @@ class Nccl : public ProcessGroup {
   }
 
   const GroupContext context_;
-  const std::string prefix_;  // of its keys in the store
+  const std::string prefix_;  // begins the names of its keys in the store
   const std::unique_ptr<Communicator> communicator_;
   const Tensor token_;          // operand of barriers
   int64_t last_ = 0;            // sequence number of the last collective that was started

@@ -32,7 +32,7 @@ class ProcessGroup {
   virtual ~ProcessGroup() = default;
   virtual int rank() const = 0;
   virtual int world() const = 0;
-  virtual std::string backend() const = 0;  // its entry: "gloo"
+  virtual std::string backend() const = 0;  // name of its entry: "gloo"
   // Returns how values travel, for logs: "gloo, shared memory".
   virtual std::string path() const { return backend(); }
   // True if collectives run on the GPU's streams. Then tensors are on the GPU, wait() does not make
@@ -64,7 +64,7 @@ class ProcessGroup {
   int64_t step = 0;  // update in progress, counted from 1, for errors; set by the loop
 
  private:
-  virtual void leave(const std::string& cause) = 0;  // abort(), with a cause that names the rank
+  virtual void leave(const std::string& cause) = 0;  // `cause` names the rank
 };
 
 // Gives all ranks the values of rank 0, and waits for them. Throws as Work::wait() does.
@@ -72,17 +72,17 @@ void broadcast_from_root(ProcessGroup& group, const NamedTensors& tensors);
 
 // Returns "sum" or "mean".
 const char* name_of(Reduction reduction);
-// Throws Error, exit 2, unless `t` fits a group whose tensors are on `device`; `what` as above.
+// Throws Error, exit 2, unless `t` fits a group with tensors on `device`. `what` names it.
 void check_collective(const ProcessGroup& group, Device device, const Tensor& t,
                       Reduction reduction, const std::string& what);
-// The same if one rank has `mine` and the result or the root has `all`: world * `mine` elements.
+// Also checks that `all`, on the root or of the result, has world * `mine` elements.
 void check_collective(const ProcessGroup& group, Device device, const Tensor& mine,
                       const Tensor& all, const std::string& what);
 
 struct GroupContext {
   Ranks ranks;
   std::shared_ptr<Store> store;  // shared by all ranks; null in a world of one
-  Device device = Device::cpu;   // where tensors are
+  Device device = Device::cpu;   // device of the tensors
   DistOptions options;
 
   Timeout timeout() const { return timeout_of(options.timeout_s); }

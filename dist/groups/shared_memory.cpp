@@ -20,30 +20,30 @@ static constexpr int kMostRanks = 8;
 // They start at kFirst, so that they wrap after 2 * kSlots chunks, also in tests.
 static constexpr uint32_t kSlots = 16;
 static constexpr uint32_t kFirst = 0U - 2 * kSlots;
-// Slots of two ranks fit into a cache, and a chunk is worth the exchange of two numbers.
+// Slots of two ranks fit into a cache, and a chunk outweighs the exchange of two numbers.
 static constexpr size_t kChunk = 64 << 10;
 // About as long as it takes to wake a sleeping thread.
 static constexpr std::chrono::microseconds kSpin(50);
 
-// Zeros at first. Each rank's numbers have cache lines of their own.
+// Initially zero. Each rank's numbers have cache lines of their own.
 struct SharedMemory::Layout {
   using Number = std::atomic<uint32_t>;
   static_assert(Number::is_always_lock_free);
   struct Rank {
-    alignas(64) Number put, read;  // chunks that it has put, and read
-    size_t bytes[kSlots];          // of the message to which the chunk in the slot belongs
+    alignas(64) Number put, read;  // number of chunks that the rank has put, and read
+    size_t bytes[kSlots];          // size of the message to which the slot's chunk belongs
   };
 
   alignas(64) Number bell, sleepers, closed;
   Rank ranks[kMostRanks];
-  alignas(4096) std::byte slots[][kSlots][kChunk];  // by rank
+  alignas(4096) std::byte slots[][kSlots][kChunk];  // slots by rank
 
   static size_t size(int world) { return sizeof(Layout) + world * kSlots * kChunk; }
 };
 
 // ---- how ranks find the memory
 
-// Returns what ranks must have in common to share memory; "" if the system hides it.
+// Returns a text that is equal on all ranks that can share memory; "" if the system hides it.
 static std::string machine() {
   std::string text;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> text;
@@ -143,8 +143,8 @@ bool SharedMemory::start(Message& message) {
   return put(message);
 }
 
-// Puts chunks of the message while they are next and have free slots. Returns true if all are
-// there.
+// Puts chunks of the message while they are next and have free slots. Returns true if all chunks
+// have been put.
 bool SharedMemory::put(const Message& message) {
   Layout::Rank& mine = shared_.ranks[rank_];
   const uint32_t chunks = chunks_of(message.bytes);

@@ -14,40 +14,40 @@ namespace bellows {
 // is free again once all ranks have read it. So nothing is copied more than once, and a rank whose
 // chunks are in their slots may compute, while the others read.
 //
-// The memory has no name, so nothing is left over when ranks are killed. Waits spin for a moment,
-// then sleep (futex). Counter: dist.shared_bytes (copied into slots).
+// The memory has no name, so nothing is left over when ranks are killed. A wait spins for a moment,
+// then sleeps (futex). Counter: dist.shared_bytes (copied into slots).
 class SharedMemory {
  public:
-  // Maps memory that all ranks share. Returns null on all of them if one cannot: because it is not
-  // `willing`, belongs to another user, or is on another machine. A network or PID namespace of its
-  // own counts as a machine, because its link may be limited on purpose. `prefix` begins the names
-  // of keys in the store. All ranks call it; throws Error, exit 7, if one does not in time, or if
-  // rank 0 names anything but sealed memory of the right size.
+  // Maps memory that all ranks share. Returns null on all ranks if one of them is not `willing`,
+  // belongs to another user, or is on another machine. A network or PID namespace of its own counts
+  // as a machine, because its link may be limited on purpose. `prefix` begins the names of keys in
+  // the store. All ranks must call join(). Throws Error, exit 7, if a rank does not call it in
+  // time, or if rank 0 names anything but sealed memory of the right size.
   static std::unique_ptr<SharedMemory> join(const Ranks& ranks, Store& store,
                                             const std::string& prefix, Timeout timeout,
                                             bool willing);
   ~SharedMemory();
   SharedMemory(SharedMemory&&) = delete;
 
-  // The same chunk of all ranks, by rank.
+  // One chunk of each rank, by rank.
   using Chunks = std::vector<const std::byte*>;
-  // Receives the chunks at `offset` of a message. Those of a rank that offers nothing are garbage.
+  // Receives the chunks at `offset` of a message. If a rank offers nothing, its chunk is garbage.
   using Read = std::function<void(size_t offset, size_t bytes, const Chunks& chunks)>;
 
   // A rank's part in a collective.
   struct Message {
     const std::byte* mine = nullptr;  // values that this rank offers; null: none
-    size_t bytes = 0;                 // of each rank's values, a multiple of their size
+    size_t bytes = 0;                 // size of each rank's values
     Read read = {};
     uint32_t first = 0;  // number of the first chunk
   };
 
   // Numbers the chunks of a message, which all ranks start in the same order, and copies them into
-  // free slots, if those of all earlier messages are there. Returns true if the whole message is,
-  // so the other ranks need nothing more of this one.
+  // free slots, if those of all earlier messages are there. Returns true if the whole message is in
+  // slots; the other ranks then need nothing more from this rank.
   bool start(Message& message);
-  // Puts what is left, and reads the chunks of all ranks in order. The messages before must be
-  // finished. One thread at a time may finish, while another one starts. Throws Error, exit 7,
+  // Puts the remaining chunks, and reads those of all ranks in order. Earlier messages must be
+  // finished. One thread at a time may finish, while another starts messages. Throws Error, exit 7,
   // after the timeout, after close() of any rank, or if the messages of the ranks differ in size.
   void finish(const Message& message, Timeout timeout);
   // Makes finish() throw, now and later, here and on the other ranks.

@@ -15,7 +15,7 @@ namespace bellows {
 namespace {
 constexpr int kMaxWorld = 65536, kMaxPort = 65535, kMaxAttempt = 10000;
 
-// Names of a launcher's variables; null: it has none. It started this process if `rank` is set.
+// Names of a launcher's variables; null: it has none. If `rank` is set, it started this process.
 struct Launcher {
   const char *name, *rank, *world, *local_rank;
   const char *local_world = nullptr, *attempt = nullptr, *host = nullptr, *port = nullptr;
@@ -98,7 +98,7 @@ static int tasks_on_node(const std::string& list, int node) {
 static void read_local(const Environment& env, Ranks& r) {
   const Launcher& l = env.launcher;
   if (env.is(kTorchrun) && !env.find(l.local_rank) && !env.find(l.local_world)) {
-    // Started manually, one process per machine or all on this one.
+    // The processes were started manually, one per machine or all on this one.
     if (is_loopback(env.text(l.host, ""))) r.local_rank = r.rank, r.local_world = r.world;
     return;
   }
@@ -161,7 +161,7 @@ Ranks ranks_from(const std::function<const char*(const char*)>& variable,
   r.rank = env.number(launcher->rank, 0, r.world - 1);
   const int attempt = launcher->attempt ? env.number(launcher->attempt, 0, kMaxAttempt, "0") : 0;
   r.attempt = std::to_string(attempt);
-  if (r.world == 1) return r;  // as in the shell of an interactive allocation of Slurm
+  if (r.world == 1) return r;  // for example in the shell of an interactive Slurm allocation
   read_local(env, r);
   const bool all_local = r.local_world == r.world;
   r.host = host_of(env, all_local);

@@ -52,11 +52,11 @@ static std::shared_ptr<Store> connect(const Ranks& ranks, Timeout timeout) {
 
 static std::string key_of(int rank) { return cat("rendezvous/rank ", rank); }
 
-// Limit of a request to rank 0 after dist.timeout_s.
+// Time limit of a request to rank 0 once dist.timeout_s has passed.
 static constexpr Timeout kAnswer(1000);
 
-// Returns "rank 2 of 4" or "ranks 1, 2 of 4"; "" if the last one has just arrived. Throws if rank 0
-// is stuck.
+// Returns the missing ranks, "rank 2 of 4" or "ranks 1, 2 of 4"; "" if the last one has just
+// arrived. Throws if rank 0 is stuck.
 static std::string missing(Store& store, int world) {
   Names names;
   int64_t more = 0;
@@ -101,7 +101,7 @@ std::shared_ptr<Store> meet(const Ranks& ranks, const DistOptions& options) {
   std::string result;
   try {
     result = arrive(*store, ranks, deadline, options.timeout_s);
-  } catch (const Error& error) {  // of the store; rank 0's own ends only for want of descriptors
+  } catch (const Error& error) {  // from the store; rank 0's fails only without descriptors
     fail(ranks.rank ? error.exit : Exit::memory, "rendezvous: ", error.what());
   }
   if (!result.empty()) fail(Exit::distributed, "rendezvous: ", result);

@@ -12,8 +12,8 @@ namespace bellows {
 struct Ranks {
   int rank = 0, world = 1;
   int local_rank = 0, local_world = 1;  // among the ranks of this machine
-  std::string host = "127.0.0.1";       // rank 0's
-  int port = 0;                         // where rank 0 serves the store
+  std::string host = "127.0.0.1";       // address of rank 0
+  int port = 0;                         // port of rank 0's store
   std::string attempt = "0";            // restart count; prefixes all keys of the store
   std::string token;                    // shared secret; "": `host` is this machine's loopback
   std::string launcher;                 // "trainer launch", "torchrun", "mpirun", "srun" or ""
@@ -24,7 +24,7 @@ struct Ranks {
 // for values that are missing or impossible.
 Ranks ranks_from(const std::function<const char*(const char*)>& variable,
                  const DistOptions& options);
-// The same, from the environment of this process; read once.
+// As ranks_from(), for the environment of this process, which is read once.
 const Ranks& this_rank(const DistOptions& options);
 
 // Throws Error, exit 2, if a launcher started several ranks, which `verb` does not support.

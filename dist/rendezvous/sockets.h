@@ -17,12 +17,12 @@ void check_lack(int error, const char* where);
 Clock::time_point deadline_after(Timeout timeout);
 // Waits for one of `events` (POLLIN, POLLOUT) or an error. Returns false after the deadline.
 bool wait_for_socket(int socket, short events, Clock::time_point deadline);
-bool is_loopback(const std::string& host);  // by its name: "localhost", "::1", "127.0.0.1"
+bool is_loopback(const std::string& host);  // true for "localhost", "::1", "127.0.0.1"
 // Listens on a port (0: any) of `host`, if is_loopback(), else of all interfaces; or throws,
 // exit 7.
 Descriptor listen_on(const std::string& host, int port);
 int port_of(int socket, bool peer = false);
-bool is_of_this_user(int socket);  // the process at the other end, on this machine
+bool is_of_this_user(int socket);  // true if the peer is a process of this user on this machine
 // Tries all addresses of `host` once, each for up to 5 s. Returns a connected socket, or -1 with
 // the reason in `why`.
 int connect_to(const std::string& host, int port, Clock::time_point deadline, std::string& why);

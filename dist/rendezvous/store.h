@@ -9,7 +9,7 @@ namespace bellows {
 
 using Timeout = std::chrono::milliseconds;
 inline Timeout timeout_of(double seconds) { return Timeout(int64_t(seconds * 1000)); }
-// Returns the time until `end`, but at least `least`. With a timeout of 0, a Store does not wait.
+// Returns the time until `end`, but at least `least`.
 inline Timeout until(std::chrono::steady_clock::time_point end, Timeout least = Timeout(1)) {
   return std::max(least, std::chrono::ceil<Timeout>(end - std::chrono::steady_clock::now()));
 }
@@ -22,7 +22,7 @@ class Store {
  public:
   virtual ~Store() = default;
   virtual void set(const std::string& key, const std::string& value) = 0;
-  // Returns the value, waiting until a rank has set it. A timeout of 0 does not wait, nor below.
+  // Returns the value, waiting until a rank has set it. Timeout 0: get() and wait() do not wait.
   virtual std::string get(const std::string& key, Timeout timeout) = 0;
   // Returns true once `key` exists, false after the timeout.
   virtual bool wait(const std::string& key, Timeout timeout) = 0;

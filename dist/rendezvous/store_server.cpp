@@ -38,7 +38,7 @@ struct StoreServer::Loop {
         socket = ::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (socket >= 0) lacks = 0, clients.emplace_back(new Client{Descriptor(socket)});
         if (socket >= 0 || errno == EAGAIN) continue;
-        if (++lacks == 50) check_lack(errno, "rank 0 accepts no connection");  // for a second
+        if (++lacks == 50) check_lack(errno, "rank 0 accepts no connection");  // after a second
         std::this_thread::sleep_for(kTick);
       }
       drop_clients();
@@ -50,7 +50,7 @@ struct StoreServer::Loop {
     Clock::time_point since = Clock::now();
     int rank = -1;  // negative: a stranger
     std::string nonce = random_nonce();
-    std::string out = pack({Word::nonce, "", nonce});  // not yet sent
+    std::string out = pack({Word::nonce, "", nonce});  // bytes not yet sent
     std::string in = {}, awaited = {};                 // awaited: key of a get that waits
     bool presence = false, refused = false, dropped = false;
   };
@@ -154,11 +154,11 @@ struct StoreServer::Loop {
     return true;
   }
 
-  std::vector<std::unique_ptr<Client>> clients = {};  // in order of arrival
+  std::vector<std::unique_ptr<Client>> clients = {};  // connections in order of arrival
   std::map<std::string, std::string> values = {};
-  size_t bytes = 0;                           // of the values
-  int lacks = 0;                              // descriptors, at so many attempts to accept
-  std::map<int, std::string> processes = {};  // by rank
+  size_t bytes = 0;                           // size of all values
+  int lacks = 0;                              // failed attempts to accept, for lack of descriptors
+  std::map<int, std::string> processes = {};  // each rank's process, by rank
   std::string gone = "";
 };
 

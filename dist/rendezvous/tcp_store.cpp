@@ -124,9 +124,9 @@ TcpStore::Connection TcpStore::connect(const char* purpose, Clock::time_point de
   }
 }
 
-// Returns the value, or nothing if there is none or a get has waited for `limit`. Throws if rank
-// 0 does not answer another request: a caller that took that for an absent key would ask for the
-// next one, and wait as long again.
+// Returns the value, or nothing if there is none or a get has waited for `limit`. Throws if rank 0
+// does not answer: a caller that took the silence for an absent key would request the next key, and
+// wait as long again.
 std::optional<std::string> TcpStore::ask(Word word, const std::string& key,
                                          const std::string& value, Timeout limit) {
   INVARIANT(key.size() <= kMaxKey && value.size() <= kMaxValue, "store: '", key, "' is too long");
@@ -140,7 +140,7 @@ std::optional<std::string> TcpStore::ask(Word word, const std::string& key,
     if (!connection || wait_for_socket(connection->get(), POLLIN, Clock::now()))
       connection = connect("request", deadline, false);
     answer = exchange(connection->get(), pack({word, ranks_.attempt + "/" + key, value}), deadline);
-  } catch (const Lost& lost) {  // closes the connection, whose late answer the next one would get
+  } catch (const Lost& lost) {  // closes the connection: another request would read its late answer
     if (!over(deadline))
       fail(Exit::distributed, "store: ", rank0_, " is gone (", lost.why, ") when asked for '", key,
            "'; its output has the cause");

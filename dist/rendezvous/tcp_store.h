@@ -10,8 +10,8 @@
 
 namespace bellows {
 
-// Both sides prove the token, which never travels. The rank proves it first, so that a stranger
-// gets nothing from which to guess it.
+// Both sides prove that they know the token, which is never sent. The rank proves it first, so that
+// a stranger receives nothing from which to guess the token.
 //   store: nonce
 //   rank: hello  key: its nonce and proof, value: "version rank world attempt process purpose"
 //   store: ok    value: its proof
@@ -27,19 +27,19 @@ constexpr size_t kMaxKey = 256, kMaxValue = 1 << 20, kMaxHello = 1024, kNonce = 
 constexpr char kVersion[] = "bellows-store-2";
 
 std::string pack(const StoreFrame& f);
-// Takes the first frame from `bytes`. Returns false if it is incomplete, or `bad`: none, or too
-// large.
+// Takes the first frame from `bytes`. Returns false if the frame is incomplete or, with `bad` set,
+// malformed or larger than `max`.
 bool unpack(std::string& bytes, size_t max, StoreFrame& frame, bool& bad);
 std::string random_nonce();
 // Returns the HMAC-SHA256 (RFC 2104) of `text` under the token.
 std::string proof_of(const std::string& token, const std::string& text);
 bool same_proof(const std::string& a, const std::string& b);  // in constant time
 
-// A call takes an idle connection or makes one, so a get() that waits does not block other threads.
+// Each call uses an idle or new connection, so a get() that waits does not block other threads.
 class TcpStore : public Store {
  public:
-  // Connects to ranks.host, retrying until rank 0 answers. `timeout` limits that, and each call
-  // that does not wait for a key. Throws Error, exit 7, also if rank 0 refuses this rank.
+  // Connects to ranks.host, retrying until rank 0 answers. `timeout` limits the connecting, and
+  // each call that does not wait for a key. Throws Error, exit 7, also if rank 0 refuses this rank.
   TcpStore(const Ranks& ranks, Timeout timeout);
   ~TcpStore() override;  // says goodbye to rank 0, unless this rank ends with an error
 
@@ -73,7 +73,7 @@ class TcpStore : public Store {
   const Ranks ranks_;
   const Timeout timeout_;
   const std::string rank0_;  // "rank 0 at 127.0.0.1 port 29500"
-  const std::string place_;  // of this process, for the hello
+  const std::string place_;  // place of this process, sent in the hello
   std::atomic<Clock::time_point> deadline_ = Clock::time_point::max();
   const Connection presence_;  // carries no requests; rank 0 sees it end when this process does
   std::mutex mutex_;           // guards idle_

@@ -1,4 +1,4 @@
-// trainer bench allreduce: the sum over all ranks by size, and Gloo's own call beside it.
+// trainer bench allreduce: times of sums over all ranks by message size, beside Gloo's own call.
 #include <fmt/format.h>
 #include <gloo/allreduce.h>
 #include <gloo/math.h>
@@ -17,7 +17,7 @@
 namespace bellows {
 
 namespace {
-// Times of one size in seconds per call, a value per round.
+// Times of one message size, in seconds per call, one value per round.
 struct Measured {
   int64_t bytes;
   std::vector<double> ours, gloos;
@@ -53,17 +53,17 @@ class Bench {
     const auto ours = [&] { group_->all_reduce(t, Reduction::sum, "bench").wait(); };
     const auto gloos = [&] { gloo_all_reduce(t); };
     const int64_t calls = calls_for(ours);
-    seconds_of(gloos, 1);
+    seconds_per_call(gloos, 1);
     Measured m{bytes, {}, {}};
     for (int64_t round = 0; round < rounds; ++round)
       for (const bool mine : {round % 2 == 0, round % 2 != 0})
         (mine ? m.ours : m.gloos)
-            .push_back(mine ? seconds_of(ours, calls) : seconds_of(gloos, calls));
+            .push_back(mine ? seconds_per_call(ours, calls) : seconds_per_call(gloos, calls));
     return m;
   }
 
  private:
-  // As PyTorch calls it: the default algorithm, in place.
+  // Calls Gloo as PyTorch does: the default algorithm, in place.
   void gloo_all_reduce(const Tensor& t) {
     gloo::AllreduceOptions options(mesh_);
     options.setTag(++tag_);
@@ -73,7 +73,7 @@ class Bench {
     gloo::allreduce(options);
   }
 
-  double seconds_of(const auto& call, int64_t calls) {
+  double seconds_per_call(const auto& call, int64_t calls) {
     group_->barrier("bench");
     const int64_t begin = time_ns(Clock::wall);
     for (int64_t i = 0; i < calls; ++i) call();
@@ -82,8 +82,8 @@ class Bench {
 
   // Returns how many calls fill a time slice on rank 0. The first call warms up.
   int64_t calls_for(const auto& call) {
-    seconds_of(call, 1);
-    const double once = seconds_of(call, 3);
+    seconds_per_call(call, 1);
+    const double once = seconds_per_call(call, 3);
     const Tensor calls =
         tensor_of(std::vector<int64_t>{std::clamp<int64_t>(int64_t(kSlice / once), 1, 1000)}, {1});
     group_->broadcast(calls, 0, "calls").wait();
@@ -103,12 +103,12 @@ static std::string size_text(int64_t bytes) {
   return bytes < 1 << 20 ? cat(bytes >> 10, " KiB") : cat(bytes >> 20, " MiB");
 }
 
-// Bus bandwidth, as nccl-tests define it: what each rank sends, which any algorithm must, per time.
+// Bus bandwidth as in nccl-tests: bytes that each rank must send in any algorithm, per time.
 static double bus_share(int world) { return 2.0 * (world - 1) / world; }
 
-// Latency of a hop and bandwidth of a link with which a ring (labs/plan/forecast.h) takes the times
-// of the smallest and the largest message. Null if noise hides them.
-static Json link_of(const std::vector<Measured>& all, int world) {
+// Returns the latency of a hop and the bandwidth of a link with which a ring (labs/plan/forecast.h)
+// takes the measured times of the smallest and the largest message; null if noise hides them.
+static Json fit_link(const std::vector<Measured>& all, int world) {
   const double least = median(all.front().ours), more = median(all.back().ours) - least;
   const double bytes = double(all.back().bytes - all.front().bytes) * bus_share(world);
   if (more <= 0) return {};
@@ -134,7 +134,7 @@ static void print(const std::vector<Measured>& all, int world, int64_t rounds, d
   say_part(aligned(rows, "rrrrrrrr"));
   say(cat("a small one that is read later, as the vote of each update, takes ", time_text(later_s),
           " of the caller"));
-  const Json link = link_of(all, world);
+  const Json link = fit_link(all, world);
   if (link.is_null()) return;
   say(fmt::format("as a ring, for a prediction:  trainer plan --latency-us {:.1f} --gbps {:.2f}",
                   link["latency_us"].get<double>(), link["gbps"].get<double>()));
@@ -170,7 +170,7 @@ static int run_allreduce(CommandLine& line, const Arguments& args) {
   Json object = {{"ranks", ranks.world}, {"later_s", later_s}, {"sizes", Json::array()}};
   for (const Measured& m : all)
     object["sizes"].push_back({{"bytes", m.bytes}, {"ours_s", m.ours}, {"gloo_s", m.gloos}});
-  object["link"] = link_of(all, ranks.world);
+  object["link"] = fit_link(all, ranks.world);
   say(to_line(object));
   return 0;
 }

@@ -13,7 +13,7 @@ void add_device_option(CommandLine& line, std::string& device);  // --device aut
 // allowed cores and turns on the caching allocator. Throws Error (exit 2) if "cuda" cannot be used.
 Device start_bench(const std::string& device);
 
-// Text with three significant digits: "1.34 ms"; "294 GFLOP/s".
+// Returns text with three significant digits: "1.34 ms"; "294 GFLOP/s".
 std::string time_text(double seconds);
 std::string rate_text(double per_second, const char* unit);
 

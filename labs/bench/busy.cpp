@@ -24,8 +24,8 @@ static double thread_seconds() {
   return double(used.tv_sec) + 1e-9 * double(used.tv_nsec);
 }
 
-// work() returns the floating-point operations that it did.
-static CoreLoad load_of(double seconds, const auto& work) {
+// work() returns its number of floating-point operations.
+static CoreLoad measure_load(double seconds, const auto& work) {
   const int64_t begin = time_ns(Clock::wall);
   const double before = thread_seconds();
   double flop = 0;
@@ -38,7 +38,7 @@ static CoreLoad load_of(double seconds, const auto& work) {
 // Each addition waits for the one before it, so all but one of the core's lanes are idle.
 static double add_in_a_chain() {
   constexpr int kAdds = 1 << 16;
-  static volatile float kept = 0;  // so that the compiler cannot do without the sum
+  static volatile float kept = 0;  // keeps the compiler from dropping the sum
   float sum = kept;
   const float step = kept + 1;
   for (int i = 0; i < kAdds; ++i) sum += step;  // floats are added in this order, one by one
@@ -57,8 +57,8 @@ static int run_busy(CommandLine& line, const Arguments& args) {
   omp_set_num_threads(1);
   const Product product(precisions(Device::cpu)[0], {384, 384}, {384, 384}, Device::cpu);
   product.run();  // the library prepares its kernel
-  const CoreLoad chain = load_of(seconds, add_in_a_chain);
-  const CoreLoad full = load_of(seconds, [&] {
+  const CoreLoad chain = measure_load(seconds, add_in_a_chain);
+  const CoreLoad full = measure_load(seconds, [&] {
     product.run();
     return product.flop();
   });

@@ -4,7 +4,7 @@
 
 namespace bellows {
 
-// Rate of y = a + s b on arrays larger than any cache, on all pool threads, in bytes/s.
+// Returns the rate of y = a + s b on arrays larger than any cache, on all pool threads, in bytes/s.
 double triad_rate();
 
 // Rate of a copy of `bytes` bytes within the GPU, read and written, in bytes/s; needs a GPU.

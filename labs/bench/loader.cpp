@@ -20,11 +20,11 @@
 namespace bellows {
 
 namespace {
-// Samples on their way to a batch, up to some transform. As in BatchMaker, what the transforms need
-// is decoded, and all of them are one pass over its pixels.
+// Samples on their way to a batch, up to some transform. As in BatchMaker, only the needed part is
+// decoded, and all transforms are one pass over its pixels.
 class DataPath {
  public:
-  // Takes the first samples of an epoch: at least `least`, if it has so many.
+  // Takes the first `least` samples of an epoch or more, or all if it has fewer.
   DataPath(const Plan& plan, Loader& loader, int64_t least)
       : plan_(plan),
         options_(plan.data.loader.batch),
@@ -48,7 +48,7 @@ class DataPath {
   void read_and_decode() {
     for (const int64_t index : samples_) decoded(index, 0);
   }
-  // All of that, and the first `count` transforms.
+  // Reads, decodes and applies the first `count` transforms.
   void transform(size_t count) {
     size_t at = 0;  // through memory as large as a batch, because a batch is not in the L1 cache
     for (const int64_t index : samples_) {
@@ -61,7 +61,7 @@ class DataPath {
       at += values;
     }
   }
-  // The loader makes the same number of batches.
+  // Makes the same number of batches with the loader.
   void load() {
     if (left_ < batches_) {
       loader_.start(++epoch_);
@@ -95,7 +95,7 @@ class DataPath {
   Loader& loader_;
   const Dataset& dataset_;
   std::vector<int64_t> samples_;
-  int64_t batches_ = 0, epoch_batches_ = 0;  // that samples_ are; of an epoch
+  int64_t batches_ = 0, epoch_batches_ = 0;  // batches in samples_, and in an epoch
   int64_t epoch_ = -1, left_ = 0;            // left_: batches of epoch_ still to come
   std::vector<TransformPtr> transforms_;
   Scratch scratch_;
@@ -103,7 +103,7 @@ class DataPath {
 };
 }  // namespace
 
-// The host's part on one core: no workers, no planted latency, all transforms.
+// Returns the plan of the host's part on one core: no workers, no planted latency, all transforms.
 static Plan on_one_core(Plan plan) {
   LoaderOptions& o = plan.data.loader;
   o.workers.num_workers = o.batch.sim_latency_us = 0;
@@ -131,7 +131,7 @@ static void print(const std::vector<std::string>& names, const std::vector<Timin
   say(fmt::format("{:.0f} samples/s on one core", 1 / whole));
 }
 
-// Whole epochs, as the config loads them, after one that starts workers and fills the page cache.
+// Measures whole epochs of the config, after one that starts workers and fills the page cache.
 static Json measured_epochs(const Plan& plan, Loader& loader, int64_t epochs) {
   std::vector<double> rates, cpu_rates;
   const trace::Counter& opens = trace::counter("data.file_opens");

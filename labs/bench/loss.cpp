@@ -13,7 +13,7 @@
 
 namespace bellows {
 
-// The term begins at a leaf with the values of the model's output, so its backward pass ends there.
+// The term starts from a leaf with the model's output, so its backward pass ends there.
 static Passes term_part(Session& session, const Batch& batch, const LossTerm& term) {
   const Tensor output = require_grad((*session.model)(batch.x).detach());
   const LossInput in{.output = output, .target = batch.y, .fused = session.plan.loss.fused};

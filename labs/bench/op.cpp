@@ -94,7 +94,7 @@ static std::function<void()> forward_of(const Implementation& impl, const Case& 
 static std::function<void()> backward_of(const Implementation& impl, const Case& c) {
   const Kernels use(impl.kernels);
   const Tensor y = impl.run(c.inputs), dy = full(y.shape(), 1, y.detach());
-  return [loss = scalar_of(y, dy), &c] {
+  return [loss = scalar_with_grad(y, dy), &c] {
     backward(loss, {.retain_graph = true});
     zero_grad(c.inputs, true);
   };
@@ -144,8 +144,8 @@ static std::vector<const OpSpec*> specs_of(const Options& o) {
   return specs;
 }
 
-// Makes the first axis longer until the first input has about so many elements. Inputs of the same
-// shape grow with it.
+// Makes the first axis longer until the first input has about `elements` elements. Inputs of the
+// same shape grow alike.
 static Shapes enlarged(Shapes shapes, int64_t elements) {
   const Shape first = shapes[0];
   for (Shape& shape : shapes)

@@ -25,7 +25,7 @@ namespace {
 // A cell of the grid. A switch takes the core from a thread that has work.
 struct Cell {
   int64_t processes, threads, in_all = 0;
-  std::vector<double> rates = {}, switches = {};  // per second, one value per round
+  std::vector<double> rates = {}, switches = {};  // per second, one value for each round
   double rate() const { return median(rates); }
 };
 
@@ -41,7 +41,7 @@ static int64_t switches_so_far() {
   return usage.ru_nivcsw;
 }
 
-// A child. Reports that it is ready, and begins when its stdin ends, as all others do.
+// Runs a child: reports that it is ready, and begins with all others, when its stdin ends.
 static int compute(const OversubOptions& o) {
   apply({.threads = static_cast<int>(o.threads)});
   const Product product(precisions(Device::cpu)[0], {384, 384}, {384, 384}, Device::cpu);
@@ -73,7 +73,7 @@ static std::string next_line(LinePipe& from) {
 
 static void run_together(Cell& cell, double seconds) {
   LinePipe begin;
-  std::deque<LinePipe> reports;  // one per process: each shows when its own has ended
+  std::deque<LinePipe> reports;  // one per process; a pipe ends with its process
   const Command command{{"/proc/self/exe", "bench", "oversub", "--threads", cat(cell.threads),
                          "--seconds", cat(seconds)}};
   std::vector<pid_t> children;
@@ -97,7 +97,7 @@ static void run_together(Cell& cell, double seconds) {
   for (const pid_t child : children) waitpid(child, nullptr, 0);
 }
 
-// 1, 2, 4 and so on, and `most`.
+// Returns 1, 2, 4 and so on, and `most`.
 static std::vector<int64_t> counts_to(int64_t most) {
   std::vector<int64_t> counts;
   for (int64_t count = 1; count < most; count *= 2) counts.push_back(count);
@@ -115,7 +115,7 @@ static std::vector<Cell> grid(const OversubOptions& o, int64_t most) {
 }
 
 static void print(const std::vector<Cell>& cells, int64_t cores) {
-  double fitting = 0, least = INFINITY, most = 0;  // best with a core for each thread; the others
+  double fitting = 0, least = INFINITY, most = 0;  // best with a core per thread; others
   for (const Cell& cell : cells)
     if (cell.in_all <= cores) fitting = std::max(fitting, cell.rate());
   std::vector<TableRow> rows = {

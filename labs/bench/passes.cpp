@@ -24,7 +24,7 @@ void Passes::run() const {
   zero_grad(leaves, true);
 }
 
-Tensor scalar_of(const Tensor& y, const Tensor& dy) {
+Tensor scalar_with_grad(const Tensor& y, const Tensor& dy) {
   return record("scalar", full({}, 0, DType::f32, y.device()), {y},
                 [dy](const Tensor&) { return Grads{dy}; });
 }
@@ -32,15 +32,15 @@ Tensor scalar_of(const Tensor& y, const Tensor& dy) {
 Passes passes_of(const std::string& name, Module& module, const Tensor& x) {
   const Tensor in = needs_grad(x) ? require_grad(x.detach()) : x;
   const Tensor y = module(in).detach(), dy = full(y.shape(), 1, y);
-  const auto forward = [&module, in, dy] { return scalar_of(module(in), dy); };
+  const auto forward = [&module, in, dy] { return scalar_with_grad(module(in), dy); };
   Tensors leaves;
   for (const NamedTensor& parameter : module.parameters()) leaves.push_back(parameter.tensor);
   if (needs_grad(in)) leaves.push_back(in);
   return {name, forward, leaves};
 }
 
-// Backward alone cannot be repeated on every graph, so its time is that of both passes less that of
-// the forward pass.
+// Backward alone cannot be repeated on every graph, so its time is the time of both passes minus
+// the time of the forward pass.
 void measure(std::vector<Passes>& parts, Device device) {
   std::vector<std::function<void()>> calls;
   for (const Passes& part : parts) {
@@ -111,8 +111,8 @@ static Tensor input_of(Child& child, FirstUpdate& first) {
   return input;
 }
 
-// A shortcut adds what its block has kept of its input, so it runs in its block only. It may be
-// inside a fused module, which has no name.
+// A shortcut adds the input that its block has stored, so it runs only within its block. The
+// shortcut may be inside a fused module, which has no name.
 static bool needs_its_block(const Child& child) {
   return is_kind(child, "shortcut") ||
          (child.name.empty() && std::ranges::any_of(child.module->children(), needs_its_block));
@@ -130,11 +130,12 @@ static Counted count(const Passes& passes, Device device) {
           syncs.value() - syncs_before};
 }
 
-// Less what a loop over a leaf needs: the scalar that backward begins with.
+// Subtracts the cost of the scalar from which backward starts.
 static Counted count_module(const Passes& passes, Module& module, const Tensor& x) {
-  Counted counted = count(passes, x.device());  // before anything else takes cached blocks
+  Counted counted = count(passes, x.device());  // first, before anything else takes cached blocks
   const Tensor y = require_grad(module(x).detach()), dy = full(y.shape(), 1, y);
-  const Passes nothing{.name = "", .forward = [=] { return scalar_of(y, dy); }, .leaves = {y}};
+  const Passes nothing{
+      .name = "", .forward = [=] { return scalar_with_grad(y, dy); }, .leaves = {y}};
   nothing.run();
   const Counted rest = count(nothing, x.device());
   counted.ops -= rest.ops;

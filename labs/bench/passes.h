@@ -14,22 +14,22 @@ struct FirstUpdate {
   Session session;
   const Kernels kernels;
   const Autocast precision;
-  Batch batch;  // of the training set, on the device
+  Batch batch;  // first batch of the training set, on the device
 };
 
 // Forward and backward pass of a part.
 struct Passes {
   std::string name;
   std::function<Tensor()> forward;       // records a graph and returns a scalar
-  Tensors leaves;                        // whose gradients are dropped after each backward pass
+  Tensors leaves;                        // their gradients are dropped after each backward pass
   double forward_s = 0, backward_s = 0;  // medians, set by measure()
 
   double seconds() const { return forward_s + backward_s; }
   void run() const;  // both passes
 };
-// A scalar whose backward pass begins with the gradient dy of y.
-Tensor scalar_of(const Tensor& y, const Tensor& dy);
-// Passes of a module that gets this input. If the input has a history, its gradient is computed.
+// Returns a scalar whose gradient with respect to y is dy.
+Tensor scalar_with_grad(const Tensor& y, const Tensor& dy);
+// Returns the passes of a module on input x. Computes the gradient of x if x has a history.
 Passes passes_of(const std::string& name, Module& module, const Tensor& x);
 void measure(std::vector<Passes>& parts, Device device);
 

@@ -27,8 +27,8 @@ const std::vector<Precision>& precisions(Device device) {
   return device == Device::cpu ? cpu : gpu;
 }
 
-// Random values, because zeros draw less power (so the clock is higher) and verify nothing. Of
-// variance 1. Normal ones would take longer to fill than a CPU takes to multiply.
+// Returns random values of variance 1: zeros draw less power (so the clock is higher) and verify
+// nothing. Normal values would take a CPU longer to draw than to multiply.
 static Tensor random(const Shape& shape, DType dtype, Device device, uint64_t site) {
   const Tensor t(shape, DType::f32, device);
   const double most = std::sqrt(3.0);
@@ -47,8 +47,8 @@ Product::Product(const Precision& precision, const Shape& a, const Shape& b, Dev
       b(random(b, precision.dtype, device, 2)),
       y(shape_of_product(a, b), precision.dtype, device) {}
 
-void Product::run() const {
-  const Kernels use({.vendor = true, .tf32 = precision.tf32});
+void Product::run(Blas blas) const {
+  const Kernels use({.vendor = true, .tf32 = precision.tf32, .blas = blas});
   kernels::multiply(y, a, b);
 }
 

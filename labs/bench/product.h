@@ -22,7 +22,8 @@ class Product {
  public:
   // a: (.., M, K), b: (K, N), y: (.., M, N), all of precision.dtype.
   Product(const Precision& precision, const Shape& a, const Shape& b, Device device);
-  void run() const;  // asynchronous on a GPU: runs on the current stream
+  // Asynchronous on a GPU: runs on the current stream. `blas`: library of f32 products on the CPU.
+  void run(Blas blas = Blas::onednn) const;
   // Floating-point operations of one run(): 2 M N K, with all leading axes in M.
   double flop() const;
 
@@ -30,8 +31,8 @@ class Product {
   const Tensor a, b, y;
 };
 
-// Returns the largest error of y in those rows, in units of the bound that rounding explains. Above
-// 1 the hardware or the library is wrong; infinite if an element of y is not finite. `rows` are
+// Returns the largest error of y in `rows`, divided by the rounding bound; infinity if an element
+// of y is not finite. A result above 1 means that the hardware or the library is wrong. `rows` are
 // indices into y with all leading axes folded. The reference is a product in f64 on the host, which
 // reads b in blocks.
 double worst_error(const Product& product, const std::vector<int64_t>& rows);

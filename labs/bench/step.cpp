@@ -34,7 +34,7 @@ RepeatedStep::RepeatedStep(const Plan& plan)
 }
 
 // After the warm-up, a captured update has told the feed where it reads its batch. So the batch is
-// fetched to there, as in all steps of a training.
+// fetched into that buffer, as in all steps of a training.
 void RepeatedStep::operator()() {
   if (steps_++ == session_.tuning.warm_up() + 1) update_ = first_update();
   const SyncGuard guard(session_.plan.debug.sync_guard);
@@ -71,7 +71,7 @@ StepTimes time_steps(RepeatedStep& step, int64_t steps, double seconds) {
 
 namespace {
 struct Block {
-  int64_t steps = 5, warmup = 20;  // steps: at least; one step comes first in any case
+  int64_t steps = 5, warmup = 20;  // steps: the fewest; one step always comes first
   double seconds = 2;
 };
 }  // namespace
@@ -95,7 +95,7 @@ static Json measured_block(RepeatedStep& step, int64_t steps, double seconds) {
           {"per_step", per_step}};
 }
 
-// Toggles that are on and whose footprint counter is not 0.
+// Returns the toggles that are on and whose footprint counter is not 0.
 static Names toggles_that_ran(const Config& config) {
   Names ran;
   for (const ToggleUse& use : toggle_uses(config, trace::counters()))

@@ -10,7 +10,7 @@ class RepeatedStep {
  public:
   explicit RepeatedStep(const Plan& plan);
   void operator()();    // runs one training step
-  double loss() const;  // of the last step; waits for the device
+  double loss() const;  // loss of the last step; waits for the device
   const Session& session() const { return session_; }
   Device device() const { return session_.device; }
   int64_t samples() const { return update_.samples(); }
@@ -26,9 +26,9 @@ class RepeatedStep {
 };
 
 struct StepTimes {
-  std::vector<double> ms;      // of each step, on the device's clock
-  std::vector<double> cpu_ms;  // of each step, CPU time of the process
-  double wall_ms = 0;          // of all steps, from an idle device to an idle device
+  std::vector<double> ms;      // ms of each step, on the device's clock
+  std::vector<double> cpu_ms;  // CPU time of the process in each step
+  double wall_ms = 0;          // time of all steps, from an idle device to an idle device
   trace::Counters
       moved;  // increase of each counter over all steps, without the final synchronization
 };

@@ -91,10 +91,10 @@ static int run_diagnose(CommandLine& line, const Arguments& args) {
         "diagnose: --apply needs --config, and no key=value: write those into the YAML file");
   CHECK(given.apply.empty() || kind_of(given.apply, Exit::usage) == Kind::nothing,
         "diagnose: --apply ", given.apply, ": exists; name a new file");
-  const double budget_s = budget_of("diagnose", given.budget);
+  const double budget_s = parse_budget("diagnose", given.budget);
   const Diagnosis d = diagnose(
       given.config.empty()
-          ? evidence_of(given.run)
+          ? read_evidence(given.run)
           : measure(make_config(sources_of(given.config, given.overrides)), given.seconds));
   if (given.json)
     say(to_line(to_json(d)));

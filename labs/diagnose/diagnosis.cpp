@@ -13,7 +13,7 @@ namespace bellows {
 
 Diagnosis diagnose(Evidence evidence) {
   Diagnosis result{std::move(evidence)};
-  std::map<std::string, double> largest;  // saving of each key
+  std::map<std::string, double> largest;  // largest saving by key
   for (const Rule& rule : diagnosis_rules()) {
     std::optional<Fault> found = rule.judge(result.evidence);
     if (!found) continue;
@@ -28,8 +28,8 @@ Diagnosis diagnose(Evidence evidence) {
   return result;
 }
 
-// A device is kept busy by ops that take longer than it takes to start one. A CPU starts an op at
-// once, so there the work of an op counts: a GPU of 10 TFLOP/s does this much in 2 us.
+// True if ops take longer than their start, so that they keep a device busy. A CPU starts an op at
+// once, so there the work of an op decides: the limit is what a GPU of 10 TFLOP/s does in 2 us.
 static bool large_ops(const Evidence& e) {
   constexpr double kFlopPerOp = 20e6;
   double flop = 0, calls = 0, planted_s = 0;

@@ -15,52 +15,52 @@ namespace bellows {
 struct OpTime {
   std::string name;
   double s = 0;      // self time per update
-  double flop = 0;   // of products, per update
+  double flop = 0;   // of matrix products, per update
   double calls = 0;  // per update
 };
 
-// A run as measured by training here, or what its folder records, which is less.
+// Evidence about a run: measured by a few updates, or read from its folder, which records less.
 struct Evidence {
   Config config = {};
-  int64_t updates = 0;  // that were measured
+  int64_t updates = 0;  // number of measured updates
   // One value per update, or per log window: seconds per update, and the part of it spent waiting
   // for data.
   std::vector<double> batch_cost = {}, reader_cost = {};
   // Shares of the whole run; 0 if unknown.
   double eval_share = 0, save_share = 0;
   int64_t saves = -1;   // checkpoints that the run wrote; -1: unknown
-  int64_t skipped = 0;  // updates, because their gradients were not finite
+  int64_t skipped = 0;  // updates skipped because of non-finite gradients
 
   bool on_gpu = false;
   bool gpu_idle = false;  // the machine has a GPU that the binary could use, and the run does not
   bool tensor_cores = false;
-  double load_s = 0;             // that one worker takes to make a batch
+  double load_s = 0;             // time that one worker takes to make a batch
   double batch_bytes = 0;        // 0: unknown
-  double disk_bytes_per_s = -1;  // read by all programs of the machine; -1: unknown
+  double disk_bytes_per_s = -1;  // read by all programs of this machine; -1: unknown
   // In cores, -1 if unknown: CPU time of the process, and time in which compute threads were ready
   // but had no core, per second.
   double cpu_used = -1, waited = -1;
   double others = -1;  // share of all cores that went to other programs and machines; -1: unknown
   int cores = 1;
 
-  // Measured here only:
+  // Only if measured here:
   bool measured = false;
   std::vector<OpTime> ops = {};  // longest first
-  double product_bytes = 0;      // that the products of an update read and write
-  double between_ops_s = 0;      // per update: in no op; on a GPU, it waits for the host
-  int gpu_processes = 1;         // that compute on the run's GPU, the run included
+  double product_bytes = 0;      // bytes that the products of an update read and write
+  double between_ops_s = 0;      // per update: time in no op, in which a GPU waits for the host
+  int gpu_processes = 1;         // processes on the run's GPU, including the run
   double fma_per_s = 0;          // FLOP/s of multiply-adds in registers; 0: unknown
   int64_t biases_before_norm = 0;
   Counters counters = {};  // increases during the measurement
 
   double batch_s() const;   // mean seconds per update
-  double reader_s() const;  // of which waiting for data
+  double reader_s() const;  // mean seconds per update spent waiting for data
   double compute_s() const { return batch_s() - reader_s(); }
   double input_share() const { return batch_s() > 0 ? reader_s() / batch_s() : 0; }
   // Standard deviation of the updates' compute shares: 0 steady, 0.5 if they alternate between none
   // and all.
   double swing() const;
-  int64_t workers() const;                            // with num_workers=auto: those it begins with
+  int64_t workers() const;                            // with num_workers=auto: the initial number
   int64_t counted(const std::string& counter) const;  // 0 if it does not exist
 };
 
@@ -69,21 +69,21 @@ struct Evidence {
 Evidence measure(Config config, double seconds);
 // Reads what the folder of a run records. Throws Error: exit 2 if no run is in it, 3 if a file of
 // it is damaged.
-Evidence evidence_of(const std::string& folder);
+Evidence read_evidence(const std::string& folder);
 
 // ---- diagnosis
 
 struct Fault {
-  std::string rule = {}, key = {};  // name and key of the rule; diagnose() sets them
+  std::string rule = {}, key = {};  // name and key of the rule, set by diagnose()
   std::string text = {};
-  double saves_s = 0;       // per update, at most: the measured time of what the remedy can remove
+  double saves_s = 0;       // per update: measured time that the remedy can remove at most
   Names remedies = {};      // settings that a command line takes: "toggles.num_workers=4"
-  std::string advice = {};  // where no setting helps
+  std::string advice = {};  // advice if no setting helps
 };
 
 struct Rule {
   const char* name;
-  const char* key;  // one of the source's five: reading, configuration, op performance, ...
+  const char* key;  // one of the source text's five areas: reading, configuration, ...
   std::optional<Fault> (*judge)(const Evidence&);  // returns the fault, or nothing
 };
 const std::vector<Rule>& diagnosis_rules();
@@ -95,17 +95,16 @@ int64_t workers_needed(const Evidence& e);
 // Returns the toggles that `toggles: all` would switch on: "preallocate", "amp=bf16".
 Names untried(const Evidence& e);
 
-// The four kinds of training of the source texts, by the share of an update in ops, whose times
-// must be known, by the work of an op, and by how much work loading is: 1 small model, light
-// loading; 2 small, heavy; 3 large, light; 4 large, heavy.
+// Returns the kind of training, as the source texts number them: 1 small model, light loading; 2
+// small, heavy; 3 large, light; 4 large, heavy. The times of ops must be known.
 int class_of(const Evidence& e);
 
-// Amdahl's law: the speedup if the remedy removes all that it can.
+// Returns the speedup if the remedy removes all that it can (Amdahl's law).
 double most_speedup(const Fault& fault, const Evidence& e);
 
 struct Diagnosis {
   Evidence evidence = {};
-  // Those of a key together: first the key with the largest saving, and in it the largest saving.
+  // Grouped by key; keys, and findings within a key, by descending saving.
   std::vector<Fault> findings = {};
 };
 Diagnosis diagnose(Evidence evidence);

@@ -62,7 +62,7 @@ class Updates {
     session.model->train(true);
   }
 
-  // Makes an update. Returns the seconds that it waited for data.
+  // Makes an update. Returns the seconds spent waiting for data.
   double run() {
     const int64_t begin = trace::now_ns();
     next();
@@ -89,15 +89,15 @@ class Updates {
 };
 }  // namespace
 
-// Adds what the recording tells about ops.
+// Adds what the recording shows about ops.
 static void add_ops(Evidence& e, const Recording& recording) {
-  Ceilings ceilings;  // of a CPU
+  Ceilings ceilings;  // ceilings of the CPU
   if (!e.on_gpu) ceilings = {fma_rate(DType::f32), fma_rate(DType::bf16), 0};
   const Profile profile = analyze(recording, ceilings);
   if (profile.timed == Timed::host) return;
   std::map<std::string, OpTime> ops;
   const double updates = double(e.updates);
-  for (const OpRow& row : profile.kinds) {  // forward and backward are rows of their own
+  for (const OpRow& row : profile.kinds) {  // forward and backward have separate rows
     OpTime& op = ops.try_emplace(row.key.op, OpTime{row.key.op}).first->second;
     op.s += row.s / updates;
     op.calls += double(row.calls) / updates;
@@ -112,7 +112,7 @@ static void add_ops(Evidence& e, const Recording& recording) {
   e.fma_per_s = ceilings.f32;
 }
 
-// Adds what the machine and the session tell before training.
+// Adds what is known about the machine and the session before training.
 static void add_machine(Evidence& e, const Session& session) {
   const CudaReport gpus = cuda_report();
   e.on_gpu = session.device == Device::cuda;
@@ -143,10 +143,10 @@ Evidence measure(Config config, double seconds) {
   LoadMeter load;
   Recorder recorder(session, 1, 1 + kMost);
   recorder.after_update({.step = 1});  // starts recording
-  // Ends by the clock. No single update tells how many there is time for: the first ones are slow,
-  // and batches come in bursts.
+  // Ends by the clock, because no single update shows how many there is time for: the first ones
+  // are slow, and batches come in bursts.
   const int64_t begin = trace::now_ns();
-  int64_t end = begin;  // of an update, where the next one begins
+  int64_t end = begin;  // end of an update, at which the next one begins
   for (bool done = false; !done;) {
     e.reader_cost.push_back(train.run());
     e.batch_cost.push_back(seconds_since(std::exchange(end, trace::now_ns())));
@@ -172,7 +172,7 @@ Evidence measure(Config config, double seconds) {
 
 // ---- read from a run's folder
 
-Evidence evidence_of(const std::string& folder) {
+Evidence read_evidence(const std::string& folder) {
   const Json run = read_run(folder);
   const std::string plan = (Path(folder) / "plan.yaml").string();
   Evidence e{.config = make_config(sources_of(plan, {})), .cores = allowed_cores()};
@@ -197,7 +197,7 @@ Evidence evidence_of(const std::string& folder) {
   if (const double cores = number_in(env, "cores"); cores >= 1 && cores < 1e6)
     e.cores = static_cast<int>(cores);
   const auto machine = finite(column(train, "cpu_utilization"));
-  // A run of less than a second has no such value in its log.
+  // A run of less than a second has no load of the machine in its log.
   if (!machine.empty() && e.cpu_used >= 0)
     e.others = std::max(0.0, mean(machine) - e.cpu_used / e.cores);
   if (const auto disk = finite(column(train, "disk_bytes_per_s")); !disk.empty())
@@ -205,7 +205,7 @@ Evidence evidence_of(const std::string& folder) {
   if (const auto skipped = finite(column(train, "skipped_updates")); !skipped.empty())
     e.skipped = int64_t(skipped.back());
   e.on_gpu = train.contains("gpu_utilization");
-  // The first window of several also makes buffers and searches for kernels.
+  // The first of several windows is left out: it also makes buffers and searches for kernels.
   if (e.batch_cost.size() > 2) {
     e.batch_cost.erase(e.batch_cost.begin());
     e.reader_cost.erase(e.reader_cost.begin());

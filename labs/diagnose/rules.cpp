@@ -48,10 +48,10 @@ static std::string percent(double share) { return fmt::format("{:.0f} %", 100 * 
 static std::string about_ms(double seconds) { return fmt::format("{:.3g} ms", 1e3 * seconds); }
 
 static bool cores_full(const Evidence& e) { return e.cpu_used > 0.85 * e.cores; }
-// Other programs take the cores: then everything waits, and nothing else can be told. A run's own
-// teams of threads make each other wait on a quiet machine, too.
+// True if other programs hold the cores. Every part of the update then waits, so no other cause can
+// be identified. A run's own teams of threads make each other wait on a quiet machine, too.
 static bool contended(const Evidence& e) { return e.waited > 0.1 * e.cores && e.others > 0.05; }
-// True also where the log of a run is too short to know of other programs.
+// Also true if the log of a run is too short to show other programs.
 static bool may_be_contended(const Evidence& e) {
   return contended(e) || (e.waited > 0.1 * e.cores && e.others < 0);
 }
@@ -62,7 +62,7 @@ int64_t workers_needed(const Evidence& e) {
   return std::min(LoaderLaw{e.load_s, std::max(e.compute_s(), 1e-9)}.knee(), kMost);
 }
 
-// The workers should keep up, and do not.
+// True if the workers should keep up, and do not.
 static bool starved_by_enough(const Evidence& e) {
   return starved(e) && !cores_full(e) && !may_be_contended(e) && workers_needed(e) <= e.workers();
 }
@@ -83,7 +83,7 @@ Names untried(const Evidence& e) {
 static Judged workers_too_few(const Evidence& e) {
   const int64_t wanted = workers_needed(e);
   if (!starved(e) || cores_full(e) || wanted <= e.workers()) return {};
-  // More workers do the same work sooner, on the cores that are idle.
+  // More workers finish the same work sooner, on idle cores.
   const double idle = e.cpu_used < 0 ? 1 : std::max(0.0, 1 - e.cpu_used / e.cores);
   return Fault{
       .text = fmt::format(
@@ -175,7 +175,7 @@ static Judged blas_slow(const Evidence& e) {
     if (op.flop > 0) s += op.s, flop += op.flop;
   const double reached = flop / std::max(s, 1e-12) / std::max(e.fma_per_s, 1.0);
   const bool many_flop = flop > 20 * e.product_bytes;
-  constexpr double kUsual = 0.5;  // of the peak: large products of oneDNN reach it
+  constexpr double kUsual = 0.5;  // share of the peak that large products of oneDNN reach
   if (kernel_hot(e) || contended(e) || e.on_gpu || e.fma_per_s == 0 || s < 0.3 * e.batch_s() ||
       !many_flop || reached > 0.15)
     return {};
@@ -184,14 +184,14 @@ static Judged blas_slow(const Evidence& e) {
                                    percent(s / e.batch_s()), percent(reached)),
                .saves_s = s * (1 - reached / kUsual),
                .remedies = switch_on(e, {"vendor_kernels", "kernel_autotune", "channels_last"}),
-               .advice = "`trainer doctor --stress` tells whether oneDNN may use all vector units"};
+               .advice = "`trainer doctor --stress` tells how far each library is from the peak"};
 }
 
 static Judged amp_worthwhile(const Evidence& e) {
   double s = 0;
   for (const OpTime& op : e.ops)
     if (op.flop > 0) s += op.s;
-  // The GPU generations with Tensor Cores; a CPU gains too, but `ab` has to show how much.
+  // Applies to GPUs with Tensor Cores. A CPU gains too, but `ab` has to show how much.
   if (!e.on_gpu || !e.tensor_cores || is_on(e, "amp") || s < 0.3 * e.batch_s()) return {};
   return Fault{.text = fmt::format("Products take {} of an update in f32; the Tensor Cores of "
                                    "this GPU are idle.",
@@ -213,7 +213,7 @@ static Judged gpu_contended(const Evidence& e) {
 
 static Judged host_contended(const Evidence& e) {
   if (!contended(e)) return {};
-  // More threads than cores also wait for each other. Others had the rest of the cores at most.
+  // More threads than cores also wait for each other. Other programs used at most the other cores.
   const double waited = std::min(e.waited, e.cores - e.cpu_used) / e.cores;
   return Fault{.text = fmt::format("Compute threads were ready but had no core for {} of the time: "
                                    "other programs use this machine.",
@@ -226,8 +226,8 @@ static Judged lock_contended(const Evidence& e) {
   double wait_s = 0;
   for (const auto& [name, ns] : e.counters)
     if (name.starts_with("lock.") && name.ends_with(".wait_ns")) wait_s += 1e-9 * double(ns);
-  // The mean of a thread. All threads wait while one that holds a lock has lost its core to another
-  // program, so only long waits count on a busy machine.
+  // Mean wait of a thread. All threads wait while one that holds a lock has lost its core to
+  // another program, so only long waits count on a busy machine.
   const double threads = double(e.workers() + 1);
   const double each = wait_s / threads / double(std::max<int64_t>(e.updates, 1));
   if (each < (contended(e) ? 0.2 : 0.05) * e.batch_s()) return {};
@@ -283,7 +283,7 @@ static Judged grads_not_cleared(const Evidence& e) {
 
 static Judged updates_skipped(const Evidence& e) {
   const double share = double(e.skipped) / double(std::max<int64_t>(1, e.updates));
-  const bool settles = e.config.plan.amp.scales() && share < 0.02;  // its loss scale
+  const bool settles = e.config.plan.amp.scales() && share < 0.02;  // the loss scale settles
   if (e.skipped == 0 || settles) return {};
   return Fault{.text = cat(e.skipped, " of ", count_of(e.updates, "update"),
                            " skipped, because gradients were not finite."),

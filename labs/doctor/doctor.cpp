@@ -46,6 +46,7 @@ static void print_stress(Device device, int64_t n) {
   }
   say_state(device, "after");
   say_part(aligned(rows, "lrrrrl"));
+  if (device == Device::cpu) say_part("\n" + blas_rates());
   if (!wrong.empty())
     fail(Exit::numeric, "doctor: products in ", wrong, " are wrong on ", device,
          ": memory, an overclocked chip or a library is broken");
@@ -108,7 +109,7 @@ static int run_doctor(CommandLine& line, const Arguments& args) {
   }
   CHECK(run.empty() || line.given("--watch"), "doctor: only --watch takes a --run");
   if (line.given("--watch")) return watch_machine(run, number_of(seconds, "--watch"));
-  const int64_t n = number_of(size, "--stress");  // 0: stress_size chooses
+  const int64_t n = number_of(size, "--stress");  // 0: stress_size() chooses
   const Machine machine = this_machine();
   say_part(describe(machine));
   if (line.given("--stress")) print_stress(start_bench(device), n);

@@ -52,19 +52,22 @@ struct Stress {
 // n: from 1 to 65536.
 std::vector<Stress> stress(Device device, int64_t n, int products = 100);
 
-// Returns n for stress(): 8192 on a GPU. On a CPU the n at which 100 FP32 products take at most
-// about two seconds, from 256 to 8192.
+// Returns n for stress(): 8192 on a GPU. On a CPU: the n, from 256 to 8192, at which 100 FP32
+// products take at most about two seconds.
 int64_t stress_size(Device device);
 
 // Returns the peak FLOP/s of multiply-adds in vector registers on all pool threads, each counted as
-// two operations; in bf16 of AMX tiles, where the CPU has them. 0 if it has none for this dtype.
+// two operations; for bf16 those of AMX tiles, if the CPU has them. Returns 0 if there are none.
 double fma_rate(DType dtype);
+
+// Returns a table of the FLOP/s of each library of f32 products (cpu.blas), beside the peak, and
+// the kernels that OpenBLAS has chosen.
+std::string blas_rates();
 
 // ---- watch
 
 // Prints a line a second: load of the machine, and the costs that the run in that folder (or "")
-// has logged last. Ends after that many lines, or if that is 0 with a signal. Returns the exit
-// code.
+// has logged last. Ends after `lines` lines or, if that is 0, with a signal. Returns the exit code.
 int watch_machine(const std::string& run, int64_t lines);
 
 // ---- shapes

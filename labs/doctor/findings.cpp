@@ -10,8 +10,8 @@ static std::string variable(const Machine& m, const std::string& name) {
   return found == m.variables.end() ? "" : found->second;
 }
 
-// Reports a driver or GPU that this binary cannot use. A machine without both is fine, and so is a
-// build without CUDA code where there is no GPU.
+// Reports a driver or GPU that this binary cannot use. A machine without driver and GPU is fine,
+// and so is a build without CUDA code on a machine without GPU.
 static void judge_gpu(const Machine& m, Names& found) {
   const bool wanted = m.cuda.driver || !m.cuda.gpus.empty();
   const std::string trouble = wanted ? cuda_trouble(m.cuda) : "";

@@ -13,7 +13,7 @@
 
 namespace bellows {
 
-// Processes that run an executable of this one's name. Those of other users are not seen.
+// Counts processes with an executable of the same name. Processes of other users are invisible.
 static int other_trainers() {
   namespace fs = std::filesystem;
   std::error_code none;

@@ -7,8 +7,11 @@
 #include <deque>
 #include "core/base/philox.h"
 #include "core/device/timer.h"
+#include "labs/bench/bench.h"
 #include "labs/doctor/doctor.h"
 #include "ops/base/lanes.h"
+#include "ops/matmul/matmul.h"
+#include "trainer/verbs/tables.h"
 
 namespace bellows {
 
@@ -64,6 +67,37 @@ int64_t stress_size(Device device) {
   return n;
 }
 
+// ---- libraries of f32 products
+
+std::string blas_rates() {
+  // M, K and N of LeNet's first linear layer, and of two convolutions of ResNet-18 on one image.
+  constexpr std::array<int64_t, 3> kShapes[] = {{64, 400, 120}, {3136, 576, 64}, {49, 4608, 512}};
+  const std::string core = openblas::core();
+  std::vector<std::pair<const char*, Blas>> libraries = {{"eigen", Blas::eigen}};
+  if (kernels::matmul.has_vendor(Device::cpu)) libraries.emplace_back("onednn", Blas::onednn);
+  if (!core.empty()) libraries.emplace_back("openblas", Blas::openblas);
+  const double peak = fma_rate(DType::f32);
+  std::vector<TableRow> rows = {{"cpu.blas"}};
+  for (const auto& [name, blas] : libraries) rows.push_back({name});
+  for (const auto& [M, K, N] : kShapes) {
+    rows[0].push_back(cat(M, "x", K, "x", N));
+    const Product product(precisions(Device::cpu)[0], {M, K}, {K, N}, Device::cpu);
+    std::vector<std::function<void()>> calls;
+    for (const auto& [name, blas] : libraries)
+      calls.emplace_back([&product, library = blas] { product.run(library); });
+    const std::vector<Timing> times = time_interleaved(calls, Device::cpu);
+    for (size_t i = 0; i < times.size(); ++i) {
+      const double rate = product.flop() / times[i].fastest();
+      rows[i + 1].push_back(
+          cat(rate_text(rate, "FLOP/s"), ", ", std::lround(100 * rate / peak), " %"));
+    }
+  }
+  return cat("f32 products M x K x N of LeNet and ResNet-18, and the share of the FMA peak of ",
+             rate_text(peak, "FLOP/s"), "\n", aligned(rows, "lrrr"), "openblas: ",
+             core.empty() ? "apt-get install libopenblas0-pthread\n"
+                          : cat("its kernels for ", core, "; OPENBLAS_CORETYPE chooses others\n"));
+}
+
 // ---- peak rate of a CPU: independent multiply-adds that stay in registers
 
 namespace {
@@ -72,7 +106,7 @@ constexpr int kChains = 12, kTurns = 4096;
 
 template <class T> struct Chains {
   T& sum;        // depends on all results, so the work is not optimized away
-  double& flop;  // per call
+  double& flop;  // operations per call
 
   // Computes in vectors of L floats, or L / 2 doubles.
   template <int L> [[gnu::always_inline]] void operator()() const {
@@ -131,7 +165,7 @@ template <class T> struct Chains {
   flop = 2.0 * kTurns * 4 * (16 * 16 * 32);
 }
 
-// Linux keeps the tiles from a process that does not ask for them.
+// Linux gives the tiles only to processes that request them.
 bool has_tiles() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   constexpr unsigned kBf16 = 1U << 22, kTile = 1U << 24;

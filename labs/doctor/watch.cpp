@@ -55,7 +55,7 @@ int watch_machine(const std::string& run, int64_t lines) {
     if (signals.stop()) return 128 + signals.stop();
     const std::optional<MachineLoad> load = meter.next();
     if (!load) continue;
-    if (output_error()) return 0;  // nobody reads any more
+    if (output_error()) return 0;  // the reader has closed the pipe
     constexpr int64_t kRowsPerHeader = 20;
     if (shown++ % kRowsPerHeader == 0)
       say("cpu %  RAM GiB  disk MB/s gpu %  gpu GiB      W     step  batch ms  reader ms");

@@ -1,5 +1,5 @@
-// trainer lesson NAME: runs the commands of a lesson, and says before each where to look and after
-// it what was seen.
+// trainer lesson NAME: runs the commands of a lesson. Before each it prints where to look, after it
+// what was seen.
 #include "labs/lesson/lesson.h"
 #include <fmt/ranges.h>
 #include <poll.h>
@@ -21,15 +21,15 @@ namespace bellows {
 
 // ---- commands
 
-// Returns the verb of a command, also behind `launch --ranks 2 --`.
+// Returns the verb of a command, also after `launch --ranks 2 --`.
 static std::string verb_of(const Names& command) {
   const auto dashes = std::ranges::find(command, "--");
   const std::string& first = dashes == command.end() ? command.front() : dashes[1];
   return first.starts_with("-") ? "train" : first;
 }
 
-// Runs a command of a child process. Its output is also printed if `aloud`.
-static std::string output_of(const Names& command, bool aloud) {
+// Runs the command in a child process and returns its output; also prints it if `aloud`.
+static std::string capture_output(const Names& command, bool aloud) {
   LinePipe output;
   const pid_t child = start_child({command}, {{output.writer(), STDOUT_FILENO}}, Group::ours);
   output.close_writer();
@@ -59,7 +59,7 @@ CommandOutput run_command(const std::string& program, Names command) {
   if (verb == "train") command.insert(command.end(), {"--run-dir", run});
   if (verb == "diagnose") command.emplace_back("--json");
   command.insert(command.begin(), program);
-  CommandOutput output{output_of(command, verb != "diagnose")};
+  CommandOutput output{capture_output(command, verb != "diagnose")};
   if (compares || verb == "profile") output.report = read_json(json, Exit::internal);
   if (verb == "train") output.report = read_run(run);
   if (verb != "diagnose") return output;
@@ -71,7 +71,7 @@ CommandOutput run_command(const std::string& program, Names command) {
 
 // ---- the lesson
 
-// Prints the figures beside those of the source. Returns how many do not hold.
+// Prints the figures beside those of the source text. Returns how many do not hold.
 static int64_t report(const LessonStep& step, const CommandOutput& shown) {
   if (step.figures.empty()) return 0;
   int64_t wrong = 0;
@@ -128,7 +128,7 @@ static const AddVerb lesson_verb({"lesson",
                                   "runs a case of the sources, and shows its figures beside ours",
                                   "trainer lesson weight_decay", run_lesson, "learn"});
 
-// The last column has the statements that the page cites and the toggles that it mentions as code,
+// The last column lists the statements that the page cites and the toggles that it names as code,
 // for `trainer explain`.
 static std::vector<TableRow> lesson_rows() {
   std::vector<TableRow> rows;

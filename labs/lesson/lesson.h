@@ -25,7 +25,7 @@ struct Figure {
 
 struct LessonStep {
   std::string look;  // the paragraph before the command
-  Names command;     // its words, without "trainer"
+  Names command;     // words of the command, without "trainer"
   std::vector<Figure> figures;
 };
 
@@ -43,8 +43,8 @@ const std::vector<Lesson>& lessons();  // sorted by name
 
 // Output and report of a lesson's command.
 struct CommandOutput {
-  std::string text;  // its output
-  Json report = {};  // of ab, ladder, sweep, diagnose or profile; of training as read_run() returns
+  std::string text;  // output of the command
+  Json report = {};  // report of ab, ladder, sweep, diagnose, profile; of training, read_run()
 };
 
 // Runs a command of a lesson with the program at that path, and prints its output. Reports and runs

@@ -14,7 +14,7 @@ namespace bellows {
 
 // ---- pages
 
-// By the names of their files.
+// Pages by the names of their files.
 static const std::map<std::string, std::string>& pages() {
   static const std::map<std::string, std::string> all = {
 #include <course_files.inc>
@@ -27,7 +27,7 @@ static std::string trimmed(std::string text) {
   return text.erase(text.find_last_not_of(" `") + 1);
 }
 
-static Names cells_of(const std::string& row) {
+static Names split_cells(const std::string& row) {
   Names cells;
   std::istringstream line(row.substr(1));
   for (std::string cell; std::getline(line, cell, '|');) cells.push_back(trimmed(cell));
@@ -57,7 +57,7 @@ Lesson parse_lesson(const std::string& name, const std::string& page) {
   for (std::string line; std::getline(lines, line);) {
     const bool row = line.starts_with("|");
     if (row && !line.starts_with("|-")) {
-      const Names cells = cells_of(line);
+      const Names cells = split_cells(line);
       INVARIANT(
           !lesson.steps.empty() && cells.size() == kColumns.size() && (!head || cells == kColumns),
           name, ": not a table of figures below a command: ", line);

@@ -27,7 +27,7 @@ function verdicts({off, placebo, on}) {
     ['processes', off.processes.length, 'a side, taking turns']];
 }
 
-// Plots on a common axis, each below its name and its numbers.
+// Draws plots on a common axis, each below its name and its numbers.
 function rowsChart(title, note, x, unit, rows, draw) {
   const axis = new Plot(1, 2, 2);
   axis.line('grid', 0, 0, 1, 0);

@@ -9,11 +9,11 @@ const intervalText = speedup => hasInterval(speedup)
 // "1.234 × (1.100 to 1.300)".
 const ratioText = (speedup, unit = '') =>
   decimals(speedup.ratio, 3) + unit + (hasInterval(speedup) ? ` (${range(speedup)})` : '');
-// A ratio among the numbers that begin a page. `note` stands before its interval.
+// A ratio among the key numbers of a page. `note` precedes its interval.
 const ratioNumber = (name, speedup, note = '') =>
   [name, times(speedup), note + intervalText(speedup)];
 
-// ms of each block, a list for each process. `clock`: 'wall' or 'cpu'.
+// Returns the ms of each block, one list per process. `clock`: 'wall' or 'cpu'.
 const blocksOf = (arm, clock = 'wall') => arm.processes.map(process =>
   finite(process[`${clock}_s_per_step`] ?? process[`${clock}_s_per_run`]).map(s => 1e3 * s));
 const blockMs = (arm, clock) => blocksOf(arm, clock).flat();

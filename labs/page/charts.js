@@ -7,8 +7,8 @@ const figure = (title, note, body) =>
 
 // ---- scales: two ends, ticks, and at(value), which is 0 at the low end and 1 at the high one
 
-// The ends are those of the data, unless they are equal but for rounding. A step is the smallest of
-// 1, 2, 5 x 10^n that makes at most `count` of them.
+// The scale ends where the data end, unless both ends are equal but for rounding. A step is the
+// smallest of 1, 2, 5 x 10^n that makes at most `count` of them.
 function scaleOver(low, high, count, step) {
   if (!(high - low > 1e-12 * Math.abs(low))) high = low + (0.1 * Math.abs(low) || 1);
   const least = (high - low) / count, power = 10 ** Math.floor(Math.log10(least));
@@ -18,15 +18,15 @@ function scaleOver(low, high, count, step) {
   return {low, high, step, ticks, at: value => (value - low) / (high - low)};
 }
 
-// The ends are ticks.
+// Returns a scale whose ends are ticks.
 function scaleAround(low, high, count) {
   const {high: end, step} = scaleOver(low, high, count);
   const round = (value, to, slack) => step * to(value / step + slack);
   return scaleOver(round(low, Math.floor, 1e-9), round(end, Math.ceil, -1e-9), count, step);
 }
 
-// For low > 0. Ticks are decades; within two of them 1, 2 and 5 as well; within a small part of one
-// they are linear.
+// For low > 0. Ticks are decades; within two decades also 1, 2 and 5; within a small part of one
+// decade they are linear.
 function logScale(low, high) {
   if (!(low > 0 && high / low < 1e200)) return scaleOver(low, high, 5);
   const room = Math.max(high / low, 1.02) ** 0.06, begin = low / room, end = high * room;
@@ -44,7 +44,7 @@ function logScale(low, high) {
 const coordinates = ([x, y]) => `${digits(1000 * x, 5)} ${digits(y, 5)}`;
 
 // Part of a figure that is `height` px high. x is from 0 to 1, y in px from the top. `left`,
-// `right`: room beside it for labels, in characters.
+// `right`: room for labels, in characters.
 class Plot {
   constructor(height, left, right) {
     Object.assign(this, {height, left, right, svg: [], labels: [], values: false});
@@ -85,8 +85,8 @@ const roomBeside = scale => longest(scale.ticks.map(short)) + 2;
 
 const kHeight = 208;  // px
 
-// Leaves out what cannot be drawn. Adds to each series the upper edge of its area: its own points,
-// or the sums of the series up to it.
+// Leaves out points that cannot be drawn. Adds to each series the upper edge of its area: its own
+// points, or the sums of the series up to it.
 function withEdges(given, log, stacked) {
   const series = given.filter(each => each);
   const drawn = points =>
@@ -97,7 +97,7 @@ function withEdges(given, log, stacked) {
     edge: drawn(stacked ? sums(i + 1) : points)})).filter(({edge}) => edge.length > 0);
 }
 
-// Draws each line, or the area between it and the one before. Returns the heights of their names.
+// Draws each line, or the area between it and the previous one. Returns the heights of names.
 function drawLines(plot, lines, stacked, place) {
   let below = [[0, kHeight], [1, kHeight]];
   return lines.map(({edge, tone}) => {
@@ -154,7 +154,7 @@ function lineChart({title, note = '', unit = '', xName = 'step', series, axis, s
 
 // ---- parts and amounts
 
-// Parts of a whole, as one bar with a legend that holds the numbers: [name, seconds, color], where
+// Draws parts of a whole as one bar, with a legend of their values: [name, seconds, color], where
 // the color is a number of page.css, or false.
 function shareBar(title, note, given) {
   const parts = given.filter(part => part);

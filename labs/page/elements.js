@@ -2,8 +2,8 @@
 // a value, which then shows as a dash.
 'use strict';
 
-const pages = {};  // by kind: a function that turns a report into {title, about, numbers, sections}
-const several = {};  // the same for a list of reports, of kinds that have one page for all
+const pages = {};  // a function by kind, from report to {title, about, numbers, sections}
+const several = {};  // as `pages`, for lists of reports that share one page
 
 // Text that is HTML already; everything else is escaped where it is inserted.
 class Html extends String {}
@@ -13,11 +13,11 @@ const kUnseen = /[\0-\t\v-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2
 const escaped = plain => plain.replace(/[&<>"']/g, c => `&#${c.charCodeAt()};`)
   .replace(kUnseen, c => '\\u' + c.charCodeAt().toString(16).padStart(4, '0'));
 
-// Returns the text of a value. One that the report lacks, or that is no text or number, is a dash.
+// Returns the text of a value; a dash if the report lacks the value or it is no text or number.
 const textOf = value => typeof value === 'object' || value === undefined || Number.isNaN(value)
   ? '–' : String(value);
 
-// Returns the HTML of a value or of a list of values. That of false is empty.
+// Returns the HTML of a value or of a list of values; "" for false.
 function html(value) {
   if (Array.isArray(value)) return value.map(html).join('');
   if (value === false) return '';
@@ -35,7 +35,7 @@ const least = values => finite(values).reduce((a, b) => Math.min(a, b), Infinity
 const most = values => finite(values).reduce((a, b) => Math.max(a, b), -Infinity);
 const sum = values => values.reduce((a, b) => a + b, 0);
 
-// Interpolated; `share` is from 0 to 1.
+// Returns an interpolated quantile; `share` is from 0 to 1.
 function quantile(values, share) {
   const sorted = finite(values).sort((a, b) => a - b), at = share * (sorted.length - 1);
   const below = sorted[Math.floor(at)], above = sorted[Math.ceil(at)];
@@ -82,10 +82,10 @@ const grid = (...figures) => html(figures) !== '' && h`<div class=grid>${figures
 // A sentence of a report: begins with a capital, and `x` becomes code.
 const sentence = plain => textOf(plain).replace(/^./, first => first.toUpperCase()).split('`')
   .map((part, i) => i % 2 ? code(part) : part);
-// "num_workers=2"; of a toggle that is just on, its name.
+// Returns "num_workers=2", or the name alone of a toggle that is on.
 const setting = (toggle, value) => value === 'on' ? toggle : t`${toggle}=${value}`;
 
-// Rows of cells; a false one is left out. All but the first `left` columns are aligned to the right.
+// A table of rows of cells, without false rows. Columns after the first `left` align to the right.
 function table(heads, rows, left = 1) {
   const cells = (tag, row) => row.map((cell, i) => cell !== false &&
     new Html(`<${tag}${i < left ? '' : ' class=r'}>${html(cell)}</${tag}>`));
@@ -93,7 +93,7 @@ function table(heads, rows, left = 1) {
     <tbody>${rows.map(row => h`<tr>${cells('td', row)}</tr>`)}</tbody></table></div>`;
 }
 
-// The first `limit` rows, and all of them folded.
+// Shows the first `limit` rows, and all rows in a folded table.
 const longTable = (limit, noun, heads, rows, left) => [table(heads, rows.slice(0, limit), left),
   rows.length > limit && fold(`All ${rows.length} ${noun}`, table(heads, rows, left))];
 
@@ -101,7 +101,7 @@ const longTable = (limit, noun, heads, rows, left) => [table(heads, rows.slice(0
 const facts = rows => rows.length > 0 && h`<dl class=facts>${rows.map(([name, value]) =>
   h`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
 
-// The rows of facts() for an object, whose objects are merged into it.
+// Returns the rows of facts() for an object; nested objects are merged into it.
 const rowsOf = object => Object.entries(object).flatMap(([name, value]) => {
   const plain = each => typeof each === 'string' ? each : JSON.stringify(each);
   if (Array.isArray(value)) return [[name, value.map(plain).join(', ') || 'none']];

@@ -9,7 +9,7 @@
 
 namespace bellows {
 
-// Style and scripts in this folder, by their names.
+// Style and scripts of this folder, by file name.
 static const std::map<std::string, std::string> kFiles = {
 #include <page_files.inc>
 };
@@ -62,7 +62,7 @@ std::string page_kind(const Json& report, const std::string& name) {
         "; there are pages for ", joined(kinds()));
   std::istringstream head(page->second.substr(0, page->second.find('\n')));
   std::string member;
-  for (head >> member >> member; head >> member;)  // after "//" and "needs"
+  for (head >> member >> member; head >> member;)  // skips "//" and "needs"
     if (!report.contains(member))
       fail(Exit::data, name, ": not a complete report of the kind \"", kind, "\": it has no \"",
            member, "\"");

@@ -15,9 +15,9 @@ std::string escaped(std::string_view text);
 // Returns the kind of a report. Throws Error if no page shows it (exit 2) or if the report is
 // incomplete (exit 3); `name` of its file begins the message.
 std::string page_kind(const Json& report, const std::string& name);
-// Returns the page of reports of one page_kind(). Without scripts it shows their "text". The parts
-// of several are one above the other, each below its "label", or become what `several` of the
-// kind's script makes of them.
+// Returns the page of reports of one page_kind(). Without scripts the page shows their "text".
+// Several reports are one above the other, each below its "label", unless `several` in the kind's
+// script makes one page of them.
 std::string page_of(std::vector<Json> reports, const std::string& kind);
 
 }  // namespace bellows

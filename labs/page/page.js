@@ -1,7 +1,7 @@
 // Shows the report that the page embeds. Then sorts a table by the column that is clicked, shows
 // the values of a chart below the pointer, and opens what is folded before the page is printed.
 
-// Calls `make`. A report that lacks what it reads leaves a note in its place.
+// Calls `make`. If the report lacks a value that `make` reads, returns a note instead.
 function attempt(make) {
   try {
     return make();

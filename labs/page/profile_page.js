@@ -20,6 +20,7 @@ pages.profile = ({update_s, flop, memory, ...report}) => ({
         [code(module), inMs(forward_s), inMs(backward_s), percent(share)]))],
     ['Memory', () => memoryAtPeak(memory)],
     ['Gaps', () => gapsTable(report)],
+    ['Threads', () => threadsTable(report.thread_states ?? [])],
     ['Slow calls', () => slowCalls(report.outliers)],
     ['The run', () => pre(report.run.join('\n'))]]});
 
@@ -59,8 +60,8 @@ function oneUpdate(report) {
       <i class="slice ${tone}"></i>${name}${tone === 'g' && 's'} ${secondsOf(rows)}</li>`)}</ul>`]);
 }
 
-// An update of all ranks: what the compute thread of each ran, and below it its buckets on their
-// way. Pages above each other have one scale.
+// An update of all ranks: the ops on the compute thread of each rank, and below them its buckets in
+// flight. Pages above each other share one scale.
 function allRanks({ranks = []}) {
   const shifted = (rows, ns) => rows.map(row => ({...row, begin_ns: ns + row.begin_ns}));
   const lanes = ranks.flatMap(({begin_ns, ops, waits, buckets}, rank) => [
@@ -77,9 +78,12 @@ function allRanks({ranks = []}) {
     lanesPlot(lanes, {s, bytes_in_use: []}),
     h`<ul class=legend>${[...tones].map(([tone, name]) =>
       h`<li><i class="slice ${tone}"></i>${name}</li>`)}</ul>`]),
-  table(['rank', 'all-reduce ms a step', 'hidden', 'exposed', 'clock'],
-    ranks.map(({all_reduce_s, exposed_s, shares_clock}, rank) => [rank, inMs(all_reduce_s),
-      inMs(all_reduce_s - exposed_s), inMs(exposed_s), shares_clock ? 'shared' : 'of its own']))];
+  table(['rank', 'all-reduce ms a step', 'hidden', 'exposed', 'peak of tensors',
+    'peak of process', 'clock'],
+    ranks.map(({all_reduce_s, exposed_s, shares_clock, ...row}, rank) => [rank,
+      inMs(all_reduce_s), inMs(all_reduce_s - exposed_s), inMs(exposed_s),
+      bytes(row.max_mem_allocated), bytes(row.peak_resident_bytes),
+      shares_clock ? 'shared' : 'of its own']))];
 }
 
 // A row of slices for each lane, {name, groups}, and the memory below, if it is known.
@@ -105,7 +109,7 @@ function lanesPlot(lanes, {s, bytes_in_use}) {
   return plot.html();
 }
 
-// A slice of time. Its name shows if there is room; below the pointer all about it.
+// A slice of time. Its name is shown if there is room; the pointer shows all of its data.
 function slice({begin_ns, ns, module, ...row}, tone, at, top) {
   const left = 100 * at(begin_ns), width = 100 * at(begin_ns + ns) - left, name = opName(row);
   const about = `${name}${module ? t` in ${module}` : ''}: ${decimals(1e-6 * ns, 3)} ms`;
@@ -165,10 +169,10 @@ function roofline({ops, ops_by_operands, ceilings}) {
     + 'may exceed it', plot.html());
 }
 
-const widthOf = text => 7 * text.length / 270;  // of the plot, which is 270 px wide on a phone
+const widthOf = text => 7 * text.length / 270;  // in widths of the plot: 270 px on a phone
 
-// Draws the points, and names each where there is room: beside it, below or above. The first ones
-// come first. `taken`: boxes where no name may be.
+// Draws the points, and names each where there is room: beside it, below or above. The first points
+// have priority. `taken`: boxes where no name may be.
 function drawPoints(plot, points, taken) {
   for (const {x, y} of points) taken.push({left: x - 0.02, right: x + 0.02, y});
   const meets = (a, b) => a.left < b.right && b.left < a.right && Math.abs(a.y - b.y) < 15;
@@ -211,6 +215,13 @@ const gapsTable = ({gaps, ...report}) => gaps.length > 0 && [
     ['cause', 'in', 'module', 'count', 'ms an update', 'share', 'longest ms', 'step'],
     gaps.map(gap => [gap.cause, code(gap.in), moduleOf(gap), short(gap.count), inMs(gap.s),
       percent(gap.share), inMs(gap.longest_s), gap.longest_step]), 3)];
+
+const threadsTable = threads => threads.length > 0 && [
+  h`<p>Shares of the window: running on a core, runnable but without one, because other threads had
+    all of them, and waiting for something else.</p>`,
+  longTable(12, 'threads', ['thread', 'running', 'runnable', 'waiting'],
+    threads.map(({name, running, runnable, waiting}) =>
+      [code(name), percent(running), percent(runnable), percent(waiting)]))];
 
 const slowCalls = calls => calls.length === 0
   ? h`<p>None is further than 3 MAD from its median.</p>`

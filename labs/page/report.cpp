@@ -40,7 +40,7 @@ static void add_images(Json& run, const Path& folder) {
   }
 }
 
-// Returns the run folders in a folder of runs; of any other path, the path.
+// Returns the run folders in a folder of runs; for any other path, the path itself.
 static std::vector<Path> runs_in(const Path& path) {
   std::vector<Path> runs;
   const auto has_run = [](const Path& folder) {
@@ -52,8 +52,8 @@ static std::vector<Path> runs_in(const Path& path) {
   return runs.empty() ? std::vector{path} : runs;
 }
 
-// Leaves of runs what their common page shows: the options that differ, and of many runs the last
-// row of each log.
+// Reduces runs to the data of their common page: options that differ and, if there are many runs,
+// the last row of each log.
 static void shorten(std::vector<Json>& runs) {
   constexpr size_t kMostCurves = 6;
   std::set<std::string> keys = {"name", "model.name", "data.name"};

@@ -20,7 +20,7 @@ pages.run = run => ({
 
 // Returns the value of an option of the plan.
 const optionOf = ({plan}, key) => plan.find(([option]) => option === key)?.[1];
-// A column of the log; NaN where a row has no number.
+// Returns a column of the log; NaN if a row has no number.
 const column = (rows, name, factor = 1) => (rows.step ?? []).map((_, i) =>
   typeof rows[name]?.[i] === 'number' ? factor * rows[name][i] : NaN);
 const known = (rows, name) => finite(column(rows, name));
@@ -66,7 +66,7 @@ const line = (rows, key, tone, name = key, factor = 1) => ({name, tone,
 const logChart = (title, note, unit, ...series) =>
   lineChart({title, note, unit, series, axis: 'zero'});
 
-// Losses are logarithmic if they fall far.
+// The axis is logarithmic if the losses span more than a factor of 20.
 function lossChart(title, note, series) {
   const losses = series.flatMap(({points}) => points.map(([, loss]) => loss)), low = least(losses);
   const log = low > 0 && most(losses) > 20 * low;
@@ -88,13 +88,13 @@ function learning({train, test}) {
     logChart('Learning rate', '', '', line(train, 'lr', 'c'))];
 }
 
-// Adds up to batch_cost. With several ranks, the waits are those of the slowest one.
+// Parts of a step, which add up to batch_cost. With several ranks, waits are the slowest one's.
 function stepParts(train) {
   const whole = column(train, 'batch_cost', 1e3), reading = column(train, 'reader_cost', 1e3);
   const waits = train.wait_by_rank ?? [];
   const waiting = whole.map((_, i) => 1e3 * most([0, ...(waits[i] ?? [])]));
   const compute = whole.map((ms, i) => Math.max(0, ms - reading[i] - waiting[i]));
-  // The first window also holds what is done once, such as the choice of kernels.
+  // The first window includes one-time work, such as the choice of kernels.
   const skipped = whole.length > 10 ? 1 : 0;
   const part = (name, tone, values) =>
     ({name, tone, points: values.map((ms, i) => [train.step[i], ms]).slice(skipped)});
@@ -120,7 +120,7 @@ const resources = train => [
   logChart('GPU', 'share of the time in which a kernel ran, in %', ' %',
     line(train, 'gpu_utilization', 'a', 'busy', 100))];
 
-// At most 60 rows, evenly spaced, with the last one.
+// Shows at most 60 evenly spaced rows, always including the last.
 function foldedRows(title, rows) {
   const names = Object.keys(rows).filter(name => name !== 'ts' && !rows[name].some(Array.isArray));
   const columns = names.map(name => column(rows, name)), count = columns[0]?.length ?? 0;
@@ -151,7 +151,7 @@ function configuration({plan, plan_text}) {
 
 // ---- images of the test set
 
-// Labels and answers: the accuracy of each class and a confusion matrix, or of many classes the
+// Labels and answers: the accuracy of each class and a confusion matrix or, for many classes, the
 // worst ones and the most frequent mistakes.
 function testImages({images}) {
   if (!images) return '';

@@ -14,7 +14,7 @@
 namespace bellows {
 
 constexpr int64_t kMostSamples = 2000;  // evenly spaced in a larger test set
-constexpr size_t kShown = 8;            // of the worst, and of the last batch
+constexpr size_t kShown = 8;            // images of the largest loss, and of the last batch
 constexpr int64_t kSide = 64;           // pixels of the longer side of a thumbnail
 
 namespace {
@@ -72,7 +72,7 @@ static std::vector<Judged> judge(const Session& session, const Transforms& trans
   return judged;
 }
 
-// The first kShown.
+// Returns the first kShown images.
 static Json shown(const Session& session, const std::vector<Judged>& judged) {
   Json list = Json::array();
   Scratch scratch;
@@ -97,7 +97,7 @@ Json judge_test_images(const Path& run) {
   const int64_t all = session->test_set->size(), count = std::min(all, kMostSamples);
   const int64_t batch = session->plan.data.loader.sampler.batch_size;
   std::vector<Judged> judged, last;
-  std::map<std::pair<int64_t, int64_t>, int64_t> pairs;  // how often a label got an answer
+  std::map<std::pair<int64_t, int64_t>, int64_t> pairs;  // counts by label and answer
   for (int64_t at = 0; at < count; at += batch) {
     last = judge(*session, transforms, at, std::min(at + batch, count), count);
     judged.insert(judged.end(), last.begin(), last.end());

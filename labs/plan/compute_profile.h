@@ -5,7 +5,7 @@
 
 namespace bellows {
 
-// Trains `updates` updates on the first batch, alone and without saving anything. Times are
+// Trains `updates` updates on the first batch, on one rank and without saving anything. Times are
 // medians, by the device's clock. A gradient that backward does not reach is ready at its end,
 // because the reducer then sends zeros. Throws Error as Session does, and exit 2 on more than one
 // rank.

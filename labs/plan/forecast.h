@@ -6,13 +6,13 @@
 namespace bellows {
 
 struct Link {
-  double latency_s = 0;    // per message, processing included
+  double latency_s = 0;    // latency per message, processing included
   double bytes_per_s = 0;  // in each direction, both at once
 };
 enum class ReduceAlgorithm { ring, tree, faster };
 struct Network {
   Link between, inside;        // machines
-  int64_t ranks_per_node = 1;  // on each machine
+  int64_t ranks_per_node = 1;  // ranks on each machine
   ReduceAlgorithm algorithm = ReduceAlgorithm::faster;
 };
 
@@ -35,7 +35,7 @@ struct GradientTime {
 struct ComputeProfile {
   std::vector<GradientTime> gradients;  // ascending ready_s; backward ends with the last one
   double step_s = 0;
-  double bytes() const;  // of all gradients
+  double bytes() const;  // size of all gradients
 };
 
 struct BucketTime {
@@ -45,7 +45,7 @@ struct Forecast {
   std::vector<BucketTime> buckets;
   double step_s = 0;
   double communication_s = 0;  // sum over all buckets
-  double exposed_s = 0;        // from the end of backward to that of the last bucket
+  double exposed_s = 0;        // from the end of backward to the end of the last bucket
   // True if the last bucket has to wait for earlier ones, so backward can hide no more.
   bool queued() const {
     return !buckets.empty() && buckets.back().begin_s > buckets.back().ready_s;

@@ -160,7 +160,7 @@ static int run_plan(CommandLine& line, const Arguments& args) {
   const std::vector<int64_t> ranks = ranks_in(given.ranks);
   const Config config = make_config(sources_of(given.config, given.overrides));
   DistOptions options = config.plan.dist;
-  options.bucketed = options.overlap = true;  // their toggles turn off on one rank
+  options.bucketed = options.overlap = true;  // one rank turns their toggles off
   const Network network = network_of(given);
   ComputeProfile profile = measure_profile(config.plan, given.updates);
   if (given.step_ms) {

@@ -176,6 +176,27 @@ static std::vector<GapRow> gaps_in(const Timeline& timeline, const Profile& prof
   return sorted(rows, &GapRow::s);
 }
 
+static std::vector<ThreadRow> threads_in(const Recording& recording) {
+  std::map<uint64_t, ThreadRow> rows;
+  for (const ThreadLoad& load : recording.thread_loads) {
+    const auto named = recording.threads.find(load.thread);
+    if (named == recording.threads.end()) continue;
+    ThreadRow& row =
+        rows.try_emplace(load.thread, ThreadRow{load.thread, named->second}).first->second;
+    const double running = double(load.running_ns), runnable = double(load.runnable_ns);
+    row.running += running;
+    row.runnable += runnable;
+    row.waiting += double(load.end_ns - load.begin_ns) - running - runnable;
+  }
+  for (auto& [id, row] : rows) {
+    // The scheduler adds up in ticks, so the sum of the others may exceed the time.
+    row.waiting = std::max(0.0, row.waiting);
+    const double all = std::max(1.0, row.running + row.runnable + row.waiting);
+    for (double* part : {&row.running, &row.runnable, &row.waiting}) *part /= all;
+  }
+  return sorted(rows, &ThreadRow::running);
+}
+
 // Number of log entries until most bytes are in use.
 static size_t peak_of(const std::vector<trace::Allocation>& log) {
   int64_t bytes = 0, most = 0;
@@ -221,7 +242,9 @@ Profile analyze(const Recording& recording, const Ceilings& ceilings) {
   profile.first = recording.steps.at(0).number;
   profile.updates = std::ssize(recording.steps);
   profile.update_s = total / double(profile.updates);
-  profile.waited_share = kSecond * double(recording.waited_ns) / total;
+  profile.threads = threads_in(recording);
+  const auto compute = std::ranges::find(profile.threads, recording.thread, &ThreadRow::id);
+  if (compute != profile.threads.end()) profile.waited_share = compute->runnable;
   const CallsByKey calls = calls_in(timeline, recording, ceilings, profile.timed);
   std::map<OpKey, OpRow> ops;
   for (const auto& [key, all] : calls) ops[key] = all.row;

@@ -71,6 +71,14 @@ struct GapRow {
   int64_t longest_step = 0;
 };
 
+// Shares of the time of a thread, which add up to 1. Threads that ended before the window did are
+// left out.
+struct ThreadRow {
+  uint64_t id = 0;
+  std::string name = {};
+  double running = 0, runnable = 0, waiting = 0;  // runnable: ready, but without a core
+};
+
 // Bytes in use when most were.
 struct MemoryRow {
   std::string module;
@@ -105,6 +113,7 @@ struct Profile {
   std::vector<ModuleRow> modules;
   std::vector<Outlier> outliers;  // furthest first
   std::vector<GapRow> gaps;
+  std::vector<ThreadRow> threads;  // the one that ran longest first; empty if unknown
   std::vector<MemoryRow> memory;
   int64_t peak_step = 0, peak_bytes = 0;
   Json typical;

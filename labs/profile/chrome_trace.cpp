@@ -1,4 +1,5 @@
 #include <unistd.h>
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include "labs/profile/analysis.h"
 
@@ -24,6 +25,7 @@ class Trace {
       Json& event = add("C", cat("core ", load.core), 0, std::max(load.begin_ns, origin_ns_));
       event["args"] = {{"busy %", 100 * load.busy}};
     }
+    for (const ThreadLoad& load : recording_.thread_loads) add(load);
     add_streams(timeline);
     return {{"schemaVersion", 1},
             {"distributedInfo", {{"backend", ""}, {"rank", 0}, {"world_size", 1}}},
@@ -86,6 +88,17 @@ class Trace {
     flow["cat"] = "fwdbwd";
     flow["id"] = slice.op;
     if (backward) flow["bp"] = "e";
+  }
+
+  // A counter for each thread that is named. Its values hold from begin_ns on.
+  void add(const ThreadLoad& load) {
+    const auto named = recording_.threads.find(load.thread);
+    if (named == recording_.threads.end()) return;
+    const double percent = 100 / double(load.end_ns - load.begin_ns);
+    Json& event = add("C", cat("thread ", named->second, " ", load.thread), 0,
+                      std::max(load.begin_ns, origin_ns_));
+    event["args"] = {{"running %", std::min(100.0, percent * double(load.running_ns))},
+                     {"runnable %", std::min(100.0, percent * double(load.runnable_ns))}};
   }
 
   // A track for each stream, and an arrow from the call that queued the work.

@@ -51,7 +51,7 @@ static Recording recorded(Session& session, const Plan& plan, const std::vector<
 static Json facts_of(const Session& session) {
   const Plan& plan = session.plan;
   Names notes = session.notes;
-  std::erase(notes, profiler_command(plan.profile, plan.name));  // the command of another tool
+  std::erase(notes, profiler_note(plan.profile));  // for another tool
   return {{"name", plan.name},
           {"batch", plan.data.loader.sampler.batch_size},
           {"threads", pool_threads()},
@@ -69,10 +69,11 @@ static int run_profile(CommandLine& line, const Arguments& args) {
   line.add_option("--json", tables, "file for the tables as JSON, which `trainer report` shows");
   line.add_note(
       "Trains up to the last of these updates, evaluates and saves nothing, and prints tables of "
-      "phases, ops, modules, slow calls, gaps and memory. On a GPU, CUPTI times what the device "
-      "runs, and updates run without cuda_graph, because a replay enters no ranges. Under "
+      "phases, ops, modules, slow calls, gaps, threads and memory. On a GPU, CUPTI times what the "
+      "device runs, and updates run without cuda_graph, because a replay enters no ranges. Under "
       "`trainer launch` it is rank 0's profile, with an update of all ranks on one clock: ops, "
-      "buckets on their way, and the waits that backward did not hide.");
+      "buckets on their way, and the waits that backward did not hide; and the memory of each "
+      "rank.");
   if (!line.read(args)) return 0;
   const std::vector<int64_t> window = window_of(steps);
   check_place(trace, "profile: --trace");

@@ -1,11 +1,13 @@
 // A profile of several ranks: what each of them computed, which of its buckets were on their way,
-// and when its compute thread waited for them.
+// when its compute thread waited for them, and how much memory it took.
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include "core/device/allocator.h"
 #include "labs/profile/analysis.h"
+#include "trainer/log/meter.h"
 #include "trainer/session/session.h"
 #include "trainer/verbs/tables.h"
 
@@ -37,7 +39,9 @@ static Json part_of(const Recording& recording, int64_t step) {
   part.update({{"host", host_id()},
                {"begin_ns", shown.begin_ns},
                {"all_reduce_s", a_step_s * double(sent_ns)},
-               {"exposed_s", a_step_s * double(exposed_ns)}});
+               {"exposed_s", a_step_s * double(exposed_ns)},
+               {"max_mem_allocated", allocator_stats(recording.device).peak_allocated},
+               {"peak_resident_bytes", peak_resident_bytes()}});
   return part;
 }
 
@@ -102,7 +106,8 @@ static std::string drawn(const Json& part, size_t rank, double width_ns) {
 }
 
 std::string ranks_text(const Json& ranks) {
-  std::vector<TableRow> rows = {{"rank", "all-reduce ms a step", "hidden", "exposed"}};
+  std::vector<TableRow> rows = {
+      {"rank", "all-reduce ms a step", "hidden", "exposed", "tensors MiB", "process MiB"}};
   double end_ns = 1;
   for (const Json& part : ranks) {
     const double all = 1e3 * part["all_reduce_s"].get<double>();
@@ -110,13 +115,15 @@ std::string ranks_text(const Json& ranks) {
     rows.push_back({cat(rows.size() - 1)});
     for (const double ms : {all, all - exposed, exposed})
       rows.back().push_back(fmt::format("{:.3f}", ms));
+    for (const char* peak : {"max_mem_allocated", "peak_resident_bytes"})
+      rows.back().push_back(fmt::format("{:.1f}", part[peak].get<double>() / (1 << 20)));
     end_ns = std::max(end_ns, part["begin_ns"].get<double>() + 1e9 * part["s"].get<double>());
   }
   const double width_ns = column_width(end_ns, kColumns);
-  std::string text =
-      cat(aligned(rows, "rrrr"), "\nstep ", ranks[0]["step"].get<int64_t>(), ", ", 1e-6 * width_ns,
-          " ms a column; f forward, b backward, o optimizer, ! exposed wait;\nbelow each rank the "
-          "number of the bucket that is on its way, its last digit\n");
+  std::string text = cat(
+      aligned(rows, "rrrrrr"), "\nstep ", ranks[0]["step"].get<int64_t>(), ", ", 1e-6 * width_ns,
+      " ms a column; f forward, b backward, o optimizer, ! exposed wait;\nbelow each rank the "
+      "number of the bucket that is on its way, its last digit\n");
   for (size_t rank = 0; rank < ranks.size(); ++rank) text += drawn(ranks[rank], rank, width_ns);
   return text;
 }

@@ -16,45 +16,54 @@
 
 namespace bellows {
 
-// ---- cores
+// ---- cores and threads
 
-CoreWatch::CoreWatch(std::vector<int> cores) : cores_(std::move(cores)) {
-  read();
+CoreWatch::CoreWatch(Recording& recording) : recording_(recording), cores_(process_cores()) {
+  read_cores();
+  read_threads();
   thread_ = start_thread("core watch", [this] {
-    while (!stop_.try_acquire_for(std::chrono::milliseconds(20))) read();
+    for (int n = 1; !stop_.try_acquire_for(std::chrono::milliseconds(20)); ++n) {
+      read_cores();
+      if (n % 5 == 0) read_threads();  // takes 10 us for each of them
+    }
   });
 }
 
 CoreWatch::~CoreWatch() {
-  if (thread_.joinable()) stop();
-}
-
-std::vector<CoreLoad> CoreWatch::stop() {
   stop_.release();
   thread_.join();
-  read();
-  return std::exchange(loads_, {});
+  read_cores();
+  read_threads();
 }
 
-void CoreWatch::read() {
+// The two numbers in schedstat are ns since the thread began: on a core, and ready without one.
+void CoreWatch::read_threads() {
+  for (const Path& task : paths_in("/proc/self/task", Exit::internal)) {
+    ThreadLoad now = {.thread = std::stoull(task.filename()), .end_ns = trace::now_ns()};
+    // A thread that has just ended has no file any more.
+    if (!(std::ifstream(task / "schedstat") >> now.running_ns >> now.runnable_ns)) continue;
+    const auto [seen, is_new] = threads_.try_emplace(now.thread, now);
+    const ThreadLoad before = std::exchange(seen->second, now);
+    if (is_new) continue;
+    recording_.thread_loads.push_back({now.thread, before.end_ns, now.end_ns,
+                                       now.running_ns - before.running_ns,
+                                       now.runnable_ns - before.runnable_ns});
+  }
+}
+
+void CoreWatch::read_cores() {
   const int64_t now = trace::now_ns();
   for (const auto& [core, ticks] : ticks_by_core()) {
     if (!std::ranges::count(cores_, core)) continue;
     Seen& before = seen_[core];
     if (ticks.all == before.ticks.all) continue;  // no tick since then
-    if (before.at_ns) loads_.push_back({core, before.at_ns, now, busy_share(before.ticks, ticks)});
+    if (before.at_ns)
+      recording_.cores.push_back({core, before.at_ns, now, busy_share(before.ticks, ticks)});
     before = {now, ticks};
   }
 }
 
 // ---- the recorder
-
-// The second number in schedstat: ns for which the thread waited for a core; 0 if unknown.
-static int64_t waited_ns() {
-  int64_t ran = 0, waited = 0;
-  std::ifstream("/proc/thread-self/schedstat") >> ran >> waited;
-  return waited;
-}
 
 static std::string module_of(const std::string& parameter) {
   const size_t dot = parameter.rfind('.');
@@ -76,7 +85,7 @@ static std::vector<Held> held_by(const Session& session) {
 }
 
 Recorder::Recorder(const Session& session, int64_t first, int64_t last)
-    : session_(session), first_(first), last_(last), cores_(process_cores()) {
+    : session_(session), first_(first), last_(last) {
   recording_.thread = uint64_t(gettid());
   recording_.device = session.device;
 }
@@ -102,7 +111,7 @@ void Recorder::start() {
   }
   recording_.update = work_of_update(session_);
   recording_.held = held_by(session_);
-  recording_.waited_ns = waited_ns();
+  watch_.emplace(recording_);
   trace::take_events();
   trace::take_allocations();
   trace::take_kernels();
@@ -112,6 +121,7 @@ void Recorder::start() {
 }
 
 void Recorder::stop() {
+  watch_.reset();
   trace::collect(false);
   trace::allocations_logged = trace::kernels_logged = false;
   recording_.kernels = trace::take_kernels();
@@ -121,14 +131,9 @@ void Recorder::stop() {
   recording_.allocations = trace::take_allocations();
   std::erase_if(recording_.allocations,
                 [&](const trace::Allocation& a) { return a.device != int(recording_.device); });
-  recording_.waited_ns = waited_ns() - recording_.waited_ns;
   for (const Path& task : paths_in("/proc/self/task", Exit::internal))
     recording_.threads[std::stoull(task.filename())] = first_line(task / "comm");
   recording_.threads[recording_.thread] = "compute";
-  recording_.cores = cores_.stop();
-  std::erase_if(recording_.cores, [&](const CoreLoad& load) {
-    return load.end_ns <= recording_.steps.front().begin_ns;
-  });
 }
 
 void Recorder::after_update(const Position& at) {

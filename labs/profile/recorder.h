@@ -12,25 +12,28 @@ namespace bellows {
 class Session;
 struct Position;
 
-// Watches how busy the cores are: reads /proc/stat every 20 ms on a thread of its own. The system
-// counts in ticks of 10 ms, so one value is accurate to a few tenths, their mean is not.
+// Watches how busy the cores are, and what the threads of this process do: a thread of its own
+// reads /proc, for the cores every 20 ms, for the threads every 100 ms. The system counts in ticks
+// of up to 10 ms, so one value may be wrong by a few tenths, but hardly their mean.
 class CoreWatch {
  public:
-  explicit CoreWatch(std::vector<int> cores);
+  // Adds loads to `recording` until it is destroyed.
+  explicit CoreWatch(Recording& recording);
   ~CoreWatch();
   CoreWatch(CoreWatch&&) = delete;
-  std::vector<CoreLoad> stop();  // ends the thread
 
  private:
   struct Seen {
     int64_t at_ns = 0;
     CpuTicks ticks = {};
   };
-  void read();
+  void read_cores();
+  void read_threads();
 
+  Recording& recording_;
   const std::vector<int> cores_;
   std::map<int, Seen> seen_;
-  std::vector<CoreLoad> loads_;
+  std::map<uint64_t, ThreadLoad> threads_;  // totals of each thread, up to its last reading
   std::binary_semaphore stop_{0};
   std::thread thread_;
 };
@@ -58,7 +61,7 @@ class Recorder {
   int64_t last_;
   Recording recording_;
   std::optional<OpLog> ops_;
-  CoreWatch cores_;
+  std::optional<CoreWatch> watch_;  // of the window
   int64_t begin_ns_ = 0;
 };
 

@@ -24,6 +24,15 @@ struct CoreLoad {
   double busy;               // share of that time, 0 to 1
 };
 
+// What a thread did for a while, as the kernel's scheduler counts it. For the rest of that time it
+// waited for something else: data, a lock, another thread.
+struct ThreadLoad {
+  uint64_t thread = 0;
+  int64_t begin_ns = 0, end_ns = 0;  // by trace::now_ns()
+  int64_t running_ns = 0;            // on a core
+  int64_t runnable_ns = 0;           // ready, but without a core
+};
+
 struct Held {
   std::string module;  // "" for what belongs to no module
   std::string what;    // "weights", "optimizer state", "other"
@@ -38,9 +47,9 @@ struct Recording {
   uint64_t thread = 0;                         // the compute thread's
   std::map<uint64_t, std::string> threads;
   std::vector<CoreLoad> cores;
+  std::vector<ThreadLoad> thread_loads;  // empty if the kernel has no schedstat
   std::vector<trace::Allocation> allocations;
   std::vector<Held> held;  // memory in use when the window began
-  int64_t waited_ns = 0;   // time for which the compute thread was ready and had no core
   Cost update;             // work of the optimizer in an update
   Device device = Device::cpu;
   // Work of the device, by begin. Absent on the CPU, where the spans have the times, and without

@@ -137,6 +137,15 @@ static std::string gaps_text(const Profile& p) {
                      percent(p.waited_share));
 }
 
+static std::string threads_text(const Profile& p) {
+  if (p.threads.empty()) return "";
+  std::vector<TableRow> rows = {{"thread", "running", "runnable", "waiting"}};
+  for (const ThreadRow& t : top(p.threads))
+    rows.push_back({t.name, percent(t.running), percent(t.runnable), percent(t.waiting)});
+  return heading("threads: running on a core, runnable without one, or waiting", p.threads) +
+         aligned(rows, "lrrr");
+}
+
 static std::string memory_text(const Profile& p) {
   std::vector<TableRow> rows = {{"module", "held MiB", "tensors MiB", "MiB"}};
   for (const MemoryRow& m : top(p.memory))
@@ -157,7 +166,7 @@ std::string text_of(const Profile& p, const Ceilings& ceilings) {
   const std::string updates = count_of(p.updates, "update");
   return fmt::format("profile: {} from step {}, {} ms each\n", updates, p.first, ms(p.update_s)) +
          work_text(p) + "\n" + phases_text(p) + ops_text(p) + kinds_text(p, ceilings) +
-         modules_text(p) + outliers_text(p) + gaps_text(p) + memory_text(p);
+         modules_text(p) + outliers_text(p) + gaps_text(p) + threads_text(p) + memory_text(p);
 }
 
 static Json json_of(const OpRow& row) {
@@ -205,6 +214,14 @@ static Json json_of(const GapRow& g) {
           {"longest_step", g.longest_step}};
 }
 
+static Json json_of(const ThreadRow& t) {
+  return {{"name", t.name},
+          {"id", t.id},
+          {"running", t.running},
+          {"runnable", t.runnable},
+          {"waiting", t.waiting}};
+}
+
 static Json json_of(const MemoryRow& m) {
   return {{"module", m.module}, {"held", m.held}, {"tensors", m.tensors}};
 }
@@ -235,6 +252,7 @@ Json json_of(const Profile& p, const Ceilings& c) {
       {"modules", list_of(p.modules)},
       {"outliers", list_of(p.outliers)},
       {"gaps", list_of(p.gaps)},
+      {"thread_states", list_of(p.threads)},
       {"typical_update", p.typical},
       {"memory",
        {{"peak_bytes", p.peak_bytes}, {"step", p.peak_step}, {"modules", list_of(p.memory)}}}};

@@ -19,9 +19,9 @@ class BatchNormLayer : public Module {
   const Tensor& bias() const { return bias_; }
   const RunningStatistics& running() const { return running_; }
   BatchNormOptions options() const;
-  // From now on, training uses the running statistics too, and leaves them as they are.
+  // Makes training use the running statistics, too, and leave them unchanged.
   void freeze_statistics() { frozen_ = true; }
-  // True in training, unless the statistics are frozen.
+  // True if forward computes the batch's statistics: in training, unless they are frozen.
   bool takes_statistics() const { return training() && !frozen_; }
   // True if training takes the statistics of all ranks' batches (model.sync_bn).
   bool synchronized() const { return group_; }

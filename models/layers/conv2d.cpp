@@ -19,10 +19,10 @@ static void visit(Visitor& v, Conv2dLayerOptions& o) {
 void Conv2dLayer::add_parameters(Device device, const MemoryFormat& format) {
   const Conv2dLayerOptions& o = options_;
   const double taps = double(o.kernel * o.kernel);
-  const Init by_fan_in{Init::uniform, 1 / std::sqrt(double(in_) * taps)};
+  const Init by_fan_in{Init::uniform, 1 / std::sqrt(double(in_channels_) * taps)};
   const Init by_fan_out{Init::normal, std::sqrt(2 / (double(o.out) * taps))};
   const bool kaiming = o.init == Conv2dLayerOptions::Start::kaiming_normal;
-  weight_ = add_parameter("weight", {o.out, in_, o.kernel, o.kernel},
+  weight_ = add_parameter("weight", {o.out, in_channels_, o.kernel, o.kernel},
                           kaiming ? by_fan_out : by_fan_in, device, format);
   if (o.bias) bias_ = add_parameter("bias", {o.out}, by_fan_in, device);
 }
@@ -32,7 +32,7 @@ Conv2dLayer::Conv2dLayer(const Conv2dLayerOptions& o, LayerContext& context) : o
   CHECK(shape.rank() == 3, "conv2d: needs samples of (C, H, W), got ", shape);
   CHECK(shape[1] + 2 * o.padding >= o.kernel && shape[2] + 2 * o.padding >= o.kernel,
         "conv2d: a kernel of ", o.kernel, " does not fit samples of ", shape);
-  in_ = shape[0];
+  in_channels_ = shape[0];
   add_parameters(context.device, context.format);
   const auto outputs = [&](int64_t size) {
     return (size + 2 * o.padding - o.kernel) / o.stride + 1;

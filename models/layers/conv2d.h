@@ -39,7 +39,7 @@ class Conv2dLayer : public Module {
   void add_parameters(Device device, const MemoryFormat& format);
 
   Conv2dLayerOptions options_;
-  int64_t in_;  // input channels
+  int64_t in_channels_;
   Tensor weight_, bias_;
   Slot slot_;
 };

@@ -9,7 +9,7 @@ namespace bellows {
 struct LinearLayerOptions {
   int64_t out = 1;
   bool bias = true;
-  std::optional<Init> init = {};  // of the weight, with a bias of 0; nothing: torch's, for both
+  std::optional<Init> init = {};  // of the weight, with bias 0; nullopt: torch's defaults
 };
 
 class LinearLayer : public Module {

@@ -8,7 +8,7 @@ namespace bellows {
 
 struct PointwiseLayerOptions {
   std::string expression = "relu(x)";   // x is the layer's input
-  std::vector<std::string> parameters;  // other names: trained, one value per channel, initially 0
+  std::vector<std::string> parameters;  // names of trained values, one per channel, initially 0
 };
 
 class PointwiseLayer : public Module {

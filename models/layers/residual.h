@@ -11,7 +11,7 @@ class Shortcut : public Sequential {
  public:
   const char* kind() const override { return "shortcut"; }
   void enter(const Tensor& x) { x_ = x; }
-  // Returns x and forgets it: call once per enter().
+  // Returns x and drops it: call once per enter().
   Tensor leave() { return std::exchange(x_, {}); }
   // Returns layers(x) in y's precision, for adding to y. Calls leave().
   Tensor value(const Tensor& y);
@@ -36,7 +36,7 @@ class ResidualBlock : public Sequential {
   }
 
  private:
-  Shortcut& shortcut_;  // a descendant
+  Shortcut& shortcut_;  // a descendant of this block
 };
 
 using AddLayers = std::function<void(Layers&)>;

@@ -1,4 +1,4 @@
-// Mean over the positions of a sample that are no padding: (N, T, D) to (N, D).
+// Mean over the positions of a sample that are not padding: (N, T, D) to (N, D).
 #include <numeric>
 #include "autograd/amp.h"
 #include "core/tensor/copy.h"
@@ -29,7 +29,7 @@ class SequenceMean : public Module {
     if (!lengths_ || !lengths_->value.defined()) return mean(x, {.axes = {1}});
     const int64_t n = x.dim(0), t = x.dim(1);
     const Tensor lengths = cast(lengths_->value, DType::f32).view_as({n, 1});
-    const Tensor behind = sub(slice(positions_, 1, 0, t), lengths);  // (N, T), below 0 before it
+    const Tensor behind = sub(slice(positions_, 1, 0, t), lengths);  // (N, T), negative inside
     const Tensor bound = full({1}, -0.5, DType::f64, x.device());
     const Tensor padding = cast(kernels::bucketize(behind, bound), DType::f32);
     const Tensor counts = affine(padding, -1, 1);  // 0 or 1, which 16 bits hold exactly

@@ -12,7 +12,7 @@ namespace {
 
 struct Joint {
   Tensor statistics;  // (2, C): means and biased variances of all ranks' elements
-  Tensor unbiased;    // (2, C): the same with the unbiased variances
+  Tensor unbiased;    // (2, C): means and unbiased variances
   Tensor share;       // (1): this rank's part of the elements; f64
 };
 
@@ -46,8 +46,8 @@ Joint merge(const Tensor& mine, int64_t n, ProcessGroup& group) {
   return joint;
 }
 
-// Returns the sums of dw and db over the ranks, each times `share`: batch_norm_backward_x divides
-// them by the elements of this rank, and the joint gradient by those of all.
+// Returns the sums of dw and db over the ranks, times `share`, because batch_norm_backward_x
+// divides by the number of elements on this rank instead of all ranks.
 std::pair<Tensor, Tensor> sums_of_ranks(const Tensor& dw, const Tensor& db, const Tensor& share,
                                         ProcessGroup& group) {
   const int64_t C = dw.numel();
@@ -63,7 +63,7 @@ std::pair<Tensor, Tensor> sums_of_ranks(const Tensor& dw, const Tensor& db, cons
 
 Tensor sync_batch_norm(const Tensor& x, const Tensor& residual, bool relu, const NormLayer& norm,
                        ProcessGroup& group) {
-  NormLayer one_element = norm;  // other ranks have more
+  NormLayer one_element = norm;  // true for the group, because other ranks have more
   one_element.options.training = false;
   check_norm("sync_batch_norm", x.shape(), one_element);
   count_layout(x);

@@ -8,13 +8,12 @@
 
 namespace bellows {
 
-// y = batch_norm(x), or relu(batch_norm(x) + residual) if `relu`; `residual` may be
-// undefined. In training only. Each rank passes its samples, as many as it has, at least one; x is
-// as for batch_norm(). One all_gather of 2 C + 1 values in forward, and one all_reduce of 2 C in
-// backward, each in f64: all ranks must run the same layers in the same order. dx is that of the
-// joint batch; dw and db are this rank's part, which the reducer averages like other gradients.
-// Counter: norm.synced (forward passes). Throws (exit 2) as batch_norm() does, (exit 7) as the
-// group does.
+// y = batch_norm(x), or relu(batch_norm(x) + residual) if `relu`; `residual` may be undefined. Only
+// for training. Each rank passes any number of samples, at least one; x is as for batch_norm(). One
+// all_gather of 2 C + 1 values in forward, and one all_reduce of 2 C in backward, each in f64: all
+// ranks must run the same layers in the same order. dx is that of the joint batch; dw and db are
+// this rank's part, which the reducer averages like other gradients. Counter: norm.synced (forward
+// passes). Throws (exit 2) as batch_norm() does, (exit 7) as the group does.
 Tensor sync_batch_norm(const Tensor& x, const Tensor& residual, bool relu, const NormLayer& norm,
                        ProcessGroup& group);
 

@@ -7,7 +7,7 @@
 
 namespace bellows {
 
-// A unit is what a loss is a mean over: a class target that counts, or a sample whose target is
+// Input of a loss, which is a mean over units: class targets that count, or samples whose target is
 // values.
 struct LossInput {
   Tensor output;  // (..., C) class scores, or (N, K) values; floating-point, with history
@@ -32,7 +32,7 @@ struct LossOptions {
 };
 void visit(Visitor& v, LossOptions& o);
 
-// The loss of the options. `in.fused` is set from them.
+// Computes the loss that `options` select, with in.fused set from them.
 Tensor criterion(LossInput in, const LossOptions& options);
 inline Tensor criterion(const Tensor& output, const Tensor& target, const LossOptions& options) {
   return criterion({.output = output, .target = target}, options);
@@ -43,7 +43,7 @@ struct LossTerm {
   Choice<LossFunction> loss;
   double weight = 1;
 };
-// Returns the terms of a sum in their order. Any other loss is its own only term.
+// Returns the terms of a sum in their order, and any other loss as its only term.
 std::vector<LossTerm> terms_of(const LossOptions& options);
 
 // ---- for losses and metrics; `loss` is the name that begins the messages of errors

@@ -3,7 +3,7 @@
 
 namespace bellows {
 
-// A sample is an index of the first axis. One without a target that counts is left out.
+// A sample is an index of the first axis. Samples without a target that counts are left out.
 static Tensor sums_of_matches(const Tensor& output, const Tensor& target) {
   const auto [counts, hit] = hits_of(output, target, 1);
   const Shape by_sample{target.dim(0), target.numel() / target.dim(0)};

@@ -16,17 +16,17 @@ struct Metric {
 
   std::string name;  // in logs, and as the value of options: "accuracy_top5"
   bool higher_is_better;
-  // Returns the sums of a batch, f32 (sums_count), on the device. The last one is the count that
-  // the others are over. Must not wait for the device. output: (..., C), f32. target: as in
-  // LossInput (models/losses/loss.h); labels are kLeftOut or in [0, C).
+  // Returns the sums of a batch, f32 (sums_count), on the device. The last one is the count by
+  // which the others are divided. Must not wait for the device. output: (..., C), f32. target: as
+  // in LossInput (models/losses/loss.h); labels are kLeftOut or in [0, C).
   std::function<Tensor(const Tensor& output, const Tensor& target)> sums;
   int64_t sums_count = 2;
   // Returns the metric from its sums over all batches.
   double (*value)(std::span<const double> sums) = ratio;
-  int64_t min_classes = 1;             // it is not computed for a data set of fewer classes
-  Targets targets = Targets::classes;  // those that it is defined for
+  int64_t min_classes = 1;             // data sets with fewer classes leave the metric out
+  Targets targets = Targets::classes;  // kind of targets that the metric needs
 
-  // classes: of the data set; 0: its targets are values.
+  // classes: number of classes of the data set; 0: its targets are values.
   bool fits(int64_t classes) const {
     return targets == Targets::any || (targets == Targets::classes) == (classes > 0);
   }
@@ -42,7 +42,7 @@ inline Tensor sums_of(std::initializer_list<Tensor> scalars) {
   for (const Tensor& scalar : scalars) parts.push_back(scalar.view_as({1}));
   return concat(parts, 0);
 }
-// Returns the number of n rows that count, a scalar. counts: (n, 1), or undefined: all of them.
+// Returns how many of n rows count, as a scalar. counts: (n, 1), or undefined: all rows count.
 inline Tensor number_of(const Tensor& counts, int64_t n, Device device) {
   return counts.defined() ? sum(counts) : full({}, double(n), DType::f32, device);
 }

@@ -15,7 +15,7 @@ class Layers {
   Layers& add(const std::string& name, const Options& options) {
     return add(name, [&](LayerContext& c) { return make_layer<Layer>(options, c); });
   }
-  // Adds a registered layer. By name alone it has its default options.
+  // Adds a registered layer; a name alone selects its default options.
   Layers& add(const std::string& name, const Choice<MakeLayer>& layer) {
     return add(name, [&](LayerContext& c) { return layer.make(c); });
   }
@@ -29,7 +29,7 @@ class Layers {
   const Shape& shape() const { return context_.shape; }  // output shape of the last layer
   // Returns the model; this object is empty afterwards.
   ModulePtr take() { return std::move(model_); }
-  // The same; throws Exit::usage unless output samples have this shape.
+  // As take(); throws Exit::usage unless output samples have this shape.
   ModulePtr take(const Shape& output);
 
  private:

@@ -27,7 +27,7 @@ struct Child {
   ModulePtr module;
 };
 
-// The path of a child; one without a name has its parent's.
+// Returns the path of a child; a child without a name has its parent's path.
 inline std::string path_below(const std::string& path, const std::string& name) {
   return path.empty() || name.empty() ? path + name : path + "." + name;
 }
@@ -47,7 +47,7 @@ class Module {
   // Trainable leaves and other state (running statistics) of the subtree, by path: "conv1.weight".
   NamedTensors parameters() const;
   NamedTensors buffers() const;
-  // Calls fn(path, module) for this module, whose path is `path`, then for those below it.
+  // Calls fn(path, module) for this module, whose path is `path`, then for all modules below it.
   template <class Fn> void each(const std::string& path, const Fn& fn) const {
     fn(path, *this);
     for (const Child& child : children_) child.module->each(path_below(path, child.name), fn);
@@ -67,7 +67,7 @@ class Module {
   Tensor add_parameter(const char* name, const Shape& shape, Init init, Device device,
                        const MemoryFormat& format = kNCHW);
   void drop_parameter(const char* name);
-  // The same, and initialize() then writes the negated initial values of the parameter to `buffer`.
+  // Removes a parameter. initialize() then writes its negated initial values to `buffer`.
   void drop_parameter(const char* name, const Tensor& buffer);
   Tensor add_buffer(const char* name, const Tensor& value);  // saved state that is not trained
   Module& add_child(const std::string& name, ModulePtr module);
@@ -95,14 +95,14 @@ struct BatchLengths {
 // Argument of layer constructors. A layer reads its input's shape from `shape` and replaces it with
 // its output's.
 struct LayerContext {
-  Shape shape;  // one sample's, without the batch axis
+  Shape shape;  // shape of one sample, without the batch axis
   uint64_t seed;
   std::shared_ptr<const DeviceStepState> state;  // keys the random numbers of dropout
   bool vectorized;  // lesson layers run one op on the whole tensor instead of a loop
   Device device = Device::cpu;
   MemoryFormat format = kNCHW;    // memory format of 4-D weights
   ProcessGroup* group = nullptr;  // ranks whose batch norms share statistics; null: none do
-  std::shared_ptr<const BatchLengths> lengths = {};  // for layers that leave out padding; or null
+  std::shared_ptr<const BatchLengths> lengths = {};  // lets layers leave out padding; may be null
 };
 using MakeLayer = ModulePtr(LayerContext& context);
 // The entry of a layer that is constructed from its options and a LayerContext:
@@ -117,12 +117,12 @@ ModulePtr make_layer(const Options& options, LayerContext& context) {
 // registers itself:
 //   static const AddEntry<MakeModel> lenet_entry("lenet", "LeNet-5", lenet);
 struct ModelContext : LayerContext {
-  int64_t classes;  // or values
+  int64_t classes;  // number of classes, or of target values
   Shape output;     // shape of an output sample: (classes), or what DatasetInfo::output() returns
 };
 using MakeModel = ModulePtr(const ModelContext& context);
 
-// Why a resumed run cannot change an option that decides which tensors the model has.
+// Reason why a resumed run cannot change an option that decides which tensors the model has.
 inline constexpr const char* kOtherModel =
     "the checkpoint holds the state of the other model; undo the change, or start a new run from "
     "the weights alone with  train.weights=FILE";

@@ -56,7 +56,7 @@ static void fuse_in(std::vector<Child>& children, const std::vector<Rewrite>& fu
   }
 }
 
-// Fuses in a module before its children, so the report has the order of the tree.
+// Fuses in a module before its children, so the report follows the order of the tree.
 static void fuse_tree(Module& module, const std::vector<Rewrite>& fusions,
                       std::vector<std::string>& report) {
   if (dynamic_cast<Sequential*>(&module)) fuse_in(module.children(), fusions, report);

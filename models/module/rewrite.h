@@ -48,13 +48,13 @@ struct Rewrite {
   const char* name;  // its option is model.<name>; the name of a fusion begins with "fuse."
   const char* help;
   int64_t max = 1;                // largest value of the option, 0 is off; 1: the option is a bool
-  bool drops_parameters = false;  // the model has other weights, though the losses are close
+  bool drops_parameters = false;  // the model has fewer parameters; losses are close, not equal
   // Stages run in this order. Fusions share a pass: at each position the longest is tried first.
   enum Stage { edit, fuse, group } stage = fuse;
-  // Edits the tree and returns one line per change. `value`: of the option, not 0.
+  // Edits the tree and returns one line per change. `value`: the option's value, not 0.
   std::vector<std::string> (*apply)(Module& root, int64_t value) = nullptr;
-  // A fusion has these instead:
-  std::vector<std::string_view> kinds = {};            // of the modules that it replaces
+  // A fusion has the following members instead:
+  std::vector<std::string_view> kinds = {};            // kinds of the modules that it replaces
   bool (*matches)(std::span<Child> window) = nullptr;  // null: modules of these kinds always match
   ModulePtr (*fused)(std::span<Child> window) = nullptr;  // takes ownership of the modules
 };

@@ -1,4 +1,4 @@
-// Convolutions followed by a batch_norm, whose running mean includes the convolution's bias.
+// Convolutions followed by a batch_norm, whose running mean includes the bias of the convolution.
 #pragma once
 #include "models/layers/batch_norm.h"
 #include "models/layers/conv2d.h"
@@ -6,7 +6,7 @@
 namespace bellows {
 
 struct NormedConv {
-  std::string conv, norm;  // their paths: "layer1.0.conv1", "layer1.0.bn1"
+  std::string conv, norm;  // paths: "layer1.0.conv1", "layer1.0.bn1"
   Conv2dLayer* layer;
   BatchNormLayer* after;
   bool has_bias;

@@ -13,7 +13,7 @@ namespace {
 
 using Sizes = kernels::AttentionSizes;
 constexpr int kRows = kThreads / kWarp;
-constexpr int kWidest = 128, kEach = kWidest / kWarp;  // values of a row, of them a lane's
+constexpr int kWidest = 128, kEach = kWidest / kWarp;  // values of a row, and of one lane
 
 // Rows of one head in a tensor, `step` elements apart.
 template <class T> struct Rows {
@@ -24,8 +24,8 @@ template <class T> __device__ Rows<T> part_of(T* like_qkv, const Sizes& z, int64
   return {like_qkv + z.first(pair, 3 * z.D) + part * z.D, 3 * z.D};
 }
 
-// The place of a thread, and the block's shared memory: two tiles of the other side, two rows of
-// each warp, and the weights of its pairs of rows. Rows are padded against bank conflicts.
+// Position of a thread, and the block's shared memory: two tiles of the other side and, for each
+// warp, two rows and the weights of its pairs of rows. Rows are padded against bank conflicts.
 template <class A> struct Block {
   __device__ explicit Block(const Sizes& z)
       : size(int(z.size)),
@@ -52,7 +52,7 @@ template <class A> struct Block {
       if (c < size) to.at[row * to.step + c] = T(values[i] * factor);
     }
   }
-  // Product of this warp's row with this lane's row of the tile.
+  // Returns the product of this warp's row with this lane's row of the tile.
   __device__ A product(const A* rows, const A* tile) const {
     A sum = 0;
     for (int c = 0; c < size; ++c)

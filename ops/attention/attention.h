@@ -24,7 +24,7 @@ namespace kernels {
 struct Attended {
   Tensor y, lse;  // lse (B, heads, T): log(sum(exp(score))) of each query, f32 or, for f64, f64
 };
-// qkv is row-major, and so is all that backward reads; lengths may be undefined.
+// qkv and all operands of backward are row-major; lengths may be undefined.
 inline constinit Kernel<Attended(const Tensor& qkv, const Tensor& lengths,
                                  const AttentionOptions& options)>
     attention{"attention"};
@@ -49,19 +49,19 @@ struct AttentionSizes {
   HD int64_t first(int64_t pair, int64_t row) const {
     return pair / heads * T * row + pair % heads * size;
   }
-  // Number of keys of a pair that are not padding.
+  // Returns the number of keys of a pair that are not padding.
   HD int64_t keys(int64_t pair) const {
     if (!lengths) return T;
     const int64_t length = lengths[pair / heads];
     return length < 0 ? 0 : length < T ? length : T;
   }
-  // Number of keys that query t sees, of `keys`.
+  // Returns how many of `keys` keys query t sees.
   HD int64_t seen(int64_t t, int64_t keys) const { return causal && t < keys ? t + 1 : keys; }
 
   int64_t T, D, heads, size, pairs;
-  double scale;  // of the products of queries and keys
+  double scale;  // factor of the products of queries and keys
   bool causal;
-  const int64_t* lengths;  // or null
+  const int64_t* lengths;  // keys per sample; null: all keys count
 };
 }  // namespace kernels
 }  // namespace bellows

@@ -17,11 +17,11 @@ namespace bellows {
 namespace {
 
 using Sizes = kernels::AttentionSizes;
-constexpr int64_t kKeys = 64;                 // keys of a block
-constexpr int64_t kStrip = kTileRows;         // queries, or keys, of a row of tiles
-constexpr int64_t kQueries = 8 * kStrip;      // queries of a block of backward
-constexpr int64_t kChunk = int64_t{1} << 19;  // multiply-adds that are worth a thread
-constexpr int64_t kQueryCost = 512;           // what a query costs besides, in multiply-adds
+constexpr int64_t kKeys = 64;                 // keys in a block
+constexpr int64_t kStrip = kTileRows;         // queries, or keys, in a row of tiles
+constexpr int64_t kQueries = 8 * kStrip;      // queries in a block of backward
+constexpr int64_t kChunk = int64_t{1} << 19;  // fewest multiply-adds worth waking a thread for
+constexpr int64_t kQueryCost = 512;           // other cost of a query, in multiply-adds
 
 // ---- parts of both passes
 
@@ -91,7 +91,7 @@ template <class S> struct Attention {
   template <class P> Steps<P> rows(P* like_qkv, int64_t pair, int64_t part, int64_t t = 0) const {
     return {like_qkv + z.first(pair, 3 * z.D) + part * z.D + t * 3 * z.D, 3 * z.D};
   }
-  // Number of keys of [first, first + count) that query t sees.
+  // Returns the number of keys of [first, first + count) that query t sees.
   int64_t visible(int64_t t, int64_t keys, int64_t first, int64_t count) const {
     return std::clamp<int64_t>(z.seen(t, keys) - first, 0, count);
   }
@@ -109,7 +109,7 @@ template <class S> struct Attention {
     }
     const T before = most;
     most = fold_lanes<L, T>(high, [](auto a, auto b) { return a > b ? a : b; });
-    // A query that has seen no key has no maximum. With any other shift, exp(-infinity) is 0.
+    // A query that has seen no key has no maximum. Any finite shift then makes exp(-infinity) 0.
     const T factor = scale, shift = most > -kInfinity ? most * factor : 0;
     for (int64_t j = 0; j < columns; ++j) scores[j] = exp_of(std::fma(scores[j], factor, -shift));
     for (int64_t j = 0; j < columns; j += L) total += load<L>(scores + j);

@@ -8,7 +8,7 @@ namespace bellows {
 template <class F> struct Apply {
   // Results have as few bits as the operands, so storing them needs no rounding.
   static constexpr bool exact = F::exact;
-  // Operands may be stretched along a row. A slope's are so only after the sum of a whole tensor.
+  // True if an operand may be stretched along a row: of a slope, after the sum of a whole tensor.
   static constexpr bool broadcasts = F::arity == 3 || std::is_base_of_v<functors::Binary, F>;
   template <class... A> FORMULA auto operator()(A... x) const { return F::value(x...); }
 };

@@ -37,7 +37,7 @@ template <int L, int... lane>
 }
 
 // The formulas of F16 (core/base/half.h) on vectors with 32 bits a lane. Magnitudes are never
-// negative, so signed integers serve.
+// negative, so signed integers suffice.
 template <int L> [[gnu::always_inline]] inline Lanes<float, L> widen_half(Lanes<int32_t, L> bits) {
   const Lanes<int32_t, L> rest = (bits & 0x7fff) << 13, exponent = bits & 0x7c00;
   const auto small =
@@ -144,7 +144,7 @@ template <int L, class M>
   }
 }
 
-// -1 in NaN lanes, else 0. With a shift, because GCC scalarizes combined vector comparisons.
+// Returns -1 in NaN lanes, else 0. It shifts, because GCC scalarizes combined comparisons.
 template <class A, int L>
 [[gnu::always_inline]] inline Lanes<MaskOf<A>, L> nan_mask(Lanes<A, L> v) {
   using M = MaskOf<A>;

@@ -39,7 +39,7 @@ template <class To, class From> void convert_row(To* to, const From* from, int64
   });
 }
 
-// Packs rows x n elements, converted to the type of the loops.
+// Packs rows x n elements, converted to the type that the loops compute in.
 template <class L, class T>
 void pack(L* to, const T* from, int64_t rows, int64_t row_step, int64_t n, int64_t step) {
   if (step == 1 && row_step == n) n *= rows, rows = 1;
@@ -59,7 +59,7 @@ void pack(L* to, const T* from, int64_t rows, int64_t row_step, int64_t n, int64
 // One call of map_into. L: the type of the loops, which is float for F16.
 template <class T, class L> struct Mapping {
   static constexpr bool kDirect = std::is_same_v<T, L>;
-  using Steps = Walk<4>::Offsets;  // of y and of three operands; y stands for those that miss
+  using Steps = Walk<4>::Offsets;  // steps of y and of three operands; y replaces missing operands
 
   const void* fn;
   const LoopsOf<L>& loops;
@@ -78,7 +78,7 @@ template <class T, class L> struct Mapping {
       loops.dense(fn, r);
     else
       tiles(r, {1, 1, 1, 1});
-    if (access == Access::streamed) _mm_sfence();  // before another thread reads y
+    if (access == Access::streamed) _mm_sfence();  // orders the stores before other threads read y
     if (begin + rows * n < end) dense(begin + rows * n, end, Access::cached);
   }
 
@@ -158,7 +158,7 @@ void map_as(const Tensor& y, std::span<const Tensor* const> x, const void* fn,
                         [&](int64_t b, int64_t e) { map.dense(b, e, access); });
   }
   const Walk<4> walk(y.shape(), strides);
-  if (walk.rows == 1)  // for example a tensor and a scalar
+  if (walk.rows == 1)  // as with a tensor and a scalar
     return parallel_for(walk.length, kMapChunk,
                         [&](int64_t b, int64_t e) { map.strided(walk, 0, 1, b, e - b); });
   const int64_t chunk = std::max<int64_t>(kMapChunk / walk.length, 1);

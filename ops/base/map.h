@@ -20,11 +20,11 @@ namespace bellows {
 
 inline constexpr int64_t kMapChunk = 16384;  // elements per chunk: enough to wake a thread
 
-inline constexpr size_t kLargeBytes = 2 << 20;  // not in a core's second-level cache
+inline constexpr size_t kLargeBytes = 2 << 20;  // more than a core's second-level cache
 
-// Smallest output, in bytes, whose stores bypass the caches: half of the last one, at least 16 MiB.
-// An ordinary store first reads the line that it overwrites, and of a large output little is cached
-// when the next op reads it.
+// Returns the smallest output, in bytes, whose stores bypass the caches: half of the last-level
+// cache, at least 16 MiB. An ordinary store first reads the line that it overwrites, and of a large
+// output little is cached when the next op reads it.
 size_t streamed_bytes();
 
 // Runs loop(), compiled for this CPU's widest vectors of Acc<T>. Everything it calls must be
@@ -39,7 +39,7 @@ template <class T> struct Constant {
   FORMULA Acc<T> operator[](int64_t) const { return value; }
 };
 
-// Elements i and i + 1 of an operand: the lower and the upper half of a word.
+// Returns the elements i and i + 1 of an operand: the lower and the upper half of a word.
 FORMULA uint32_t word_at(const Bf16* x, int64_t i) {
   uint32_t both;
   std::memcpy(&both, &x[i].bits, sizeof both);
@@ -52,7 +52,7 @@ FORMULA float upper(const Bf16* x, int64_t i) {
 FORMULA float lower(Constant<Bf16> x, int64_t) { return x.value; }
 FORMULA float upper(Constant<Bf16> x, int64_t) { return x.value; }
 
-// A result as it is stored: rounded, unless fn has declared that there is nothing to round.
+// Returns a result as it is stored: rounded, unless fn declares that rounding is not needed.
 template <class T, class Fn> FORMULA T stored(Acc<T> value) {
   if constexpr (std::is_same_v<T, Bf16> && requires { requires Fn::exact; })
     return Bf16::exact(value);
@@ -84,7 +84,7 @@ template <class T, class Fn, class... X>
 // How a loop reaches memory.
 enum class Access {
   cached,      // the operands fit into the second-level cache
-  prefetched,  // they do not: the loop requests a row of its only operand before it needs it
+  prefetched,  // operands are larger: the loop prefetches rows of its only operand
   streamed,    // stores bypass the caches; the rows of y are blocks and aligned to 32 bytes
 };
 
@@ -148,8 +148,8 @@ struct Loops {
   LoopsOf<double> f64;
 };
 
-// Loops with a constant operand exist where Fn asks for them, but not for derivatives in Bf16,
-// whose tiles take little longer.
+// Loops with a constant operand exist if Fn requests them, but not for derivatives in Bf16, for
+// which tiles take little longer.
 template <class T, class Fn, size_t... k>
 constexpr LoopsOf<T> make_loops(std::index_sequence<k...>) {
   LoopsOf<T> loops{map_rows<T, Fn, -1, k...>};
@@ -167,7 +167,7 @@ inline constexpr Loops kLoops{make_loops<float, Fn>(All()), make_loops<Bf16, Fn>
 void map_into(const Tensor& y, std::span<const Tensor* const> x, const void* fn,
               const Loops& loops);
 
-// The same for any function object, which takes and returns float or double.
+// As above, for any function object that takes and returns float or double.
 template <size_t N, class Fn>
 void map_into(const Tensor& y, const Tensor* const (&x)[N], const Fn& fn) {
   map_into(y, x, &fn, kLoops<Fn, N>);

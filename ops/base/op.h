@@ -15,7 +15,7 @@ using OpFn = std::function<Tensor(const Inputs&)>;
 enum class Impl { composed, fused };
 
 struct OpSpec {
-  const char* name;           // as in its error messages
+  const char* name;           // name, as in its error messages
   const char* math;           // one line, shown by `trainer list ops`
   std::vector<Shapes> cases;  // small input shapes to test
   OpFn run;
@@ -24,7 +24,7 @@ struct OpSpec {
   // Input shapes that are split over threads: results must be bitwise equal for any thread count.
   // Benchmarks time these.
   std::vector<Shapes> large = {};
-  OpFn composed = nullptr;  // for a fused op: the same, made of simpler ops
+  OpFn composed = nullptr;  // for a fused op: the composition of simpler ops
   // In 16 bits the op rounds after each step, as `composed` does; tests compare it with that.
   bool rounds_each_step = false;
   // Inputs are drawn from a normal distribution; positive ones are |x| + 0.5.

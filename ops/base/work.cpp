@@ -54,7 +54,7 @@ static const AddWork recompute_work("recompute", [](const RecordedOp&) { return 
 
 double gradient_sum_bytes(const std::vector<RecordedOp>& ops) {
   std::map<const void*, int> consumers;
-  std::map<const void*, double> added;  // by the op that made the tensor
+  std::map<const void*, double> added;  // bytes by the op that made the tensor
   double bytes = 0;
   for (const RecordedOp& op : ops) {
     for (const Operand& x : op.inputs) {

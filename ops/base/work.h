@@ -12,12 +12,12 @@ struct Cost {
 };
 struct OpWork {
   Cost forward, backward;
-  // Further bytes of backward if y has two consumers and backward adds their gradients; 0: a pass
-  // of its own adds them.
+  // Further bytes of backward if y has two consumers and backward adds their gradients; 0: a
+  // separate pass adds them.
   double added_gradient = 0;
 };
 
-// Bytes of y, in the dtype of the first input.
+// Returns the bytes of y, in the dtype of the first input.
 double result_bytes(const RecordedOp& op);
 // One pass forward and one backward: forward reads the inputs and writes y; backward reads dy and
 // the inputs and writes the gradients that are needed. No FLOP.

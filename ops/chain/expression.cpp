@@ -175,7 +175,7 @@ class Parser {
     return constant(call_step(functors::Steps(), op, a.number, b.number, 0.0));
   }
 
-  // With one constant operand, affine gives the same bits and saves nothing for backward.
+  // With one constant operand, affine has the same bits and saves nothing for backward.
   Term binary(int op, const Term& a, const Term& b) {
     if (a.is_number && b.is_number) return folded(op, a, b);
     const Term& x = a.is_number ? b : a;

@@ -13,11 +13,11 @@ namespace {
 struct Code {
   struct Line {
     int8_t function;
-    uint8_t from[3], to;  // places; for an input, its index
+    uint8_t from[3], to;  // places; of an input, its index
     double a, b;
   };
   int lines = 0;
-  int place[kMostTensors] = {};  // one for each output
+  int place[kMostTensors] = {};  // place of each output
   Line line[kMostDerivedSteps];
 };
 

@@ -17,7 +17,7 @@ inline PointwiseGrid make_grid(std::span<const Tensor> inputs, std::span<const T
   PointwiseGrid grid{
       .count = outputs[0].numel(), .inputs = int(inputs.size()), .outputs = int(outputs.size())};
   const int64_t bytes = size_of(outputs[0].dtype());
-  bool packs = true;  // until a tensor is misaligned
+  bool packs = true;  // false once a tensor is misaligned
   for (int k = 0; k < grid.inputs; ++k) {
     auto& in = grid.in[k];
     in = {inputs[k].bytes(), true, {}};

@@ -107,7 +107,7 @@ static int add_gradient(std::vector<Step>& steps, int s, int k, int dy) {
 Derivative derivative(const StepProgram& forward, const std::vector<bool>& wanted) {
   std::vector<Step> steps = forward.steps;
   const int n = int(steps.size());
-  std::vector<bool> depends(n);  // on a wanted input
+  std::vector<bool> depends(n);  // whether the step depends on a wanted input
   for (int s = 0; s < n; ++s) {
     if (steps[s].function == kInput) {
       steps[s].from[0] = forward.inputs[steps[s].from[0]];

@@ -87,7 +87,7 @@ StepProgram parse_pointwise(const std::string& text, const std::vector<std::stri
 struct Derivative {
   StepProgram program;
   // For each input of the chain: the output that is its gradient. Two inputs may share an output.
-  static constexpr int kNone = -1, kDy = -2;  // not wanted; equal to dy
+  static constexpr int kNone = -1, kDy = -2;  // no gradient is wanted; the gradient is dy
   std::vector<int> gradient;
 };
 // wanted[k]: whether input k needs a gradient.

@@ -46,7 +46,7 @@ struct Tap {
 constexpr int64_t kOne = -2;
 
 struct Window2d {
-  Divisor kernel, row, stride;  // KH * KW, KW
+  Divisor kernel, row, stride;  // by KH * KW, by KW, by the stride
   int padding;
   Window2d(const Shape& w, const Conv2dOptions& o)
       : kernel(w[2] * w[3]), row(w[3]), stride(o.stride), padding(int(o.padding)) {}
@@ -221,7 +221,7 @@ static Tensor backward_x(const Tensor& dy, const Tensor& w_, const Shape& x,
 // Splits the pixels into shares, so that enough blocks run at once, and adds up the shares.
 static void sum_shares(const Tensor& dy, const Tensor& x, const Tensor& dw, const Tensor& db,
                        const Conv2dOptions& options) {
-  constexpr int64_t kLeast = 256;  // pixels of a share
+  constexpr int64_t kLeast = 256;  // fewest pixels of a share
   const int64_t K = dw.dim(0), taps = dw.numel() / std::max<int64_t>(K, 1);
   const int64_t columns = db.defined() ? taps + 1 : taps, part = K * columns;
   check_sizes(x), check_sizes(dy);

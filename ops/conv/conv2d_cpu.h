@@ -64,8 +64,8 @@ void backward_w_by(const Tensor& dy_, const Tensor& x_, const Tensor& dw, const 
   if (db.defined()) sum_pixels(dy, db);
 }
 
-// Computes dw as one product over all pixels in NHWC (ops/conv/conv2d_matmul.cpp). It fits if the
-// im2col matrix of x, one row per pixel of dy, takes at most KernelOptions::workspace_mb.
+// Computes dw as one product over all pixels in NHWC (ops/conv/conv2d_matmul.cpp). product_fits():
+// the im2col matrix of x, one row per pixel of dy, takes at most KernelOptions::workspace_mb.
 bool product_fits(const Tensor& dy, const Tensor& x, const Tensor& dw, const Tensor& db,
                   const Conv2dOptions& options, Slot& slot);
 void backward_w_by_product(const Tensor& dy, const Tensor& x, const Tensor& dw, const Tensor& db,

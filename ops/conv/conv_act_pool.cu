@@ -114,11 +114,11 @@ __global__ void __launch_bounds__(kBlock, sizeof(Acc<T>) == 4 ? 3 : 2)
 
 struct Shares {
   int count, images;    // shares, images per share
-  int lanes, teams;     // threads of a team, teams of a block
+  int lanes, teams;     // threads per team, teams per block
   Divisor row, kernel;  // threads for a row of the kernel, for the whole kernel
 };
 
-// sum[t] is that of tap t; sum[R] is the sum of dy alone, for db.
+// sum[t] belongs to tap t; sum[R] is the sum of dy alone, for db.
 template <class T, int R>
 __device__ void add_taps(const Sizes& z, const Shares& shares, int share, int k, const T* dy,
                          const uint8_t* winner, const Image<const T>& x, int item, int team,
@@ -199,7 +199,7 @@ __device__ void backward_w(const Sizes& z, const Shares& shares, int block, cons
 
 struct Quads {
   Divisor height, width, image;  // size of a plane in quads; image: height * width
-  int threads, parts;            // for one channel of all images; blocks for them
+  int threads, parts;            // threads for one channel of all images; blocks for these
   int channels;                  // output channels whose weights are in shared memory at once
 };
 
@@ -271,8 +271,8 @@ __device__ void backward_x(const Sizes& z, const Quads& quads, int block, const 
     dx[((int64_t(n) * z.C + c) * z.H + row) * z.W + column] = T(mine);
 }
 
-// Both in one launch, because launch latency dominates in small models. Blocks of kBlock threads.
-// Shared memory: R + 1 sums per thread, or the weights of quads.channels channels; at most 48 KiB.
+// Computes dw and dx in one launch: launches dominate in small models. Blocks of kBlock threads.
+// Shared memory, up to 48 KiB: R + 1 sums per thread, or weights of quads.channels.
 template <class T, int S>
 __global__ void backward_both(Sizes z, Shares shares, Quads quads, const T* dy,
                               const uint8_t* winner, Image<const T> x, const T* w,

@@ -20,7 +20,7 @@ using Sizes = conv2d_cpu::PooledSizes;
 
 namespace {
 
-constexpr int64_t kSamples = 16;  // samples of a chunk; each chunk has its own sums of dw and db
+constexpr int64_t kSamples = 16;  // samples per chunk; each chunk has its own sums of dw and db
 constexpr int64_t kMaskBits = 32;
 
 // Offsets of the elements that one loop visits, in its order.
@@ -76,7 +76,7 @@ template <class T> struct Job {
 template <class T> struct Scratch {
   T *x, *dx;        // (sample, HP, WP, C)
   T* dy;            // (sample, K, winners)
-  uint8_t* winner;  // like dy
+  uint8_t* winner;  // laid out like dy
   int32_t* at;      // (K, winners), of one sample: offsets of the patches
   int32_t* masks;   // (K / 32, 4, winners): bit k: channel k won at this pixel of the window
 };
@@ -287,7 +287,7 @@ Tensor run(const Job<T>& job, const Tensor& w, const Tensor& dw, const Tensor& d
   const Sizes& z = job.z;
   const int64_t chunks = ceil_div(z.N, kSamples), samples = std::min(z.N, kSamples);
   const int64_t part = z.K * (job.patch() + 1), winners = samples * z.K * job.winners;
-  // One at least: without samples, the gradients of the weights are zeros.
+  // At least one chunk: without samples, the gradients of the weights are zeros.
   const Tensor parts = full({std::max<int64_t>(chunks, 1) * part}, 0, w);
   const Tensor packed = needs_dx ? pack(job, w) : Tensor();
   const int64_t images = samples * job.sample, row = z.K * job.winners;

@@ -22,7 +22,7 @@ namespace {
 template <class T> struct Job {
   Sizes z;
   const T* x;
-  Strides strides;         // x's
+  Strides strides;         // strides of x
   const T *w, *b;          // w in blocks of channels: (block, C, KH, KW, channels of the block)
   const int64_t* lane_at;  // with samples in the lanes: offset of each column in a padded row
   T* y;
@@ -169,7 +169,7 @@ template <bool samples, class T, int L, int B, int S> constexpr ComputePart<T> f
     return compute;
 }
 
-// Largest B for which the accumulators fit in the registers beside their operands.
+// Returns the largest B for which the accumulators fit in the registers beside their operands.
 template <bool samples> constexpr int most_at_once(int64_t vector_bytes) {
   return vector_bytes != 64 ? 2 : samples ? 6 : 5;
 }

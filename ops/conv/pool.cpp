@@ -112,7 +112,7 @@ struct RowsOf {
                                 : 1),
         rows(t.dim(0) * t.dim(1) / std::max<int64_t>(count, 1)),
         channels(format == kNHWC ? 1 : t.dim(1)) {}
-  // Offset of pixel (h, w) of row r, in elements.
+  // Returns the offset of pixel (h, w) of row r, in elements.
   int64_t at(int64_t r, int64_t h, int64_t w) const {
     return r / channels * strides[0] + r % channels * strides[1] + h * strides[2] + w * strides[3];
   }

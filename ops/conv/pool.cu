@@ -29,7 +29,7 @@ struct Layout {
     const int pixel = i / inner, row = pixel / width;
     return {row / height, row % height, pixel % width, i % inner};
   }
-  // Offset of pixel (h, w) in the image that contains `place`.
+  // Returns the offset of pixel (h, w) in the image that contains `place`.
   __device__ int64_t at(const Place& place, int64_t h, int64_t w) const {
     return ((place.outer * int64_t(height.size) + h) * width.size + w) * inner.size + place.inner;
   }

@@ -7,7 +7,7 @@ namespace bellows {
 
 struct Pool2dOptions {
   int64_t kernel = 2, stride = 2;
-  int64_t padding = 0;  // on each side, at most kernel / 2: ignored by max, zeros in a mean
+  int64_t padding = 0;  // on each side, up to kernel / 2: ignored by max, zeros in a mean
 };
 
 // x: (N, C, H, W). Returns y: (N, C, OH, OW) with OH = (H + 2 padding - kernel) / stride + 1, and
@@ -20,7 +20,7 @@ Tensor avg_pool2d(const Tensor& x, const Pool2dOptions& options = {});
 // C, height, width).
 Tensor adaptive_avg_pool2d(const Tensor& x, int64_t height, int64_t width);
 
-// [begin, end) is clipped to the image; `size` includes the padding.
+// A window: [begin, end) is clipped to the image; `size` includes the padding.
 struct Window {
   int64_t begin, end, size;
 };

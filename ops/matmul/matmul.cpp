@@ -2,6 +2,7 @@
 #include <Eigen/Core>
 #include "autograd/amp.h"
 #include "core/base/round.h"
+#include "core/base/trace.h"
 #include "core/device/parallel.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/in_f32.h"
@@ -102,8 +103,13 @@ void kernels::multiply(const Tensor& y, const Tensor& a, const Tensor& b, Into i
   const int64_t matrix = std::max<int64_t>(a_.dim(-2) * b.dim(-1), 1), batch = y.numel() / matrix;
   Slot cache = slot ? *slot : Slot();
   y.raise_version();
-  kernels::matmul(y.view_as({batch, a_.dim(-2), b.dim(-1)}), batched(a_, batch), batched(b, batch),
-                  into, cache);
+  const Tensor y3 = y.view_as({batch, a_.dim(-2), b.dim(-1)});
+  const Tensor a3 = batched(a_, batch), b3 = batched(b, batch);
+  const bool chosen = y.device() == Device::cpu && y.dtype() == DType::f32;
+  const Blas blas = chosen ? kernel_options().blas : Blas::onednn;
+  if (blas == Blas::openblas && a.dim(-1) > 0) return openblas::multiply(y3, a3, b3, into);
+  if (blas == Blas::eigen) return kernels::matmul.plain(y3, a3, b3, into, cache);
+  kernels::matmul(y3, a3, b3, into, cache);
 }
 
 Tensor kernels::product(const Tensor& a, const Tensor& b, Slot* slot) {
@@ -169,6 +175,7 @@ static void matmul_cpu(const Tensor& y, const Tensor& a, const Tensor& b, Into i
       }
     });
   });
+  trace::count<"blas.eigen">(y.dim(0));
   y.raise_version();
 }
 static const bool cpu = kernels::matmul.on(Device::cpu, in_f32<matmul_cpu>);

@@ -36,7 +36,8 @@ inline constinit Kernel<void(const Tensor& y, const Tensor& a, const Tensor& b, 
     matmul{"matmul"};
 
 // Like matmul for a and b with any strides and two or more axes; copies them if the kernel needs
-// it. y is row-major, with the shape of the product.
+// it. y is row-major, with the shape of the product. On the CPU, KernelOptions::blas names the
+// library of f32 products.
 void multiply(const Tensor& y, const Tensor& a, const Tensor& b, Into into = Into::overwrite,
               Slot* slot = nullptr);
 Tensor product(const Tensor& a, const Tensor& b, Slot* slot = nullptr);  // allocates y
@@ -57,4 +58,12 @@ template <class T>
 void multiply_here(const Rows<T>& y, const T* a, const MatrixLayout& a_layout, const T* b,
                    const MatrixLayout& b_layout, int64_t depth, Into into);
 }  // namespace kernels
+
+// OpenBLAS on the CPU, opened at run time: ops/vendor/openblas.cpp.
+namespace openblas {
+void require();      // throws Error, exit 2, that names its package, unless it is installed
+std::string core();  // CPU whose kernels it has chosen: "SkylakeX"; "" unless it is installed
+// kernels::matmul in f32.
+void multiply(const Tensor& y, const Tensor& a, const Tensor& b, Into into);
+}  // namespace openblas
 }  // namespace bellows

@@ -29,7 +29,7 @@ double unbiased(const Tensor& x) {
   return n / (n - 1);
 }
 
-// Returns them in the form of kernels::channel_statistics.
+// Returns the running statistics in the form of kernels::channel_statistics.
 static Tensor running_statistics(const Tensor& x, const RunningStatistics& running) {
   const int64_t C = x.dim(1);
   const Tensor statistics({2, C}, precise(x.dtype()), x.device());
@@ -75,7 +75,7 @@ static Tensor normalize(const char* op, const Tensor& x, const Tensor& residual,
                   const auto [g, mask] = kernels::batch_norm_backward_w(
                       sums ? add(dy, more) : dy, sums ? Tensor() : more, saved.x(), norm, bits(),
                       gelu, needs_residual, grads.dw, grads.db);
-                  // In evaluation the statistics do not depend on x, and pass on no gradient.
+                  // In evaluation no gradient flows through the statistics.
                   const Tensor dx = kernels::batch_norm_backward_x(
                       g, saved.x(), norm, training ? grads.dw : Tensor(),
                       training ? grads.db : Tensor(), mask);

@@ -39,9 +39,9 @@ struct Rows {
     kernels::copy(moved, dense);
     return moved;
   }
-  // Elements per channel.
+  // Returns the number of elements per channel.
   int64_t of_a_channel() const { return count * inner.size; }
-  // Offset of a row's first element in channel c.
+  // Returns the offset of a row's first element in channel c.
   __device__ int64_t first(int64_t row, int c) const {
     return row * length + int64_t(c) * inner.size;
   }
@@ -57,7 +57,7 @@ struct Bits {
   Bits(const Tensor& bits, const Tensor& x)
       : at(bits.defined() ? bits.ptr<uint8_t>() : nullptr),
         log2(at && x.numel() > 0 ? std::countr_zero(uint64_t(x.numel() / bits.numel())) : 0) {}
-  // Bits from element i on; all are set if there is no tensor of bits.
+  // Returns the bits from element i on; all are set if there is no tensor of bits.
   __device__ unsigned from(int64_t i) const {
     return at ? unsigned(at[i >> log2]) >> (i & ((1 << log2) - 1)) : ~0u;
   }
@@ -65,7 +65,7 @@ struct Bits {
   int log2;  // log2 of the elements per byte
 };
 
-// Statistics that x is normalized by.
+// Statistics that normalize x.
 template <class A> struct Batch {
   Batch(const Tensor& statistics, double eps)
       : mean(statistics.ptr<A>()), var(mean + statistics.dim(1)), eps(A(eps)) {}
@@ -185,9 +185,9 @@ template <class T> T* pointer(const Tensor& t) { return t.defined() ? t.ptr<T>()
 
 // ---- sums of each channel, per group of rows and then over the groups
 
-// Splits the rows into groups, one for each block beside which `tiles` others share its rows. A
-// group has every count-th run of `height` rows, so all blocks pass over x together. As many groups
-// as one wave of blocks runs at once, each of `least` rows or more.
+// Splits the rows into groups; `tiles` blocks share the rows of a group. A group has every count-th
+// run of `height` rows, so all blocks pass over x together. There are as many groups as run in one
+// wave of blocks, each of `least` rows or more.
 struct Groups {
   Groups(const Rows& rows, int height, int64_t least, int64_t wave, int64_t tiles)
       : rows(rows), height(height) {
@@ -197,7 +197,7 @@ struct Groups {
     rounds = step ? rows.count / step : 0;
   }
   __device__ int64_t first(int group) const { return int64_t(group) * height; }
-  // Elements of a channel in a group.
+  // Returns the number of elements of a channel in a group.
   __device__ double elements(int group) const {
     const int64_t rest = rows.count - rounds * step - first(group);
     return double(rounds * height + std::clamp<int64_t>(rest, 0, height)) * rows.inner.size;
@@ -205,7 +205,7 @@ struct Groups {
 
   Rows rows;
   int height, count;
-  int64_t step, rounds;  // from a group's run of rows to its next; runs that all groups have
+  int64_t step, rounds;  // rows between two runs of a group; number of runs that all groups have
 };
 
 // Sums for inner = 1. blockIdx.y is the group; threads with equal threadIdx.x split its rows.

@@ -52,10 +52,10 @@ void check_norm(const char* op, const Shape& x, const NormLayer& norm);
 // Returns the unbiased variance of x's channels over the biased one: n / (n - 1).
 double unbiased(const Tensor& x);
 
-// How a batch of statistics updates the running ones:
+// Update of the running statistics by those of a batch:
 //   mean = (1 - momentum) mean + momentum * batch mean
-// The same for var, with the batch's variance times `unbiased`. Adds 1 to `batches`. Without `mean`
-// nothing is updated.
+// var changes likewise, by the batch's variance times `unbiased`. Adds 1 to `batches`. Without
+// `mean` nothing is updated.
 struct RunningUpdate : RunningStatistics {
   double momentum = 0, unbiased = 1;
 };
@@ -88,13 +88,13 @@ inline constinit Kernel<void(const Tensor& statistics, const RunningUpdate& runn
 HD inline double moved(double running, double batch, double momentum, double unbiased = 1) {
   return (1 - momentum) * running + momentum * unbiased * batch;
 }
-// y = act(norm(x) + residual). The residual may be undefined, and is with gelu.
+// y = act(norm(x) + residual). The residual may be undefined, and must be with gelu.
 inline constinit Kernel<Normalized(const Tensor& x, const Normalization& norm,
                                    const Tensor& residual, NormAct act)>
     batch_norm{"batch_norm"};
 // db = sum of g, dw = sum of g * normalized x, where g is dy + more, rounded to their dtype, and 0
-// where its bit is 0. `more` may be undefined. Returns what backward_x reads: g without bits if
-// `keep` or `more`, which is also the gradient of a residual; else dy and the bits. With gelu, g is
+// where its bit is 0. `more` may be undefined. Returns the operands of backward_x: with `keep` or
+// `more`, g (also the gradient of a residual) without bits; else dy and the bits. With gelu, g is
 // dy * gelu'(norm(x)), and there are neither bits nor `more`.
 inline constinit Kernel<Incoming(const Tensor& dy, const Tensor& more, const Tensor& x,
                                  const Normalization& norm, const Tensor& bits, bool gelu,

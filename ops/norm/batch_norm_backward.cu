@@ -7,9 +7,9 @@ using namespace batch_norm_cuda;
 
 namespace {
 
-// Writes the gradients that it adds up to `kept`, unless that is null. With gelu these are dz = dy
-// * gelu'(z), and always kept: GELU's slope takes some 40 instructions, so computing it again in
-// the pass for dx would cost more than writing and reading dz in 16 bits.
+// Also writes each gradient it sums into `kept`, if `kept` is not null. With gelu the gradients are
+// dz = dy * gelu'(z), which are always kept: GELU's slope takes some 40 instructions, so computing
+// it again in the pass for dx would cost more than writing and reading dz in 16 bits.
 template <class T, bool adds, bool gelu> struct Gradients {
   using A = Acc<T>;
   Batch<A> batch;
@@ -22,7 +22,7 @@ template <class T, bool adds, bool gelu> struct Gradients {
     static constexpr int kUnroll = gelu ? 1 : 2;
     Incoming<T, adds> incoming;
     T* kept;
-    Forward<M, A> norm;  // without gelu its mean only
+    Forward<M, A> norm;  // without gelu only its mean is used
     __device__ void add(int64_t i, Sums<A> (&sums)[K]) const {
       const AlignedVector<T, K> x = load<K>(incoming.x + i);
       AlignedVector<T, K> g = incoming.template gradients<K>(i);

@@ -35,13 +35,13 @@ struct Rows {
   const MemoryFormat& format() const { return nhwc ? kNHWC : kNCHW; }
 
   int64_t first_channel(int64_t row) const { return inner ? 0 : row % channels; }
-  // Index of the row's partial sums among all: (parts, channels).
+  // Returns the index of the row's partial sums among all: (parts, channels).
   int64_t partial(int64_t row) const { return inner ? row / per_part * channels : row; }
-  // Elements per channel in a part.
+  // Returns the number of elements per channel in a part.
   int64_t elements(int64_t part) const {
     return inner ? std::min(per_part, count - part * per_part) : length;
   }
-  int64_t bytes_of_bits() const { return (length + 7) / 8; }  // per row
+  int64_t bytes_of_bits() const { return (length + 7) / 8; }  // bytes of one row's bits
 
   static constexpr int64_t kPart = 32768;  // elements
   bool nhwc, inner;
@@ -141,7 +141,7 @@ template <class A> Tensor scales_of(const kernels::Normalization& norm) {
   return scales;
 }
 
-// F of each lane, by a loop that the compiler turns into vectors: formulas take single values.
+// Applies F, which takes single values, to each lane in a loop that the compiler vectorizes.
 template <class A, int L, class F>
 [[gnu::always_inline]] inline Lanes<A, L> each_lane(Lanes<A, L> z, const F& formula) {
   A values[L];
@@ -232,7 +232,7 @@ static void update_running_cpu(const Tensor& statistics, const RunningUpdate& ru
   });
 }
 
-// With gelu there is neither a residual nor relu.
+// With gelu there is no residual and no relu.
 template <bool gelu>
 static kernels::Normalized normalize(const Tensor& x_, const kernels::Normalization& norm,
                                      const Tensor& residual_, bool relu) {
@@ -340,7 +340,7 @@ static kernels::Incoming backward_w_cpu(const Tensor& dy_, const Tensor& more_, 
                   d * of_channel<L, inner>(scale + c, j) + of_channel<L, inner>(bias + c, j),
                   [](A z) __attribute__((always_inline)) { return functors::Gelu::slope(z); });
               store<L>(dz + i, g);
-              // In 16 bits as rounded, because the pass for dx reads that.
+              // Uses the value rounded to 16 bits, because the pass for dx reads that value.
               if constexpr (!std::is_same_v<S, A>) g = load<L>(dz + i);
             }
             return Terms<A, L>{g, g * d};

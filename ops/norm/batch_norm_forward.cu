@@ -15,7 +15,7 @@ template <class T> struct Statistics {
   A* out;
   Running running;
 
-  template <int K, int M> struct Terms {  // for pieces with M different channels
+  template <int K, int M> struct Terms {  // M: number of different channels in a piece
     static constexpr int kUnroll = 4;
     const T* x;
     AlignedVector<T, M> pivot;

@@ -56,7 +56,7 @@ static const AddOp spec(
 
 // ---- CPU: rows stay in the first-level cache between the passes over them
 
-static constexpr int64_t kChunk = 32;  // rows that run on one thread, and share partial sums
+static constexpr int64_t kChunk = 32;  // rows per chunk, which share partial sums
 
 template <class A> static A rstd(A var, double eps) { return A(1 / std::sqrt(var + eps)); }
 

@@ -2,53 +2,26 @@
 // of small models. bf16 and f16: its matmul primitive.
 #include <dnnl.h>
 #include "core/base/trace.h"
-#include "core/device/parallel.h"
 #include "ops/matmul/matmul.h"
 #include "ops/vendor/onednn.h"
+#include "ops/vendor/sgemm_tiles.h"
 
 namespace bellows {
 
-namespace {
-// Part of y that one thread computes. It depends on the sizes only, so results do not depend on the
-// thread count. A product of up to 2^20 multiply-adds (about 20 us on one core) is one tile and
-// wakes no other thread.
-struct Tile {
-  Tile(int64_t M, int64_t N, int64_t K) {
-    const int64_t parts = std::clamp<int64_t>(M * N * K >> 20, 1, 64);
-    // Tiles span up to 1024 of the shorter side, so a and b are read less often.
-    const int64_t bands = ceil_div(std::min(M, N), 1024);
-    const int64_t band = ceil_div(std::min(M, N), bands);
-    const int64_t length = round_up(ceil_div(std::max(M, N), ceil_div(parts, bands)), 16);
-    rows = M > N ? length : band;
-    columns = M > N ? band : length;
-  }
-  int64_t rows, columns;
-};
-}  // namespace
-
 static void sgemm(const Tensor& y, const Tensor& a, const Tensor& b, Into into) {
   const MatrixLayout a_ = *matrix_layout(a), b_ = *matrix_layout(b);
-  const int64_t M = y.dim(1), N = y.dim(2), K = a.dim(2);
-  const Tile tile(M, N, K);
-  const int64_t tall = ceil_div(M, tile.rows), wide = ceil_div(N, tile.columns);
-  parallel_for(y.dim(0) * tall * wide, 1, [&](int64_t begin, int64_t end) {
-    const SingleThreadScope alone;
-    for (int64_t at = begin; at < end; ++at) {
-      const int64_t i = at / (tall * wide);
-      const int64_t m = at / wide % tall * tile.rows, n = at % wide * tile.columns;
-      const dnnl_status_t status =
-          dnnl_sgemm(a_.transposed ? 'T' : 'N', b_.transposed ? 'T' : 'N',
-                     std::min(tile.rows, M - m), std::min(tile.columns, N - n), K, 1,
-                     a.ptr<float>() + i * a.strides()[0] + m * a.strides()[1], a_.stride,
-                     b.ptr<float>() + i * b.strides()[0] + n * b.strides()[2], b_.stride,
-                     into == Into::add ? 1 : 0,
-                     y.ptr<float>() + i * y.strides()[0] + m * y.strides()[1] + n, y.strides()[1]);
-      // With valid arguments sgemm fails only if it cannot allocate memory for generated code.
-      if (status == dnnl_unimplemented || status == dnnl_runtime_error)
-        onednn::refuse(dnnl_out_of_memory, "no memory for the code of sgemm");
-      if (status != dnnl_success) onednn::refuse(status, "could not execute sgemm");
-    }
-  });
+  const auto tile = [&](int64_t rows, int64_t columns, const float* from_a, const float* from_b,
+                        float* to) {
+    const dnnl_status_t status = dnnl_sgemm(
+        a_.transposed ? 'T' : 'N', b_.transposed ? 'T' : 'N', rows, columns, a.dim(2), 1, from_a,
+        a_.stride, from_b, b_.stride, into == Into::add ? 1 : 0, to, y.strides()[1]);
+    // With valid arguments sgemm fails only if it cannot allocate memory for generated code.
+    if (status == dnnl_unimplemented || status == dnnl_runtime_error)
+      onednn::refuse(dnnl_out_of_memory, "no memory for the code of sgemm");
+    if (status != dnnl_success) onednn::refuse(status, "could not execute sgemm");
+  };
+  for_each_tile(y, a, b, tile);
+  trace::count<"blas.onednn">(y.dim(0));
   trace::count<"kernel.vendor_calls">(y.dim(0));
 }
 

@@ -11,7 +11,7 @@ namespace bellows {
 struct AdamOptions {
   double lr = 0.001, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
 };
-// The same options, with AdamW's default weight decay.
+// Adam's options, with AdamW's default weight decay.
 struct AdamWOptions : AdamOptions {
   AdamWOptions() { weight_decay = 0.01; }
 };

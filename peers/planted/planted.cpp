@@ -30,7 +30,7 @@ static Tensor loss(const PlantedOptions& o, const LossInput& in) {
   plain.fused = in.fused;
   const Tensor loss = criterion(in, plain);
   if (o.gradient_error == 0) return loss;
-  return add(loss, mul(sub(loss, loss.detach()), o.gradient_error));  // adds 0
+  return add(loss, mul(sub(loss, loss.detach()), o.gradient_error));  // adds 0 to the value
 }
 static const AddEntry<LossFunction> entry("planted", "cross_entropy with planted effects", loss);
 

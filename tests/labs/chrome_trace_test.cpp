@@ -48,12 +48,16 @@ TEST_F(Program, TraceKeepsTheRulesAndHoldsStepsPhasesOpsThreadsAndCores) {
   const Json trace = Json::parse(read("t.json"));
   EXPECT_THAT(trace_complaints(trace), IsEmpty());
   std::vector<std::string> steps, threads;
-  std::map<std::string, int> phases, cores;
+  std::map<std::string, int> phases, cores, loads;
   int forward = 0, backward = 0, flows = 0;
   for (const Json& e : trace["traceEvents"]) {
     const std::string ph = e["ph"], name = e["name"];
     if (ph == "M" && name == "thread_name") threads.push_back(e["args"]["name"]);
-    if (ph == "C") {
+    if (ph == "C" && name.starts_with("thread ")) {
+      ++loads[name.substr(7, name.rfind(' ') - 7)];
+      EXPECT_LE(e["args"]["running %"], 100);
+      EXPECT_GE(e["args"]["runnable %"], 0);
+    } else if (ph == "C") {
       ++cores[name];
       EXPECT_LE(e["args"]["busy %"], 100);
       EXPECT_GE(e["args"]["busy %"], 0);
@@ -78,6 +82,8 @@ TEST_F(Program, TraceKeepsTheRulesAndHoldsStepsPhasesOpsThreadsAndCores) {
                              Contains(testing::StartsWith("loader/0 ")),
                              Contains(testing::StartsWith("loader/1 "))));
   EXPECT_GE(phases["make_batch"], 1) << "on the loader's threads";
+  for (const char* thread : {"compute", "loader/0", "loader/1"})
+    EXPECT_GE(loads[thread], 2) << thread << " in 300 ms";
   EXPECT_FALSE(cores.empty());
   for (const auto& [core, count] : cores) EXPECT_GE(count, 2) << core << " in 300 ms";
 }

@@ -236,6 +236,23 @@ TEST_F(Program, DoctorStressesAndVerifiesAtASizeOfItsOwnOrOurs) {
                     HasSubstr("FLOP/s"), HasSubstr("verified"), Not(HasSubstr("WRONG"))));
 }
 
+TEST(Blas, HasARowForEachLibraryThatIsHereAndNamesAMissingOne) {
+  std::istringstream lines(blas_rates());
+  std::string title, head, line;
+  std::getline(std::getline(lines, title), head);
+  EXPECT_THAT(title, testing::ContainsRegex("peak of [0-9.]+ [GT]FLOP/s$"));
+  EXPECT_THAT(head, testing::ContainsRegex("^cpu.blas +64x400x120 +3136x576x64 +49x4608x512$"));
+  std::set<std::string> libraries;
+  while (std::getline(lines, line)) {
+    libraries.insert(line.substr(0, line.find_first_of(" :")));
+    EXPECT_THAT(line, testing::ContainsRegex("^openblas: (apt-get|its kernels for [A-Z])|"
+                                             "^[a-z]+( +[0-9.]+ [GT]FLOP/s, [0-9]+ %){3}$"));
+  }
+  std::set<std::string> all = {"eigen", "openblas"};
+  if (kernels::matmul.has_vendor(Device::cpu)) all.insert("onednn");
+  EXPECT_EQ(libraries, all);
+}
+
 TEST_F(Program, DoctorShowsWhichSizesOfLenetMissAMultipleOfEight) {
   const Ended ended = run({"doctor", "--shapes", "model=lenet"});
   EXPECT_EQ(ended.out,

@@ -1,10 +1,13 @@
 // trainer profile: what it records of real updates, and what it makes of it.
 #include <gmock/gmock.h>
+#include <sched.h>
+#include <atomic>
 #include <nlohmann/json.hpp>
 #include <thread>
 #include "autograd/backward.h"
 #include "core/base/trace.h"
 #include "core/config/config.h"
+#include "core/device/affinity.h"
 #include "labs/profile/analysis.h"
 #include "labs/profile/recorder.h"
 #include "plan/toggle.h"
@@ -220,6 +223,81 @@ TEST(Profile, MemoryOfARealRunIsWhatItsTensorsTake) {
   EXPECT_GE(rows["relu1"].tensors, 4 * 16 * 6 * 28 * 28) << "its result, for backward";
 }
 
+// ---- threads
+
+TEST(Profile, SharesTheTimeOfEachThread) {
+  Recording r = synthetic();
+  r.threads = {{1, "compute"}, {2, "loader/0"}, {3, "gloo"}};
+  // The scheduler counts a tick of thread 3 late. Thread 4 has ended, so it has no name.
+  r.thread_loads = {{1, 0, 1000, 700, 100},
+                    {2, 0, 2000, 100, 0},
+                    {1, 1000, 2000, 700, 100},
+                    {3, 0, 2000, 2400, 0},
+                    {4, 0, 2000, 50, 0}};
+  const Profile profile = analyze(r, kCeilings);
+  ASSERT_EQ(profile.threads.size(), 3u);
+  const std::vector<std::tuple<std::string, double, double, double>> expected = {
+      {"gloo", 1, 0, 0}, {"compute", 0.7, 0.1, 0.2}, {"loader/0", 0.05, 0, 0.95}};
+  for (size_t i = 0; i < 3; ++i) {
+    const ThreadRow& row = profile.threads[i];
+    EXPECT_EQ(row.name, std::get<0>(expected[i]));
+    EXPECT_DOUBLE_EQ(row.running, std::get<1>(expected[i])) << row.name;
+    EXPECT_DOUBLE_EQ(row.runnable, std::get<2>(expected[i])) << row.name;
+    EXPECT_DOUBLE_EQ(row.waiting, std::get<3>(expected[i])) << row.name;
+  }
+  EXPECT_DOUBLE_EQ(profile.waited_share, 0.1) << "of the compute thread";
+  EXPECT_THAT(text_of(profile, kCeilings), HasSubstr("\nthread    running  runnable  waiting\n"
+                                                     "gloo      100.0 %     0.0 %    0.0 %\n"
+                                                     "compute    70.0 %    10.0 %   20.0 %\n"));
+  EXPECT_EQ(json_of(profile, kCeilings)["thread_states"][1],
+            Json({{"name", "compute"},
+                  {"id", 1},
+                  {"running", profile.threads[1].running},
+                  {"runnable", profile.threads[1].runnable},
+                  {"waiting", profile.threads[1].waiting}}));
+}
+
+// Three threads need one core all the time, and another thread none, whatever else this machine
+// runs.
+TEST(Profile, TellsThreadsThatRunFromThoseWithoutACoreAndThoseThatWait) {
+  std::atomic<bool> sleeps{false}, over{false};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i)
+    threads.emplace_back([&] {
+      pthread_setname_np(pthread_self(), "spinning");
+      cpu_set_t one = {};
+      CPU_SET(process_cores().front(), &one);
+      EXPECT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+      while (!over) {
+      }
+    });
+  threads.emplace_back([&] {
+    pthread_setname_np(pthread_self(), "sleeping");
+    timespec used = {};  // by this thread
+    while (used.tv_nsec < 100'000'000) clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    sleeps = true;
+    sleeps.notify_all();
+    over.wait(false);
+  });
+  sleeps.wait(false);
+  const Profile profile = analyze(record(lenet({"data.sim_latency_us=20000"})), kCeilings);
+  over = true;
+  over.notify_all();
+  for (std::thread& thread : threads) thread.join();
+  std::map<std::string, ThreadRow> sums;
+  for (const ThreadRow& row : profile.threads) {
+    sums[row.name].running += row.running;
+    sums[row.name].runnable += row.runnable;
+    sums[row.name].waiting += row.waiting;
+  }
+  EXPECT_GT(sums["spinning"].running, 0);
+  EXPECT_LT(sums["spinning"].running, 1.3);
+  EXPECT_GT(sums["spinning"].runnable, 1.5);
+  EXPECT_LT(sums["spinning"].waiting, 0.5);
+  EXPECT_GT(sums["sleeping"].waiting, 0.9);
+  EXPECT_GT(sums["compute"].running, 0);
+}
+
 // ---- the program
 
 TEST_F(Program, ProfilePrints80ColumnsAndWritesItsTables) {
@@ -234,7 +312,7 @@ TEST_F(Program, ProfilePrints80ColumnsAndWritesItsTables) {
   EXPECT_EQ(json["updates"], 6);
   EXPECT_THAT(out, ContainsRegex("\na step: .* GFLOP and .* FLOP per byte, MFU .* %\n"));
   EXPECT_GT(json["mfu"], 0);
-  for (const char* table : {"phases", "ops", "ops_by_operands", "modules", "gaps"})
+  for (const char* table : {"phases", "ops", "ops_by_operands", "modules", "gaps", "thread_states"})
     EXPECT_FALSE(json[table].empty()) << table;
 }
 

@@ -1,6 +1,9 @@
 // Ranges that a profiler receives: the updates of the window, their phases, ops and modules.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include "core/device/device_info.h"
+#include "tests/place.h"
+#include "tests/trainer/program.h"
 #include "tests/trainer/runs.h"
 #include "trainer/session/windows.h"
 
@@ -67,9 +70,26 @@ TEST_F(Window, WithoutOneNothingIsMarked) {
   EXPECT_EQ(seen.started, 0);
 }
 
-TEST(ProfilerCommand, RecordsTheWindowOnly) {
-  EXPECT_THAT(profiler_command({.window = {20, 30}}, "lenet"),
-              testing::AllOf(HasSubstr("20 to 30"), HasSubstr("-c cudaProfilerApi"),
-                             HasSubstr("-o lenet ")));
-  EXPECT_EQ(profiler_command({}, "lenet"), "");
+TEST(ProfilerNote, NamesTheUpdatesAndTheScript) {
+  EXPECT_THAT(profiler_note({.window = {20, 30}}),
+              testing::AllOf(HasSubstr("updates 20 to 29; "), HasSubstr(" tools/nsys.sh")));
+  EXPECT_EQ(profiler_note({}), "");
+}
+
+class NsysScript : public Program {
+  std::string program() const override { return source_dir() + "/tools/nsys.sh"; }
+};
+
+TEST_F(NsysScript, NamesWhatIsMissing) {
+  if (build_dir() != source_dir() + "/build") GTEST_SKIP() << "the script runs build/trainer";
+  if (std::system("PATH=/usr/bin:/bin command -v nsys > /dev/null") == 0) GTEST_SKIP() << "nsys";
+  const Ended ended = run({"--config", "configs/lenet.yaml"},
+                          [] { setenv("PATH", "/usr/bin:/bin", /*overwrite=*/1); });
+  EXPECT_EQ(ended.code, 2);
+  const bool has_cuda = cuda_report().code.runtime != 0;
+  EXPECT_EQ(ended.err,
+            cat("nsys.sh: missing: ", has_cuda ? "" : "a build with CUDA (tools/train.sh --cuda); ",
+                "nsys (the package nsight-systems-cli of "
+                "developer.nvidia.com/nsight-systems); without them, use  "
+                "build/trainer profile\n"));
 }

@@ -42,6 +42,8 @@ TEST_F(RankProfile, HasOneUpdateOfAllRanksOnOneClock) {
     EXPECT_EQ(part["shares_clock"], true);
     EXPECT_EQ(part["buckets"].size(), 4u) << part["buckets"];
     EXPECT_GE(part["all_reduce_s"], part["exposed_s"]);
+    EXPECT_GT(part["max_mem_allocated"], 0);
+    EXPECT_GT(part["peak_resident_bytes"], part["max_mem_allocated"]);
     first = std::min(first, part["begin_ns"].get<int64_t>());
   }
   EXPECT_EQ(first, 0);
@@ -71,14 +73,20 @@ TEST(RankProfileText, DrawsWhatRunsAtTheMiddleOfEachColumn) {
                      {"shares_clock", true},
                      {"all_reduce_s", 0.003},
                      {"exposed_s", 0.001},
+                     {"max_mem_allocated", 3 << 19},
+                     {"peak_resident_bytes", 90 << 20},
                      {"ops", {range("conv2d", 0, 10), back, range("optimizer", 45, 50)}},
                      {"waits", {range("wait_for_buckets", 30, 45)}},
                      {"buckets", {range("bucket 0 (b)", 15, 25), range("bucket 12 (a)", 25, 44)}}};
   Json late = part;
   late["begin_ns"] = 10;
   late["shares_clock"] = false;
+  late["max_mem_allocated"] = 5 << 20;
   const std::string text = ranks_text({part, late});
-  EXPECT_THAT(text, HasSubstr("   0                 3.000   2.000    1.000\n"));
+  EXPECT_THAT(text,
+              HasSubstr("rank  all-reduce ms a step  hidden  exposed  tensors MiB  process MiB\n"
+                        "   0                 3.000   2.000    1.000          1.5         90.0\n"
+                        "   1                 3.000   2.000    1.000          5.0         90.0\n"));
   EXPECT_THAT(text, HasSubstr("\nstep 7, 1e-06 ms a column;"));
   EXPECT_THAT(text, HasSubstr("\nrank 0  ffffffffffbbbbbbbbbbbbbbbbbbbb!!!!!!!!!!!!!!!ooooo\n"
                               "                       00000000002222222222222222222\n"

@@ -292,6 +292,10 @@ TEST_F(ReportPage, OfAProfileHasItsUpdateOpsAndMemory) {
   EXPECT_THAT(body,
               HasSubstr(fmt::format("f32 {:.0f} GFLOP/s",
                                     1e-9 * report["ceilings"]["f32_flop_per_s"].get<double>())));
+  for (const Json& thread : report["thread_states"])
+    EXPECT_THAT(body, HasSubstr(fmt::format("<code>{}</code></td><td class=r>{:.1f} %</td>",
+                                            thread["name"].get<std::string>(),
+                                            100 * thread["running"].get<double>())));
   EXPECT_THAT(body, HasSubstr(" in conv1: "));  // a slice, for the pointer
 }
 
@@ -306,6 +310,8 @@ TEST_F(ReportPage, OfTwoProfilesHasTheirPartsOneAboveTheOther) {
                       {"step", 3},
                       {"all_reduce_s", 0.002},
                       {"exposed_s", 0.0005},
+                      {"max_mem_allocated", 1'500'000},
+                      {"peak_resident_bytes", 90'000'000},
                       {"shares_clock", true},
                       {"ops", Json::array()},
                       {"waits", {wait}},
@@ -315,7 +321,8 @@ TEST_F(ReportPage, OfTwoProfilesHasTheirPartsOneAboveTheOther) {
   const std::string body = body_of("together.html");
   EXPECT_THAT(body, AllOf(HasSubstr("<h3>a.json</h3>"), HasSubstr("<h3>b.json</h3>"),
                           HasSubstr("<b>All ranks</b>"), HasSubstr("bucket 0 (a): 0.001 ms"),
-                          HasSubstr("<td class=r>2.000</td><td class=r>1.500</td>")));
+                          HasSubstr("<td class=r>2.000</td><td class=r>1.500</td>"),
+                          HasSubstr("<td class=r>1.5 MB</td><td class=r>90.0 MB</td>")));
   write("c.json", succeed({"diagnose", "--config", "c.yaml", "--seconds", "0.3", "--json"}));
   expect_refusal({"report", "a.json", "c.json"}, 2, "c.json: its kind is \"diagnose\", that of ");
   write("c.json", R"({"kind": "x"})");

@@ -3,13 +3,17 @@
 #include <cmath>
 #include "autograd/amp.h"
 #include "autograd/backward.h"
+#include "core/base/trace.h"
+#include "core/device/parallel.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
+#include "core/tensor/rng.h"
 #include "ops/conv/conv2d.h"
 #include "ops/conv/conv_act_pool.h"
 #include "ops/matmul/linear.h"
 #include "ops/matmul/matmul.h"
 #include "ops/reduce.h"
+#include "tests/difference.h"
 #include "tests/refusal.h"
 
 using namespace bellows;
@@ -80,4 +84,77 @@ TEST(Products, RefuseOneLowDTypeUnderTheAutocastOfAnother) {
               conv2d(full({2, 3, 4, 4}, 1, DType::f16), full({4, 3, 1, 1}, 1), {});
             }),
             "conv2d: x is f16 and w is bf16");
+}
+
+// ---- libraries of f32 products on the CPU
+
+static Tensor normal(const Shape& shape, uint64_t seed) {
+  const Tensor t(shape, DType::f32);
+  fill_normal(t, 0, 1, {.seed = seed, .purpose = Purpose::test});
+  return t;
+}
+
+static int64_t count_of(const char* counter) { return trace::counter(counter).value(); }
+
+// Products of one tile and of several, of a batch, of transposed matrices, and sums.
+static void expect_products_by(Blas blas, const char* counter) {
+  const int64_t before = count_of(counter);
+  for (const auto& [B, M, K, N] : {std::array<int64_t, 4>{1, 1, 400, 120},
+                                   {1, 300, 500, 130},
+                                   {3, 33, 70, 65},
+                                   {1, 7, 1, 1},
+                                   {1, 33, 2000, 600}})
+    for (const bool across : {false, true}) {
+      const Tensor a = normal({B, M, K}, 1), w = transposed(normal({B, N, K}, 2));
+      const Tensor b = across ? w : contiguous(w);
+      const Tensor y = normal({B, M, N}, 3), want = cast(y, DType::f64);
+      kernels::multiply(want, cast(a, DType::f64), cast(b, DType::f64), Into::add);
+      const Kernels use({.vendor = true, .blas = blas});
+      kernels::multiply(y, a, b, Into::add);
+      EXPECT_LE(difference(want, y), 1e-5) << counter << a.shape() << b.shape() << across;
+    }
+  EXPECT_GE(count_of(counter), before + 10);
+}
+
+TEST(Products, OfEachLibraryAreTheSame) {
+  expect_products_by(Blas::eigen, "blas.eigen");
+  if (kernels::matmul.has_vendor(Device::cpu)) expect_products_by(Blas::onednn, "blas.onednn");
+}
+
+TEST(Products, OfOpenBlasAreTheSameOrNameItsPackage) {
+  if (!openblas::core().empty()) return expect_products_by(Blas::openblas, "blas.openblas");
+  const Kernels use({.blas = Blas::openblas});
+  const Refusal missing = refused([] { matmul(full({2, 3}, 1), full({3, 2}, 1)); });
+  EXPECT_EQ(missing.exit, Exit::usage);
+  EXPECT_EQ(missing.message,
+            "cpu.blas=openblas: there is no libopenblas.so.0; type  apt-get install "
+            "libopenblas0-pthread");
+}
+
+// Its own pool of threads would compete with that of the run.
+TEST(Products, OfOpenBlasHaveTheSameBitsForAnyNumberOfThreads) {
+  if (openblas::core().empty()) GTEST_SKIP() << "no OpenBLAS";
+  const int before = omp_get_max_threads();
+  const Kernels use({.blas = Blas::openblas});
+  const Tensor a = normal({300, 500}, 1), b = normal({500, 130}, 2);
+  const auto bits = [&](int threads) {
+    omp_set_num_threads(threads);
+    const Tensor y = matmul(a, b);
+    EXPECT_EQ(omp_get_max_threads(), threads);
+    return std::vector<float>(y.data<float>().begin(), y.data<float>().end());
+  };
+  const std::vector<float> alone = bits(1);
+  for (const int threads : {2, 3, 8}) EXPECT_EQ(bits(threads), alone);
+  omp_set_num_threads(before);
+}
+
+// f64, and products in 16 bits, have no other library.
+TEST(Products, OfOtherTypesIgnoreTheLibrary) {
+  const int64_t before = count_of("blas.openblas");
+  const Kernels use({.vendor = true, .blas = Blas::openblas});
+  for (const DType dtype : {DType::f64, DType::bf16}) {
+    const Tensor y = matmul(full({2, 3}, 1, dtype), full({3, 2}, 1, dtype));
+    EXPECT_EQ(cast(y, DType::f32).data<float>()[0], 3) << dtype;
+  }
+  EXPECT_EQ(count_of("blas.openblas"), before);
 }

@@ -61,7 +61,7 @@ static const std::set<std::string>& known_statements() {
     std::set<std::string> all;
     std::ifstream seeds(source_dir() + "/docs/seeds.md");
     for (std::string line; std::getline(seeds, line);)
-      if (line.starts_with("- S")) all.insert(line.substr(2, line.find(' ', 2) - 2));
+      if (line.starts_with("| S")) all.insert(line.substr(2, line.find(' ', 2) - 2));
     return all;
   }();
   return known;

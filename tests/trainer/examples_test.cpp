@@ -1,5 +1,6 @@
 // The programs in examples/.
 #include <gmock/gmock.h>
+#include <cstdlib>
 #include "tests/place.h"
 #include "tests/trainer/rank_programs.h"
 
@@ -35,4 +36,37 @@ TEST_F(LoopExample, LearnsOnTwoRanks) {
     ASSERT_EQ(losses.size(), 2);
     EXPECT_LT(losses[1], 0.95 * losses[0]);
   }
+}
+
+namespace {
+class InstalledEngine : public LoopExample {
+ protected:
+  std::string program() const override { return (folder_ / "mine/loop").string(); }
+  void cmake(const std::string& args) const {
+    const std::string log = (folder_ / "log").string();
+    EXPECT_EQ(std::system(cat("cmake ", args, " > '", log, "' 2>&1").c_str()), 0) << read(log);
+  }
+};
+}  // namespace
+
+TEST_F(InstalledEngine, TrainsInAProjectOfItsOwn) {
+#ifdef BELLOWS_SANITIZED
+  GTEST_SKIP() << "not installed";
+#endif
+  if (!std::filesystem::exists(source_dir() + "/examples")) GTEST_SKIP() << "no sources";
+  const std::string folder = folder_.string(), prefix = folder + "/engine";
+  cmake(cat("--install '", build_dir(), "' --component engine --prefix '", prefix, "'"));
+  for (const char* place : {source_dir().c_str(), build_dir().c_str()})
+    EXPECT_THAT(read(prefix + "/lib/cmake/Bellows/BellowsConfig.cmake"),
+                testing::Not(HasSubstr(place)));
+  cmake(cat("-G Ninja -S '", source_dir(), "/examples' -B '", folder,
+            "/mine' -DCMAKE_PREFIX_PATH='", prefix, "'"));
+  cmake(cat("--build '", folder, "/mine'"));
+  const Ended ended = run({}, [] {
+    for (const char* name : {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}) unsetenv(name);
+    setenv("OMP_DISPLAY_ENV", "verbose", /*overwrite=*/1);
+  });
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_EQ(losses_in(ended.out).size(), 2);
+  EXPECT_THAT(ended.err, HasSubstr("GOMP_SPINCOUNT = '10000'")) << "set before libgomp reads it";
 }

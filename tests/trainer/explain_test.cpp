@@ -58,6 +58,12 @@ TEST_F(Explain, FindsTheStatementsThatAToggleAnswers) {
   const std::string number = statement.substr(0, statement.find(' '));
   EXPECT_THAT(run({"explain", number}).out,
               AllOf(StartsWith(statement.substr(0, statement.find('\n'))), HasSubstr("amp")));
+  EXPECT_THAT(run({"explain", "S1:46"}).out,
+              AllOf(HasSubstr("\n  shown by:  `lesson deeplab_workers`, `num_workers`\n"),
+                    HasSubstr("\n  source:    2.08x; "), HasSubstr("\n  holds:     yes\n"),
+                    HasSubstr("\n  lesson:    trainer lesson deeplab_workers\n")));
+  EXPECT_THAT(run({"explain", "S1:51"}).out,
+              AllOf(HasSubstr(" | "), testing::Not(HasSubstr("\\"))));
   EXPECT_THAT(run({"explain", "S1:99999"}).err, HasSubstr("nothing is called"));
 }
 

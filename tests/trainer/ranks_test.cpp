@@ -242,6 +242,10 @@ TEST_F(RanksTest, OneWritesAndPrintsAndReportsTheCostsOfAll) {
   const std::vector<Ended> all = run_ranks(2, lenet("out", "train_size: 64, batch_size: 8"));
   EXPECT_THAT(all, Each(quietly(0)));
   EXPECT_EQ(all[1].out, "");
+  const std::string number = "[1-9][0-9.]*";
+  EXPECT_THAT(all[0].out, testing::ContainsRegex(cat("\nmemory by rank: ", number, ", ", number,
+                                                     " MiB in tensors and ", number, ", ", number,
+                                                     " MiB in the process at the peak\n")));
   for (const Json& row : rows("out", "train")) {
     EXPECT_EQ(row["reader_cost_by_rank"].size(), 2u);
     EXPECT_EQ(row["wait_by_rank"].size(), 2u);

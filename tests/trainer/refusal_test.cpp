@@ -9,6 +9,7 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 #include "core/tensor/safetensors.h"
+#include "ops/matmul/matmul.h"
 #include "tests/data/files.h"
 #include "tests/place.h"
 #include "tests/trainer/program.h"
@@ -325,5 +326,15 @@ TEST_F(BadInput, ClosedStandardDescriptorsWriteIntoNoFile) {
     EXPECT_THAT(read("runs/run/.lock"), testing::MatchesRegex("process [0-9]+ on [^ \n]+"));
     EXPECT_EQ(rows("runs/run").size(), 7u);  // 4 of training, 2 of evaluation, the totals
     EXPECT_EQ(read("runs/run/plan.yaml").find("epoch: "), std::string::npos);
+  }
+}
+
+TEST_F(BadInput, AMissingLibraryOfProductsIsNamedWithItsPackage) {
+  const Args args = tiny({"cpu.blas=openblas"});
+  if (openblas::core().empty()) {
+    expect_refusal(args, 2, "apt-get install libopenblas0-pthread");
+    EXPECT_FALSE(fs::exists(folder_ / "runs")) << "a run began";
+  } else {
+    EXPECT_THAT(succeed(args), HasSubstr("params hash"));
   }
 }

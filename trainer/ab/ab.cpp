@@ -18,7 +18,7 @@ namespace {
 struct AbLine {
   AbOptions options;
   std::string values, budget, target, measure = "step", clock = "wall";
-  Names set;                  // key=value: of this arm
+  Names set;                  // key=value settings of this arm
   ArmProcessOptions process;  // set only when this process is one of the arms
 };
 }  // namespace
@@ -172,7 +172,7 @@ static Names check_against(const AbOptions& options) {
 }
 
 // Returns a result without processes.
-static AbResult arms_of(const AbOptions& options, const Toggle* toggle) {
+static AbResult make_arms(const AbOptions& options, const Toggle* toggle) {
   AbResult result;
   result.options = options;
   result.toggle = toggle;
@@ -200,7 +200,7 @@ static AbResult arms_of(const AbOptions& options, const Toggle* toggle) {
 
 AbResult compare_arms(const AbOptions& options, const Toggle* toggle) {
   const Signals signals;
-  AbResult result = arms_of(options, toggle);
+  AbResult result = make_arms(options, toggle);
   const Ranks ranks = this_rank(config_of(result.off(), options.overrides).plan.dist);
   result.options.ranks = ranks.world;
   if (ranks.rank == 0) {
@@ -209,7 +209,7 @@ AbResult compare_arms(const AbOptions& options, const Toggle* toggle) {
     if (!result.forced_off.empty()) say(cat(options.verb, ": ", forced_off_text(result)));
   }
   if (options.budget_s > 0 && options.measure == AbMeasure::epoch)
-    result.options.blocks = std::min<int64_t>(options.blocks, 2);  // after an epoch of warm-up
+    result.options.blocks = std::min<int64_t>(options.blocks, 2);  // after one epoch of warm-up
   if (options.budget_s > 0 && options.measure == AbMeasure::step && ranks.world == 1) {
     std::vector<AbArm> pilot = {result.off(), result.arms.back()};
     try_arms(pilot, options, signals).fit_all(result.options, result.arms.size() + 1);
@@ -230,7 +230,7 @@ static int run_ab(CommandLine& line, const Arguments& args) {
   options.measure = given.measure == "step" ? AbMeasure::step : AbMeasure::epoch;
   if (!given.target.empty()) time_to(options, given.target);
   options.clock = given.clock == "wall" ? Clock::wall : Clock::cpu;
-  limit_time(options, budget_of("ab", given.budget));
+  limit_time(options, parse_budget("ab", given.budget));
   options.values = split(given.values);
   CHECK(options.toggle.empty() != options.against.empty() || !given.process.folder.empty(),
         "ab: name the difference between the arms with either --toggle or --against");
@@ -241,7 +241,7 @@ static int run_ab(CommandLine& line, const Arguments& args) {
                    options, given.process);
   refuse_counts(line, options.measure);
   if (toggle) {
-    options.toggle = toggle->name;  // not an alias
+    options.toggle = toggle->name;  // replaces an alias
     if (options.values.empty()) options.values = {suggested(*toggle)};
     check_arms(options, *toggle);
   }

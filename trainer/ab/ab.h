@@ -10,8 +10,8 @@
 namespace bellows {
 
 struct AbOptions : ArmOptions {
-  std::string toggle;       // or "", with `against`
-  Names values;             // of the arms that have the toggle on
+  std::string toggle;       // name of the toggle; "" with `against`
+  Names values;             // values of the arms with the toggle on
   std::string against;      // configuration of the other arm, or ""
   bool allow_many = false;  // `against` may differ in more than one option
 };
@@ -32,11 +32,11 @@ void check_arms(const AbOptions& options, const Toggle& toggle);
 
 // ---- findings
 
-// The off arm (or that of --config), then one per value (or that of --against).
+// Arms: the off arm (or that of --config), then one per value (or that of --against).
 struct AbResult : Comparison {
   const Toggle* toggle = nullptr;  // null with --against
   Names forced_off = {};
-  Names differences = {};  // with --against
+  Names differences = {};  // differing options, with --against
   const AbArm& off() const { return arms.front(); }
   std::span<const AbArm> on() const { return std::span(arms).subspan(1); }
 };
@@ -53,29 +53,29 @@ struct Finding {
 };
 Finding compare_footprints(const Toggle& toggle, const AbArm& off, const AbArm& on);  // ran only on
 
-// Distance of two arms' losses, by step: the largest so far.
+// Largest distance of two arms' losses up to each step.
 struct Divergence {
   std::vector<double> arms;          // off and on, in the round in which it is smallest
   std::vector<double> placebo;       // off and placebo, in the round in which it is largest
-  std::vector<double> allowed = {};  // for a toggle of class `close`, by compare_losses; else empty
+  std::vector<double> allowed = {};  // set by compare_losses() for a toggle of class `close`
 };
 Divergence divergence(const AbResult& result, const AbArm& on);
-// Good if the losses keep the toggle's promise, or are finite without a toggle. One of class
-// `close` is an error if, in every round, its losses come further apart than kChaosFactor times the
+// Good if the losses keep the toggle's promise, or are finite without a toggle. A toggle of class
+// `close` fails if, in every round, its losses come further apart than kChaosFactor times the
 // largest distance that one unit in the last place has caused by then in any round.
 constexpr double kChaosFactor = 10;
-// Two runs part by up to a thousand times as much at the step in which one ReLU changes sides in
-// one of them. Which of them is first is chance, so the placebo has until this step to do the same.
+// Two runs diverge by up to a thousand times as much at the step in which a ReLU changes sides in
+// one of them. The order of such steps is chance, so the placebo has until this step to show one.
 constexpr size_t kFewestSteps = 16;
 Finding compare_losses(const AbResult& result, const AbArm& on);
-// The same for the loss of an evaluation after the last step.
+// As compare_losses(), for the loss of an evaluation after the last step.
 Finding compare_evaluations(const AbResult& result, const AbArm& on);
 
 // True if more rounds would not change the verdicts: each arm is faster, slower, or within 1 % of
 // the off arm.
 bool is_clear(const AbResult& result);
-// Returns the difference that the widest arm may show after so many rounds: its interval then has
-// to lie beyond the noise of the placebo, as judge() demands. 0.02 is 2 %.
+// Returns the smallest difference that all arms can show after `rounds` rounds: the whole interval
+// must lie beyond the noise of the placebo, as in judge(). 0.02 is 2 %.
 double resolution(const AbResult& result, int64_t rounds);
 
 std::string headline(const AbResult& result, const AbArm& on);  // verdict, ratio, interval, placebo

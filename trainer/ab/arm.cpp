@@ -97,15 +97,15 @@ class BlockTimer : public Feed {
   Feed& feed_;
   const std::optional<Nvml> gpu_ = open_nvml(session_.device);
   int64_t due_, next_due_;  // steps
-  AbBlock block_;           // the quantities at its end are added to those at its begin, negated
-  double gap_s_ = 0;        // between two epochs, so far
-  bool starts_ = false;     // an epoch whose first batch is not there
+  AbBlock block_;     // starts as the negated quantities at its begin; those at its end are added
+  double gap_s_ = 0;  // time between two epochs, so far
+  bool starts_ = false;  // an epoch has started and has no batch yet
 };
 
 }  // namespace
 
-// The same plan, but long enough for all blocks and without early stopping. When steps are
-// measured, evaluation and checkpoints are off too.
+// Returns the plan, long enough for all blocks and without early stopping. If steps are measured,
+// evaluation and checkpoints are off, too.
 static Plan measured_plan(Plan plan, const ArmOptions& options, int64_t round) {
   plan.target = {};
   plan.profile = {};
@@ -126,11 +126,11 @@ static Plan measured_plan(Plan plan, const ArmOptions& options, int64_t round) {
 }
 
 // Evaluates at the end: the counters and the peak of memory are those of training.
-static AbEnd end_of(const Outcome& outcome, Session& session) {
+static AbEnd final_report(const Outcome& outcome, Session& session) {
   const auto updates = int64_t(outcome.losses.size()), per_epoch = session.steps_per_epoch();
   rusage usage = {};
   getrusage(RUSAGE_SELF, &usage);
-  const Shape sample = session.input;  // of images: (C, H, W)
+  const Shape sample = session.input;  // for images: (C, H, W)
   constexpr int64_t kBatches = 8;      // a large test set would take longer than the comparison
   return {.losses = outcome.losses,
           .counters = trace::counters(),
@@ -146,7 +146,7 @@ static AbEnd end_of(const Outcome& outcome, Session& session) {
 
 // ---- the start
 
-// Zeros stay zeros: their last place is a denormal.
+// Zeros stay zeros, because the last place of a zero is a denormal.
 static void nudge(const Tensor& weights, int64_t mantissa, const Philox& rng) {
   const Tensor host = clone(to(Device::cpu, weights));  // contiguous: equal in every memory format
   float* const w = host.ptr<float>();
@@ -184,12 +184,12 @@ int run_arm(const Plan& plan, const ArmOptions& options, const ArmProcessOptions
   Signals signals;
   BlockTimer timer(options, session);
   const bool whole_run = options.measure == AbMeasure::target;
-  if (whole_run) timer.end_block();  // instead of a warm-up
+  if (whole_run) timer.end_block();  // there is no warm-up
   const Outcome outcome = train(session, log, session.ranks.rank == 0 ? &checkpoints : nullptr,
                                 signals, {}, [&](const Position&) { timer.end_update(); });
   if (outcome.signal != 0) return 128 + outcome.signal;
   if (whole_run) timer.end_block();
-  report(to_line(end_of(outcome, session)));
+  report(to_line(final_report(outcome, session)));
   return 0;
 }
 

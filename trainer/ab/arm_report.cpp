@@ -42,7 +42,7 @@ void declare_rounds(CommandLine& line, ArmOptions& o, std::string& budget) {
       "Markdown file to write, FILE.md; FILE.json and the page FILE.html are written beside it");
 }
 
-double budget_of(const std::string& verb, const std::string& text) {
+double parse_budget(const std::string& verb, const std::string& text) {
   if (text.empty()) return 0;
   double amount = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), amount);
@@ -171,7 +171,7 @@ std::string markdown_table(const std::vector<Names>& rows) {
 
 static std::string speedup_text(const Json& s) {
   const double ratio = s["ratio"], low = s["interval"][0], high = s["interval"][1];
-  if (std::isinf(high)) return fmt::format("{:.3f}", ratio);  // of one round
+  if (std::isinf(high)) return fmt::format("{:.3f}", ratio);  // an interval of one round has no end
   return fmt::format("{:.3f} ({:.3f}, {:.3f}) {}", ratio, low, high, s["differs"] ? "*" : " ");
 }
 
@@ -313,7 +313,7 @@ std::string load_average() {
   return fmt::format("{:.2f} {:.2f} {:.2f}", load[0], load[1], load[2]);
 }
 
-// A subset of environment(): the report is published, so it names no host and no folder.
+// Returns a part of environment() that names no host and no folder: reports are published.
 Json machine_facts() {
   const Json all = environment();
   const std::string governor = first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");

@@ -11,7 +11,7 @@ void declare_config(CommandLine& line, ArmOptions& options);  // --config, key=v
 // --processes, --budget, --blocks, --steps, --warmup, --timeout, --report
 void declare_rounds(CommandLine& line, ArmOptions& options, std::string& budget);
 // Returns the seconds in "90s" or "2m"; 0 for "". Throws Error (exit 2).
-double budget_of(const std::string& verb, const std::string& text);
+double parse_budget(const std::string& verb, const std::string& text);
 // Limits the time of the comparison, not its number of rounds. 0 changes nothing.
 void limit_time(ArmOptions& options, double budget_s);
 // Replaces sim.compute: auto for all arms alike (trainer/session/planted_load.h).
@@ -48,7 +48,7 @@ int publish(const Comparison& c, const std::string& markdown, Json json);
 // `padded`: cells as wide as the widest of the column, aligned to the right but for the first
 // column.
 std::string markdown_table(const std::vector<Names>& rows);
-// The same of the objects of a report's JSON. A column has their values under `key`, a path such as
+// A column of a Markdown table of JSON objects. It has their values under `key`, a path such as
 // "speedup/ratio": numbers times `unit`, and a speedup as "1.035 (1.021, 1.049) *", where the star
 // marks a difference beyond the noise of the placebo.
 struct ArmColumn {
@@ -58,7 +58,7 @@ struct ArmColumn {
   const char* missing = "-";  // printed for an object without the key
 };
 std::string markdown_table(const Json& rows, const std::vector<ArmColumn>& columns);
-// Item of a Markdown list in lines of at most 80 columns, where words allow it.
+// Returns an item of a Markdown list in lines of at most 80 columns, where words allow it.
 std::string list_item(const std::string& text);
 std::string ms(double seconds);            // "12.34"
 std::string ratio_text(const Speedup& s);  // "1.035 x (95 % interval 1.021 to 1.049)"
@@ -75,16 +75,16 @@ Json counters_json(const AbArm& before, const AbArm& after);
 Json report_json(const char* kind, const Comparison& c, const Json& own);
 // Returns the end of a report: the command as code, and the machine as a list.
 std::string measurement_text(const Comparison& c);
-// Item of a list that says why fewer rounds ran than were planned, or "".
+// Returns an item of a list that says why fewer rounds ran than were planned, or "".
 std::string ended_early(const Comparison& c);
-// Item of a list that names the planted load, or "".
+// Returns an item of a list that names the planted load, or "".
 std::string planted_item(const Comparison& c);
 // Returns the list items that begin a report: why it ended early, the placebo's speedup, the number
 // of rounds, and a busy machine.
 std::string rounds_list(const Comparison& c);
 // Largest of AbEnd::peak_tensor_bytes or peak_resident_bytes over the processes of an arm.
 int64_t peak(const AbArm& arm, int64_t AbEnd::*bytes);
-Json machine_facts();        // when the rounds begin
+Json machine_facts();        // call it when the rounds begin
 std::string load_average();  // "0.52 0.58 0.59"
 
 }  // namespace bellows

@@ -42,8 +42,8 @@ double budget_left_s(const ArmOptions& options) {
 
 // ---- costs
 
-// Mean of each block, not median of its steps. W workers deliver in bursts: most steps find their
-// batch ready and one in W waits for all of them.
+// Returns means of blocks, not medians of steps: W workers deliver in bursts, so most steps find
+// their batch ready and one in W waits for all of them.
 std::vector<double> costs(const AbProcess& process, const ArmOptions& options,
                           double AbBlock::*quantity) {
   const bool whole_run = options.measure == AbMeasure::target;
@@ -127,7 +127,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AbEnd, losses, counters, threads, peak_tensor
 template <class Report> static Report parsed(const std::string& line) {
   try {
     const auto as_nan = [](int, nlohmann::json::parse_event_t, nlohmann::json& value) {
-      if (value.is_null()) value = NAN;  // which JSON lacks
+      if (value.is_null()) value = NAN;  // JSON has no NaN
       return true;
     };
     const nlohmann::json json = nlohmann::json::parse(line, as_nan);

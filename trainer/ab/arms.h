@@ -30,19 +30,19 @@ enum class AbMeasure { step, epoch, target };
 struct ArmOptions {
   std::string verb = "ab";  // begins each message
   std::string config = {};
-  Names overrides = {};  // of all arms
+  Names overrides = {};  // applied to all arms
   AbMeasure measure = AbMeasure::step;
-  TargetOptions target = {};           // with AbMeasure::target
+  TargetOptions target = {};           // for AbMeasure::target
   int64_t processes = 10;              // rounds: processes per arm
   double budget_s = 0;                 // time for all of it; 0: no limit
-  int64_t begin_ns = trace::now_ns();  // from when the budget counts
-  int64_t blocks = 8;                  // per process; 1 with AbMeasure::target
-  int64_t steps = 20;         // per block, which is one epoch or one run with the other measures
-  int64_t warmup = 20;        // steps before the first block; one epoch, or none
+  int64_t begin_ns = trace::now_ns();  // start of the budget
+  int64_t blocks = 8;                  // blocks per process; 1 with AbMeasure::target
+  int64_t steps = 20;   // steps per block; with the other measures a block is one epoch or one run
+  int64_t warmup = 20;  // steps before the first block; one epoch, or none
   double timeout_s = 600;     // limit for one time slice
   Clock clock = Clock::wall;  // cpu: on a busy machine; one thread only
   std::string report = {};    // path of the Markdown report (.md), or ""; a .json goes next to it
-  int ranks = 1;              // that a launcher has started; set by the verb
+  int ranks = 1;              // ranks that a launcher has started; set by the verb
 };
 
 // Returns the seconds of the budget that are left; infinity without one.
@@ -52,10 +52,10 @@ double budget_left_s(const ArmOptions& options);
 struct AbBlock {
   int64_t steps = 0;
   double wall_s = 0, cpu_s = 0;  // time of all steps of the block, waiting for data included
-  double waited_s = 0;           // in which threads of the pool had no core, added up
-  Counters counters = {};        // since the start of the process
+  double waited_s = 0;           // time in which threads of the pool had no core, added up
+  Counters counters = {};        // values since the start of the process
   double reader_s = 0;           // part of wall_s in which the loop waited for data
-  double energy_j = 0;           // that the GPU used in wall_s, in joules; 0: not measured
+  double energy_j = 0;           // energy used by the GPU in wall_s, in joules; 0: not measured
   // The loop's waits between two epochs: workers end, start, and deliver the first batch.
   std::vector<double> epoch_gaps_s = {};
 };
@@ -65,9 +65,9 @@ struct AbEnd {
   Counters counters = {};
   int64_t threads = 0;  // size of the thread pool
   int64_t peak_tensor_bytes = 0, peak_resident_bytes = 0;
-  int64_t samples = 0;          // of all updates and ranks
+  int64_t samples = 0;          // samples of all updates and ranks
   bool reached_target = false;  // with AbMeasure::target
-  int64_t pixels = 0;           // of an image in the first epoch
+  int64_t pixels = 0;           // pixels of an image in the first epoch
   double evaluation = 0;        // loss of the first test batches after the last step
 };
 
@@ -85,11 +85,11 @@ struct AbArm {
   std::vector<AbProcess> processes = {};  // one per round
 };
 
-AbArm placebo_of(AbArm arm);  // the arm once more, as a placebo
+AbArm placebo_of(AbArm arm);  // returns a copy of the arm that is marked as a placebo
 // Returns the configuration of an arm. Throws Error (exit 2).
 Config config_of(const AbArm& arm, const Names& overrides);
 
-// Returns why `after` is no other run than `before`, or no run at all; "" if it is one.
+// Returns why `after` is not a new valid run: "changes nothing in this plan", or an error; else "".
 std::string no_other_run(const AbArm& before, const AbArm& after, const Names& overrides);
 
 // Returns the bits of the mantissa in the coarsest numbers that a run computes with: 23, or 10, 8
@@ -98,9 +98,9 @@ int64_t mantissa_bits(const Plan& plan);
 
 // ---- the process of an arm
 
-// The part of its command line that differs between processes.
+// Options of an arm that differ between its processes.
 struct ArmProcessOptions {
-  std::string folder = {};  // of its run; "": this process is the verb itself
+  std::string folder = {};  // folder of its run; "": this process is the verb itself
   int64_t round = 0;
   bool placebo = false;
   int64_t mantissa = 23;  // bits: the arms differ by rounding to that many
@@ -117,7 +117,7 @@ void nudge_weights(const NamedTensors& parameters, const ArmProcessOptions& proc
 // folder. Returns the exit code: 0, or 128 + signal.
 int run_arm(const Plan& plan, const ArmOptions& options, const ArmProcessOptions& process);
 
-// Its reports travel as one line of JSON each.
+// Reports of an arm travel as one line of JSON each.
 std::string to_line(const AbBlock& block);
 std::string to_line(const AbEnd& end);
 AbBlock parse_block(const std::string& line);  // throws Error (exit 9)
@@ -128,12 +128,12 @@ AbEnd parse_end(const std::string& line);
 // Arms of a comparison, how its rounds ended, and on which machine.
 struct Comparison {
   ArmOptions options;
-  std::string words;        // of the command, beside the options: " --toggle amp --value bf16"
-  std::string command;      // that repeats it; "": made from the options
+  std::string words;    // words that the command adds to `options`: " --toggle amp --value bf16"
+  std::string command;  // command that repeats the comparison; "": made from `options`
   std::vector<AbArm> arms;  // the others are compared with the first one, the baseline
   AbArm placebo;            // equal to the baseline
   int64_t mantissa = 23;    // bits: the least of mantissa_bits()
-  bool one_thread = true;   // in every arm, without loader workers
+  bool one_thread = true;   // every arm has one thread and no loader workers
   double error = 0.05;      // probability that an interval misses the truth
   int64_t planned = 0;      // rounds; fewer may have run
   bool clear = false;       // ended early, since the answer was clear
@@ -142,20 +142,20 @@ struct Comparison {
   Json machine;
 };
 
-// One quantity of each block: AbBlock::wall_s, cpu_s or energy_j, per step; with AbMeasure::target
-// per run.
+// Returns one quantity of each block: AbBlock::wall_s, cpu_s or energy_j, per step; with
+// AbMeasure::target per run.
 std::vector<double> costs(const AbProcess& process, const ArmOptions& options,
                           double AbBlock::*quantity);
 std::vector<double> costs(const AbArm& arm, const ArmOptions& options, double AbBlock::*quantity);
 
-// Speedup of an arm over the geometric mean of others.
+// Returns the speedup of an arm over the geometric mean of others.
 Speedup speedup(const Comparison& c, const std::vector<const AbArm*>& others, const AbArm& arm);
 // Speedup over the baseline and the placebo, which have the same configuration: over the geometric
 // mean of their costs, which halves their share of the luck.
 Speedup speedup(const Comparison& c, const AbArm& arm);
 Speedup placebo_speedup(const Comparison& c);
 
-int64_t footprint(const Toggle& toggle, const AbArm& arm);  // over all processes
+int64_t footprint(const Toggle& toggle, const AbArm& arm);  // sum over all processes
 struct CounterRates {
   std::string name;
   double off, on;  // per step

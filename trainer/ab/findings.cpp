@@ -52,7 +52,7 @@ Finding compare_footprints(const Toggle& toggle, const AbArm& off_arm, const AbA
 
 constexpr double kLooseEnd = 0.1;
 
-// Largest distance of the losses of two arms up to each step. `choose` combines the rounds.
+// Returns the largest distance of two arms' losses up to each step. `choose` combines the rounds.
 template <class Choose>
 static std::vector<double> distances(const AbArm& a, const AbArm& b, const Choose& choose) {
   std::vector<double> chosen;
@@ -94,7 +94,7 @@ Divergence divergence(const AbResult& result, const AbArm& on) {
 
 // ---- the classes
 
-// Mean of the last quarter of all processes.
+// Returns the mean of the last quarter of the losses, over all processes.
 static double mean_end(const AbArm& arm) {
   std::vector<double> means;
   for (const AbProcess& process : arm.processes) {
@@ -104,7 +104,7 @@ static double mean_end(const AbArm& arm) {
   return mean(means);
 }
 
-// The first step, from 1 on, whose losses differ in any bit in any round; 0 if there is none.
+// Returns the first step (from 1) whose losses differ in any bit in any round; 0 if there is none.
 static int64_t first_unequal(const AbArm& off, const AbArm& on) {
   int64_t first = 0;
   for (size_t round = 0; round < off.processes.size(); ++round) {

@@ -42,7 +42,7 @@ std::vector<size_t> slice_order(size_t arms, int64_t blocks) {
   return order;
 }
 
-// Returns "amp=off 10.12 s a step, its placebo not measured": what the arms have shown so far.
+// Returns the results so far: "amp=off 10.12 s a step, its placebo not measured".
 static std::string partial_text(const std::vector<ArmCommand>& arms,
                                 const std::vector<AbProcess>& measured) {
   Names all;
@@ -106,7 +106,7 @@ std::vector<AbProcess> interleave(const std::vector<ArmCommand>& arms, const Arm
 
 // ---- the pilot
 
-// True within a budget, unless the user has chosen another warm-up than the default.
+// True with a budget, unless the user has set the warm-up.
 static bool may_warm_up_less(const ArmOptions& options) {
   return options.budget_s > 0 && options.warmup == ArmOptions().warmup;
 }
@@ -137,7 +137,7 @@ Pilot try_arms(std::vector<AbArm>& arms, const ArmOptions& given, const Signals&
   if (may_warm_up_less(given)) {
     std::vector<AbArm> first = {arms.front()};
     const Pilot look = run_pilot(first, options, signals);
-    constexpr double kShare = 0.1;  // of the budget, for the pilot
+    constexpr double kShare = 0.1;  // share of the budget for the pilot
     const auto steps = double(kFewestWarmup) + 5;
     if (double(arms.size()) * (look.start_s + steps * look.step_s) > kShare * options.budget_s) {
       arms.front().processes = first.front().processes;
@@ -157,7 +157,7 @@ double Pilot::round_s(const ArmOptions& options, size_t arms) const {
 size_t Pilot::fit(ArmOptions& options, size_t arms) const {
   if (options.budget_s == 0) return arms;
   const double left_s = budget_left_s(options);
-  // Steps of a process for which the budget has time in one round, with a little to spare.
+  // Number of steps per process for which the budget has time in one round, with some reserve.
   const auto affordable = std::max<int64_t>(
       2, int64_t(std::min((0.95 * left_s / double(arms) - start_s) / step_s, 1e9)));
   if (may_warm_up_less(options))

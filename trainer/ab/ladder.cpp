@@ -35,7 +35,7 @@ static bool has(const LadderToggles& toggles, const std::string& name) {
                              [&](const LadderToggle& t) { return t.toggle->name == name; });
 }
 
-// Returns the first toggle that this one needs and that is not there, or "".
+// Returns the first toggle that `toggle` needs and `toggles` lacks, or "".
 static std::string missing(const LadderToggles& toggles, const Toggle& toggle) {
   for (const std::string& need : toggle.needs)
     if (find_toggle(need) && !has(toggles, need)) return need;
@@ -107,7 +107,7 @@ void drop_idle(LadderPlan& plan, const AbArm& top) {
   const auto keep = [&](const Names& names) { kept.insert(names.begin(), names.end()); };
   for (const auto& [toggle, value] : plan.toggles)
     if (footprint(*toggle, top) > 0) keep({toggle->name}), keep(toggle->supersedes);
-  for (auto t = plan.toggles.rbegin(); t != plan.toggles.rend(); ++t)  // needed ones come before
+  for (auto t = plan.toggles.rbegin(); t != plan.toggles.rend(); ++t)  // needed ones come first
     if (kept.contains(t->toggle->name)) keep(t->toggle->needs);
   std::erase_if(plan.toggles, [&](const LadderToggle& t) {
     if (kept.contains(t.toggle->name)) return false;
@@ -258,7 +258,7 @@ static int run_ladder(CommandLine& line, const Arguments& args) {
                   "an effect here)");
   declare_rounds(line, options, budget);
   if (!line.read(args)) return 0;
-  limit_time(options, budget_of("ladder", budget));
+  limit_time(options, parse_budget("ladder", budget));
   check_report(options);
   settle_planted_load(options);
   for (const auto& [key, value] : parse_overrides(options.overrides))
@@ -274,7 +274,7 @@ static int run_ladder(CommandLine& line, const Arguments& args) {
   const Pilot pilot = try_arms(ends, options, signals);
   if (wanted.empty() && !ends[1].processes.empty()) drop_idle(plan, ends[1]);
   CHECK(!plan.toggles.empty(), "ladder: no toggle ran; raise --warmup or choose with --toggles");
-  // Plain, its placebo, and for each toggle a step and an arm without it, but for the last one.
+  // Arms: plain, its placebo and, per toggle, a step and an arm without it, which the last lacks.
   const size_t affordable = pilot.fit(options, 2 * plan.toggles.size() + 1) / 2;
   for (size_t i = std::max<size_t>(affordable, 1); i < plan.toggles.size(); ++i)
     plan.reasons["no time in the budget"].push_back(plan.toggles[i].toggle->name);

@@ -16,7 +16,7 @@ using LadderToggles = std::vector<LadderToggle>;
 
 struct LadderPlan {
   LadderToggles toggles;                 // in the order in which they are added
-  std::map<std::string, Names> reasons;  // reason to leave toggles out -> their names
+  std::map<std::string, Names> reasons;  // names of the toggles left out, by reason
 };
 // Returns the toggles that a plan of this configuration accepts on this machine and that change it,
 // in the order of their files, each after those that it needs. With `wanted`, "name" or
@@ -26,14 +26,14 @@ LadderPlan plan_ladder(const ArmOptions& options, const Names& wanted);
 
 // Returns the settings of an arm with these toggles and no others.
 Names settings_of(const LadderToggles& toggles);
-// Returns the toggles without that one and those that need it.
+// Returns the toggles without the given one and those that need it.
 LadderToggles left_out(const LadderToggles& toggles, size_t index);
-// Moves the toggles that never ran in `top`, an arm with all of them, to plan.reasons. Those that
-// another one supersedes stay: they may run before it is added.
+// Moves the toggles that never ran in `top`, an arm with all of them, to plan.reasons. Toggles that
+// another one supersedes stay: they may run before that one is added.
 void drop_idle(LadderPlan& plan, const AbArm& top);
 
-// The plain arm, one for each step, which has the toggles so far, and one without each toggle but
-// the last, as the arm without that is the last step but one.
+// Arms: the plain one, one per step with the toggles so far, and one without each toggle except the
+// last, whose arm would equal the last step but one.
 struct LadderResult : Comparison {
   LadderPlan plan;
   size_t steps() const { return plan.toggles.size(); }
@@ -47,9 +47,9 @@ struct LadderResult : Comparison {
 // Names the arms and sets their configurations.
 LadderResult ladder_arms(const ArmOptions& options, const LadderPlan& plan);
 
-// Speedup of step i over the step before; for the first, over plain and placebo.
+// Returns the speedup of step i over the step before; of the first step over plain and placebo.
 Speedup step_speedup(const LadderResult& result, size_t i);
-// Speedup of the full set over the set without toggle i.
+// Returns the speedup of the full set over the set without toggle i.
 Speedup lost_without(const LadderResult& result, size_t i);
 
 std::string to_markdown(const LadderResult& result);

@@ -13,7 +13,7 @@
 namespace bellows {
 
 constexpr int kLookMs = 1000;  // how often to check that the arm is alive
-constexpr double kExitS = 10;  // for an arm that has closed its pipe to end
+constexpr double kExitS = 10;  // limit for an arm to end after it has closed its pipe
 
 ArmProcess::ArmProcess(std::string name, const std::vector<std::string>& command, double timeout_s,
                        std::function<void()> while_waiting)
@@ -77,7 +77,7 @@ std::string ArmProcess::run_until(State wanted) {
   return line;
 }
 
-// Returns without waiting. A stop is noticed once.
+// Returns the state without waiting. A stop is reported once.
 ArmProcess::State ArmProcess::look(bool notice_stop) {
   int status = 0;
   if (!end_ && waitpid(pid_, &status, WNOHANG | (notice_stop ? WUNTRACED : 0)) == pid_) {
@@ -90,7 +90,7 @@ ArmProcess::State ArmProcess::look(bool notice_stop) {
 
 std::string ArmProcess::when() const { return " after " + count_of(slices_, "time slice"); }
 
-// A terminal signals the arms too, and one that starts cannot handle that yet.
+// A terminal also signals the arms, and an arm that is starting cannot handle that yet.
 void ArmProcess::explain_end() const {
   while_waiting_();
   if (WIFSIGNALED(*end_))
@@ -118,7 +118,7 @@ double ArmProcess::cpu_seconds() const {
   clockid_t clock = {};
   timespec used = {};
   if (clock_getcpuclockid(pid_, &clock) != 0 || clock_gettime(clock, &used) != 0)
-    return cpu_at_stop_;  // the process is gone; the next read reports it
+    return cpu_at_stop_;  // the process has ended, as the next read reports
   return double(used.tv_sec) + 1e-9 * double(used.tv_nsec);
 }
 

@@ -52,7 +52,7 @@ class ArmProcess {
   pid_t pid_ = -1;                 // -1 after it was reaped
   std::optional<int> end_;         // status of waitpid, once it has ended
   LinePipe report_{SIZE_MAX};      // a long run reports all its losses in one line
-  std::deque<std::string> lines_;  // of it, not returned yet
+  std::deque<std::string> lines_;  // lines of report_ not returned yet
   int64_t slices_ = 0;
   double cpu_at_stop_ = 0, cpu_waiting_ = 0;
 };

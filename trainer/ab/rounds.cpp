@@ -34,8 +34,8 @@ bool RoundPlan::add(double elapsed_s) {
 
 // ---- progress
 
-// Counts work in steps, or in time slices where these are epochs or runs. The first slices of a
-// round are warm-ups.
+// Counts work in steps, or in time slices if these are epochs or runs. The first slices of a round
+// are warm-ups.
 std::string progress_text(const ArmOptions& o, int64_t arms, const RoundPlan& plan, int64_t slices,
                           double elapsed_s) {
   const bool steps = o.measure == AbMeasure::step;
@@ -62,9 +62,9 @@ std::string estimate_text(const Comparison& c) {
 // ---- ranks
 
 namespace {
-// Where a launcher has started several ranks, each runs the verb and starts its own rank of every
-// arm. The ranks of an arm meet at a store of their own, on a port that rank 0 chooses. Rank 0 also
-// decides how many rounds there are.
+// If a launcher has started several ranks, each runs the verb and starts its own rank of every arm.
+// The ranks of an arm meet at a separate store, on a port that rank 0 chooses. Rank 0 also decides
+// the number of rounds.
 class RankLink {
  public:
   RankLink(const DistOptions& dist, double timeout_s)
@@ -132,7 +132,7 @@ class Rounds {
     line_.clear();
     c_.planned = plan_.planned();
     c_.busy = machine.since_begin();
-    if (c_.options.ranks > 1) c_.busy.others = 0;  // they may be the other ranks' arms
+    if (c_.options.ranks > 1) c_.busy.others = 0;  // other processes may be the other ranks' arms
     c_.busy.waited = share_waited();
   }
 
@@ -184,7 +184,7 @@ class Rounds {
 
   double elapsed_s() const { return seconds_since(begin_ns_); }
 
-  // Share of the time of all threads in which they had no core.
+  // Returns the share of the time of all threads in which they had no core.
   double share_waited() const {
     double waited = 0, wall = 0;  // seconds of all threads
     for (const AbArm* arm : arms_)
@@ -199,7 +199,7 @@ class Rounds {
   Comparison& c_;
   const Signals& signals_;
   const AtLook& at_look_;
-  std::vector<AbArm*> arms_;  // in the order of this round
+  std::vector<AbArm*> arms_;  // arms in the order of this round
   const ScratchFolder scratch_;
   RankLink link_;
   RoundPlan plan_;

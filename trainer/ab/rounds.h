@@ -37,8 +37,8 @@ struct ArmFailed : Error {
   const AbArm* arm;
 };
 
-// Decides after each round whether another one follows. With a budget, the first round tells how
-// many there are time for, and the comparison may end early (looks_for).
+// Decides after each round whether another one follows. With a budget, the first round shows how
+// many rounds there is time for, and the comparison may end early (looks_for).
 class RoundPlan {
  public:
   // `processes`: the most rounds. `looks`: false if the comparison never ends early.
@@ -76,7 +76,7 @@ std::string progress_text(const ArmOptions& options, int64_t arms, const RoundPl
 std::string estimate_text(const Comparison& c);
 
 // Called at a look, with the comparison's error set. Returns "" if more rounds would not change the
-// answer, else what they can show.
+// answer, else what further rounds can show.
 using AtLook = std::function<std::string(int64_t planned)>;
 
 // Runs the rounds of a comparison: adds a process to each arm and the placebo, and fills the rest
@@ -87,23 +87,23 @@ void run_rounds(Comparison& c, const Signals& signals, const AtLook& at_look = n
 
 // Duration of a comparison, as a few short processes show it.
 struct Pilot {
-  double start_s = 0;  // to start and end one arm, in the mean; without its warm-up
+  double start_s = 0;  // mean time to start and end an arm, without its warm-up
   double step_s = 0;
   double round_s(const ArmOptions& options, size_t arms) const;
   // With a budget, gives each process fewer steps, so that there is time for more processes,
   // because processes differ by luck: a warm-up of kWarmupSeconds, but of at least kFewestWarmup
   // steps, unless the user has chosen another than the default; and blocks of at least
-  // kFewestBlockSteps that together take as long as start and warm-up. Where the budget has no time
-  // for that, both shrink, at last to one step. Returns how many of the arms have time for a round.
+  // kFewestBlockSteps that together take as long as start and warm-up. If the budget has no time
+  // for that, both shrink, down to one step. Returns for how many arms a round has time.
   size_t fit(ArmOptions& options, size_t arms) const;
-  // The same, and throws Error (exit 2) if one of the arms has no time.
+  // As fit(), but throws Error (exit 2) if there is no time for all arms.
   void fit_all(ArmOptions& options, size_t arms) const;
   // Number of rounds that `options` allow, and their time: "10 arms in 5 rounds, about 00:02:10".
   std::string text(const ArmOptions& options, size_t arms) const;
 };
 constexpr double kWarmupSeconds = 0.5;
 constexpr int64_t kFewestWarmup = 10;
-constexpr int64_t kFewestBlockSteps = 4;  // workers deliver in bursts: only the mean of some counts
+constexpr int64_t kFewestBlockSteps = 4;  // a mean over bursts of workers
 // Runs one short process of each arm, which it adds to the arm. One rank only. Throws as
 // interleave() does.
 Pilot try_arms(std::vector<AbArm>& arms, const ArmOptions& options, const Signals& signals);

@@ -47,8 +47,8 @@ static std::string yaml_of(const Values& values, const std::string& list) {
   return items.unflatten().dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-// Returns the assignment of a key. Items of a list are not set one by one, so that of an option in
-// it ("data.transforms.0.size") is the whole list.
+// Returns the assignment of a key. Items of a list are not set one by one, so an option of an item
+// ("data.transforms.0.size") is set by the whole list.
 static std::string assignment(Values options, const std::string& key, const std::string& value) {
   size_t item = key.find_first_of("0123456789");
   while (item != key.npos && (item == 0 || key[item - 1] != '.'))
@@ -108,7 +108,7 @@ SweepResult sweep_arms(const ArmOptions& options, const std::vector<SweepKey>& k
   return result;
 }
 
-// Leaves out the last arms where the budget has no time for a round of all, but not the second one.
+// Leaves out the last arms if the budget has no time for a round of all, but keeps at least two.
 static void drop_unaffordable(SweepResult& result, const Pilot& pilot) {
   const size_t fit = pilot.fit(result.options, result.arms.size() + 1);
   const size_t kept = std::max<size_t>(fit, 3) - 1;
@@ -139,7 +139,7 @@ static int run_sweep(CommandLine& line, const Arguments& args) {
       "models with FLOP per byte, image sizes, as in --key data.transforms.0.size=24,32, with "
       "pixels per second.");
   if (!line.read(args)) return 0;
-  limit_time(options, budget_of("sweep", budget));
+  limit_time(options, parse_budget("sweep", budget));
   check_report(options);
   settle_planted_load(options);
   CHECK(keys.size() <= 2, "sweep: ", keys.size(), " keys; the most are two");

@@ -7,7 +7,7 @@
 namespace bellows {
 
 struct SweepKey {
-  std::string key;  // of the configuration: "data.batch_size", "toggles.num_workers"
+  std::string key;  // key of the configuration: "data.batch_size", "toggles.num_workers"
   Names values;
   std::string name() const { return key.substr(key.rfind('.') + 1); }  // "batch_size"
 };
@@ -15,28 +15,28 @@ struct SweepKey {
 SweepKey parse_sweep(const std::string& text);
 
 struct SweepFacts {
-  Names values;  // of the keys
+  Names values;  // value of each key in this arm
   int64_t batch = 0, workers = 0;
-  int64_t pixels = 0;        // of an image, by record_work()
-  std::optional<Cost> work;  // of a step, if arms differ in it, by record_work()
+  int64_t pixels = 0;        // pixels of an image; set by record_work()
+  std::optional<Cost> work;  // work of a step, if arms differ in it; set by record_work()
 };
 // One arm per combination, the last key varies fastest.
 struct SweepResult : Comparison {
   std::vector<SweepKey> keys;
-  std::vector<SweepFacts> facts;  // of each arm
+  std::vector<SweepFacts> facts;  // one per arm
   Names unmeasured = {};          // arms for which the budget had no time
 };
-// Makes the arms, but for their work. Throws Error (exit 2) if a combination is no run, or two are
-// the same.
+// Makes the arms, without their work. Throws Error (exit 2) if a combination is not a valid run, or
+// two are the same.
 SweepResult sweep_arms(const ArmOptions& options, const std::vector<SweepKey>& keys);
 
 // Fills the facts that only measured arms show: call it after run_rounds().
 void record_work(SweepResult& result);
 
-// Time per sample of the first arm divided by that of this one.
+// Returns the time per sample of the first arm divided by that of `arm`.
 Speedup speedup_over_first(const SweepResult& result, const AbArm& arm);
 
-// Mean loss of the last tenth of the first `updates` updates, over all processes.
+// Returns the mean loss of the last tenth of the first `updates` updates, over all processes.
 double loss_after(const AbArm& arm, int64_t updates);
 struct AtEqual {
   double samples = INFINITY, updates = INFINITY, seconds = INFINITY;
@@ -44,7 +44,7 @@ struct AtEqual {
 // Samples that all arms have seen, updates that all arms have made, and the time that all arms have
 // trained: each update counts as its median cost, so the warm-up's first steps do not matter.
 AtEqual common(const SweepResult& result);
-AtEqual equal_losses(const SweepResult& result, const AbArm& arm);  // of this arm after these
+AtEqual equal_losses(const SweepResult& result, const AbArm& arm);  // after the updates in common()
 
 // The laws of arms that differ only in their number of workers: the arms' indices, and the law if
 // they determine one.

@@ -17,11 +17,11 @@ namespace bellows {
 
 // ---- costs
 
-// Medians over the blocks of all processes, in seconds per step.
+// Returns the medians over the blocks of all processes, in seconds per step.
 static double batch_cost(const AbArm& arm) { return median(costs(arm, {}, &AbBlock::wall_s)); }
 static double reader_cost(const AbArm& arm) { return median(costs(arm, {}, &AbBlock::reader_s)); }
 
-// Waits for data between two epochs, in seconds.
+// Returns the waits for data between two epochs, in seconds.
 static std::vector<double> epoch_gaps(const AbArm& arm) {
   std::vector<double> gaps;
   for (const AbProcess& process : arm.processes)
@@ -30,7 +30,7 @@ static std::vector<double> epoch_gaps(const AbArm& arm) {
   return gaps;
 }
 
-// Samples of an update: a mean, because an epoch's last batch may be smaller.
+// Returns the mean number of samples per update: an epoch's last batch may be smaller.
 static double batch_of(const AbArm& arm) {
   double samples = 0, updates = 0;
   for (const AbProcess& process : arm.processes) {
@@ -112,8 +112,8 @@ AtEqual equal_losses(const SweepResult& result, const AbArm& arm) {
 
 // ---- the law of workers
 
-// Settings of an arm other than its number of workers.
-static Names rest_of(const AbArm& arm) {
+// Returns the settings of an arm without its number of workers.
+static Names other_settings(const AbArm& arm) {
   Names rest = arm.set;
   std::erase_if(rest, [](const std::string& s) { return s.starts_with("toggles.num_workers="); });
   return rest;
@@ -123,9 +123,9 @@ std::vector<SweptLaw> swept_laws(const SweepResult& result) {
   std::vector<SweptLaw> laws;
   if (!vary(result, &SweepFacts::workers)) return laws;
   for (size_t i = 0; i < result.arms.size(); ++i) {
-    if (result.facts[i].workers == kAutoWorkers) continue;  // its number changes in the run
+    if (result.facts[i].workers == kAutoWorkers) continue;  // changes during the run
     auto law = std::ranges::find_if(laws, [&](const SweptLaw& other) {
-      return rest_of(result.arms[other.arms.front()]) == rest_of(result.arms[i]);
+      return other_settings(result.arms[other.arms.front()]) == other_settings(result.arms[i]);
     });
     if (law == laws.end()) law = laws.insert(law, SweptLaw{});
     law->arms.push_back(i);
@@ -186,7 +186,7 @@ Json to_json(const SweepResult& result) {
 
 static std::string law_section(const SweepResult& result, const SweptLaw& swept) {
   std::string text = "\n## Workers\n\n";
-  if (const Names rest = rest_of(result.arms[swept.arms.front()]); !rest.empty())
+  if (const Names rest = other_settings(result.arms[swept.arms.front()]); !rest.empty())
     text += cat("With ", joined(rest), ":\n\n");
   if (!swept.law)
     return text + "No arm waits for data, so L is unknown; add an arm with 0 workers.\n";
@@ -206,7 +206,7 @@ static std::string law_section(const SweepResult& result, const SweptLaw& swept)
   return text + markdown_table(rows);
 }
 
-// The objects of the report's JSON, with rates for the tables.
+// Returns the objects of the report's JSON, with rates for the tables.
 static Json table_rows(const SweepResult& result) {
   Json rows = to_json(result)["arms"];
   for (Json& row : rows) {

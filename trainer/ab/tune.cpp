@@ -13,8 +13,8 @@ namespace bellows {
 namespace {
 // Shares of the budget at which the two races end, and at which their winners have been added up.
 constexpr double kRace[] = {0.35, 0.7}, kAdded[] = {0.5, 0.8};
-constexpr int64_t kMostRounds = 8;   // of a race or of its winners
-constexpr int64_t kConfirming = 20;  // rounds, at most
+constexpr int64_t kMostRounds = 8;   // limit for a race, and for adding its winners
+constexpr int64_t kConfirming = 20;  // limit on the rounds of the confirmation
 
 class Tuner {
  public:
@@ -49,8 +49,8 @@ class Tuner {
     return set;
   }
 
-  // Decides how many steps a process has, and which changes there is time for. Where the loop waits
-  // for data, those of the data come first.
+  // Decides how many steps a process has, and which changes there is time for. If the loop waits
+  // for data, changes of the data come first.
   void plan() {
     std::vector<AbArm> start = {base()};
     const Pilot pilot = try_arms(start, o_, signals_);
@@ -60,7 +60,7 @@ class Tuner {
       return (c.toggle && c.toggle->key_point.starts_with("data")) == waits;
     });
     ArmOptions first = o_;
-    const auto fit = [&](double share, size_t changes) {  // besides the start and its placebo
+    const auto fit = [&](double share, size_t changes) {  // arms besides the start and its placebo
       first.budget_s = share * o_.budget_s;
       return std::max<size_t>(pilot.fit(first, changes + 2), 2) - 2;
     };
@@ -86,13 +86,13 @@ class Tuner {
     c.options.processes = 1;
     const auto arms = double(c.arms.size() + 1);
     const double left_s = budget_left_s(o_) - (1 - share) * o_.budget_s;
-    const bool first = r_.confirmation.arms.empty() && c.placebo.processes.empty();  // is planned
+    const bool first = r_.confirmation.arms.empty() && c.placebo.processes.empty();  // no round yet
     if (r_.signal || c.arms.size() == 1 || (!first && arms * arm_s_ > left_s)) return false;
     const int64_t begin = trace::now_ns();
     try {
       run_rounds(c, signals_);
     } catch (const RoundsEnded& end) {
-      if (first) throw;  // nothing is known
+      if (first) throw;  // there is no result to report
       r_.signal = end.signal;
       return false;
     }
@@ -164,7 +164,7 @@ class Tuner {
              " left", estimate_text(c)));
   }
 
-  // Returns what a change must not do and has done, or "".
+  // Returns the rule that a change has broken, or "".
   std::string broken_promise(const AbResult& c, const AbArm& arm, const Change& change) const {
     const auto peak_memory = [](const AbArm& of) {
       return double(peak(of, &AbEnd::peak_resident_bytes) + peak(of, &AbEnd::peak_tensor_bytes));
@@ -190,7 +190,7 @@ class Tuner {
     return !lost ? "" : s.ratio < 1 / noise ? "slower" : "no gain";
   }
 
-  // Adds the winners one by one, the fastest first, and keeps those that add to the ones before.
+  // Adds the winners one by one, the fastest first, and keeps those that still gain.
   void add_up(const std::vector<Change*>& winners, double share) {
     std::vector<Change*> added;
     AbResult c = comparison({base()});
@@ -264,7 +264,7 @@ class Tuner {
     judge_confirmation();
   }
 
-  // Returns the kept toggle that promises least, or null if another option is kept, too.
+  // Returns the kept toggle with the weakest promise; null if a kept change is not a toggle.
   const Toggle* weakest_promise() const {
     const Toggle* weakest = r_.kept.front()->toggle;
     for (const Change* change : r_.kept) {
@@ -293,7 +293,7 @@ class Tuner {
   TuneResult& r_;
   TuneOptions& o_;
   const Signals& signals_;
-  Values kept_;          // settings of all that is kept
+  Values kept_;          // settings of the kept changes
   double race_end_ = 0;  // 1: the budget has no time for more than a race
   double arm_s_ = 0;     // time of one arm in a round, as the last one shows it
 };

@@ -14,7 +14,7 @@ namespace bellows {
 struct TuneOptions : ArmOptions {
   std::string out;         // the config to write
   bool precision = false;  // changes may compute in fewer bits
-  double memory = 3;       // the most peak memory, relative to the start
+  double memory = 3;       // limit of peak memory, relative to the start
 };
 
 // One setting of the config with another value.
@@ -22,7 +22,7 @@ struct Change {
   std::string key, value;           // "toggles.num_workers", "2"
   Values set;                       // the setting, and those of toggles that it needs
   const Toggle* toggle = nullptr;   // null for an option
-  Speedup gain = {}, placebo = {};  // over what was kept before it; 0 rounds: not measured
+  Speedup gain = {}, placebo = {};  // over changes kept before; 0 rounds: not measured
   enum class Fate { open, kept, barred } fate = Fate::open;  // open: may be tried again
   std::string why = "not measured";  // "kept", "slower", "no gain", "never ran", ...
   std::string name() const;          // "num_workers=2"
@@ -30,13 +30,13 @@ struct Change {
 
 struct TuneResult {
   TuneOptions options;
-  std::vector<Change> changes;            // that were tried
-  std::vector<const Change*> kept = {};   // of these, in the order in which they were added
-  std::map<std::string, Names> left_out;  // reason -> changes that were not tried
+  std::vector<Change> changes;            // changes that were tried
+  std::vector<const Change*> kept = {};   // kept changes, in the order in which they were added
+  std::map<std::string, Names> left_out;  // changes that were not tried, by reason
   AbResult confirmation;    // the start and all kept changes; a race if there are none
   bool gains = false;       // the config that is written has the kept changes
   int signal = 0;           // SIGINT or SIGTERM if one ended it, else 0
-  std::string answer = {};  // in one line
+  std::string answer = {};  // the result in one line
 };
 
 // Returns the changes that a plan of this config accepts on this machine and that change it:

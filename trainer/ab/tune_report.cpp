@@ -70,7 +70,7 @@ Json to_json(const TuneResult& result) {
 }
 
 std::string to_markdown(const TuneResult& result) {
-  constexpr size_t kWidth = 26;  // of the reason, beside the change and its gain
+  constexpr size_t kWidth = 26;  // columns of the reason, after the change and its gain
   Json rows = json_of_changes(result);
   std::string notes;
   for (Json& row : rows) {
@@ -128,7 +128,7 @@ static int run_tune(CommandLine& line, const Arguments& args) {
   std::string budget = "5m";
   declare(line, options, budget);
   if (!line.read(args)) return 0;
-  options.budget_s = budget_of("tune", budget);
+  options.budget_s = parse_budget("tune", budget);
   CHECK(options.budget_s > 0, "tune: --budget: '", budget, "' is no time");
   check_report(options);
   settle_planted_load(options);

@@ -13,7 +13,7 @@
 
 namespace bellows {
 
-using Pointers = std::vector<char*>;  // as exec takes them: the last one is null
+using Pointers = std::vector<char*>;  // as exec expects: the last one is null
 
 static Pointers pointers_to(const std::vector<std::string>& words) {
   Pointers all;
@@ -51,7 +51,7 @@ pid_t start_child(const Command& command, const std::vector<Redirection>& redire
   if (child < 0)
     fail(Exit::memory, "fork: ", std::strerror(errno), "; raise the limit (ulimit -u)");
   if (child > 0) {
-    if (group == Group::own) setpgid(child, child);  // so does the child: either may be first
+    if (group == Group::own) setpgid(child, child);  // the child does it, too: either may be first
     return child;
   }
   // Only async-signal-safe calls until exec: the child has none of the other threads, but may have

@@ -21,7 +21,7 @@ enum class Group { ours, own };
 
 // Starts a child that is killed when the calling thread ends, even by kill -9. Its signal mask is
 // empty. Redirections apply in order; other descriptors are inherited unless they are O_CLOEXEC.
-// With Group::own, its process group has its process number. It ends with 127 if the command cannot
+// With Group::own, the child leads a process group. The child ends with 127 if the command cannot
 // be executed. Any number of threads may exist. Throws Error, exit 6, if no process can be started.
 pid_t start_child(const Command& command, const std::vector<Redirection>& redirections,
                   Group group);
@@ -30,19 +30,19 @@ pid_t start_child(const Command& command, const std::vector<Redirection>& redire
 // cannot be executed.
 [[noreturn]] void become(const Command& command);
 
-// The output of a child process, line by line. Not thread-safe.
+// A pipe that returns the output of a child process line by line. Not thread-safe.
 class LinePipe {
  public:
   // `longest`: bytes of a line. Throws Error, exit 6, if there are no more descriptors.
   explicit LinePipe(size_t longest = 1 << 20);
-  int reader() const { return reader_.get(); }  // for poll()
-  int writer() const { return writer_.get(); }  // for the child
+  int reader() const { return reader_.get(); }  // descriptor for poll()
+  int writer() const { return writer_.get(); }  // descriptor for the child
   bool over() const { return over_; }           // every writer has closed it
   void close_writer();                          // call it once the child has been started
 
   // Returns the next complete lines, without their newlines. Does not wait. One call takes all that
-  // a full pipe holds. An incomplete line is returned at the end of the stream, if `last`, and if
-  // it is too long.
+  // a full pipe holds. An incomplete line is returned only at the end of the stream, if `last`, or
+  // if it is too long.
   std::vector<std::string> read_lines(bool last);
 
  private:

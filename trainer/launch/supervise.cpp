@@ -18,7 +18,7 @@
 
 namespace bellows {
 
-constexpr size_t kLastLines = 20;  // that are kept of each rank
+constexpr size_t kLastLines = 20;  // lines kept of each rank
 constexpr int kLookMs = 100;       // interval of checking all ranks without events
 constexpr double kSettleS = 1;     // after a failure: time for the causing rank to end
 constexpr int kDistributed = static_cast<int>(Exit::distributed);
@@ -53,7 +53,7 @@ class RankProcess {
     end_.emplace(static_cast<int>(syscall(SYS_pidfd_open, process_, 0)));
     for (LinePipe& pipe : pipes_) pipe.close_writer();
   }
-  // To the group; no effect before start() and after reap().
+  // Sends the signal to the group; no effect before start() and after reap().
   void send(int signal) const {
     if (running()) kill(-process_, signal);
   }
@@ -64,7 +64,7 @@ class RankProcess {
            info.si_pid == process_;
   }
   void reap() {     // call after has_exited(); kills the rest of the group
-    send(SIGKILL);  // before waitpid, after which another process may get the number
+    send(SIGKILL);  // before waitpid, because another process may then get the number
     int status = 0;
     waitpid(process_, &status, 0);
     process_ = -1;
@@ -91,10 +91,10 @@ class RankProcess {
         if (last_lines_.size() > kLastLines) last_lines_.pop_front();
       }
   }
-  void print_last_lines() const {  // to stderr
+  void print_last_lines() const {  // prints to stderr
     for (const std::string& line : last_lines_) say_error(prefixed(line));
   }
-  // False if it printed nothing; output that is not read counts as printed.
+  // False if the rank printed nothing; output that is not read counts as printed.
   bool printed() const { return pipes_.empty() || !last_lines_.empty(); }
 
  private:
@@ -102,7 +102,7 @@ class RankProcess {
 
   const RankCommand& command_;
   const bool prints_;
-  std::deque<LinePipe> pipes_;  // from its stdout and its stderr, unless those are ours
+  std::deque<LinePipe> pipes_;  // pipes of stdout and stderr, unless the rank shares ours
   std::deque<std::string> last_lines_;
   pid_t process_ = -1;
   std::optional<Descriptor> end_;  // readable once the process has exited
@@ -124,13 +124,13 @@ static std::string describe_end(const RankProcess& rank) {
   return cat("with exit ", rank.code(), named ? cat(" (", kNames[known], ")") : "");
 }
 
-// True if the rank stopped after a signal to it or to another rank, on which all have agreed.
+// True if the rank stopped because all ranks agreed to after a signal to one of them.
 static bool stopped(const RankProcess& rank) {
   const int signal = rank.code() - 128;
   return !rank.signaled() && (signal == SIGINT || signal == SIGTERM);
 }
 
-// The end with the highest precedence is the cause. Exit 7 may follow from either of the others.
+// The end with the highest precedence is the cause. Exit 7 may be a consequence of the others.
 static int precedence(const RankProcess& rank) {
   return rank.code() == kDistributed ? 0 : stopped(rank) ? 1 : 2;
 }
@@ -241,8 +241,8 @@ class Supervisor {
     }
   }
 
-  // Rank 0 writes the files, so a failure of all ranks with one code is its own, although another
-  // rank may end before it.
+  // Rank 0 writes the files, so if all ranks fail with one code, rank 0 is the cause, although
+  // another rank may end first.
   bool caused(const RankProcess& rank) const {
     return !cause_ || precedence(rank) > precedence(*cause_) ||
            (rank.rank() == 0 && rank.code() == cause_->code() && rank.code() != kDistributed);
@@ -278,8 +278,7 @@ class Supervisor {
   const SuperviseOptions options_;
   Phase phase_ = Phase::running;
   int64_t due_ns_ = INT64_MAX;  // end of the phase
-  // Rank that ended first, unless we had signaled it, or the first that failed after an agreed
-  // stop.
+  // Rank that ended first without a signal from us, or the first that failed after an agreed stop.
   const RankProcess* cause_ = nullptr;
   const RankProcess* stuck_ = nullptr;  // rank that still ran at the end of `draining`
   // Guards the members below, and which ranks run, because signals arrive on another thread.

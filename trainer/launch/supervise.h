@@ -12,8 +12,8 @@ struct RankCommand {
 
 struct SuperviseOptions {
   bool all_output = false;  // print all ranks' output, prefixed; false: rank 0's alone, unchanged
-  double grace_s = 10;      // between SIGTERM and SIGKILL, for ranks that have to end
-  double timeout_s = 300;   // in which all ranks end, once one has ended with 0
+  double grace_s = 10;      // time between SIGTERM and SIGKILL
+  double timeout_s = 300;   // limit for the others to end, once one rank has ended with 0
 };
 
 // Starts the ranks and returns 0 once all have ended with 0. Their stdin is empty. Then:

@@ -20,7 +20,7 @@ void print_line(LogFormat format, const std::string& text) {
   say(format == LogFormat::json ? to_line({{"message", text}}) : text);
 }
 
-// Rows that Log did not write are kept.
+// True for a row that the resumed run writes again. Rows that Log did not write are kept.
 static bool is_repeated(const std::string& line, const Position& from) {
   const Json row = parse_json(line);
   if (!row.is_object()) return false;
@@ -94,7 +94,7 @@ std::vector<uint8_t> batch_picture(const Tensor& x) {
 
 void Log::batch(const Tensor& x, int64_t step) {
   if (folder_.empty() || options_.pictures_every == 0 || step % options_.pictures_every) return;
-  if (x.rank() != 4) return;  // no images
+  if (x.rank() != 4) return;  // not a batch of images
   const int64_t begin = trace::now_ns();
   const SyncGuard expected(OnSync::ignore);
   const Path pictures = folder_ / "pictures";

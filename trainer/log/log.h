@@ -25,8 +25,8 @@ void print_line(LogFormat format, const std::string& text);
 int64_t drop_rows_after(const Position& from, const Path& metrics_jsonl);
 
 // Returns a PNG file with the first 64 images of x, (B, C, H, W), as a square grid with a border of
-// a pixel. The smallest value of x is black, the largest white; one channel is gray, of more the
-// first three are red, green and blue. Waits for the device.
+// a pixel. The smallest value of x is black, the largest white; one channel is shown as gray; of
+// several channels, the first three are red, green and blue. Waits for the device.
 std::vector<uint8_t> batch_picture(const Tensor& x);
 
 class Log {
@@ -38,7 +38,7 @@ class Log {
   // Records the means of a log window and prints them unless a bar is drawn. `more`: values for
   // metrics.jsonl and TensorBoard only. `lists`: for metrics.jsonl only.
   void window(const LogPoint& point, const Scalars& more, const ScalarLists& lists = {});
-  bool progress_due() const { return bar_.due(); }  // at most ten times a second
+  bool progress_due() const { return bar_.due(); }  // true at most ten times a second
   void progress(const LogPoint& point);
   void epoch(const Position& at);  // mean loss of the epoch, if a bar is drawn
   void evaluation(const Position& at, const Metrics& metrics);

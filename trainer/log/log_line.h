@@ -11,7 +11,7 @@ struct LogPoint {
   int64_t epoch = 1, iter = 0, iters = 0;  // from 1; iters: per epoch
   int64_t step = 0;                        // updates since the start of the run
   double loss = 0, lr = 0;                 // loss: mean of the finite ones
-  double batch_cost = 0, reader_cost = 0;  // seconds per iteration; its part spent waiting for data
+  double batch_cost = 0, reader_cost = 0;  // seconds per iteration, of which waiting for data
   double ips = 0;                          // samples per second
   int64_t nonfinite_losses = 0;            // left out of the mean
   int64_t skipped_updates = 0;
@@ -24,7 +24,7 @@ struct LogPoint {
 std::string log_line(const LogPoint& point, LogFormat format);
 std::string clock_text(double seconds);  // "00:03:52"
 // Returns a progress bar in `width` columns, in tqdm's format. `elapsed_s`: since the start of the
-// epoch. A loss that is not known yet, and the rate of no update, are "?".
+// epoch. An unknown loss, and the rate before the first update, are "?".
 //   Train ep 3/90:  42%|####4     | 210/500 [00:12<00:17, 16.9it/s, loss=2.31, ips=4.3k]
 std::string bar_line(const LogPoint& point, int64_t epochs, double elapsed_s, int width);
 
@@ -32,13 +32,13 @@ std::string bar_line(const LogPoint& point, int64_t epochs, double elapsed_s, in
 // terminal that can move its cursor.
 class LiveLine {
  public:
-  // Draws only if `wanted`, stdout is such a terminal, TERM is not "dumb" and NO_COLOR is not set.
+  // Draws only if `wanted` and on_terminal() (core/base/output.h).
   explicit LiveLine(bool wanted = true);
   ~LiveLine() { clear(); }
   LiveLine(LiveLine&&) = delete;
 
   bool on() const { return on_; }
-  bool due() const;                    // at least 0.1 s since the last draw()
+  bool due() const;                    // true from 0.1 s after the last draw()
   int width() const;                   // columns of the terminal
   void draw(const std::string& text);  // ASCII; cut to the width
   void clear();                        // call before printing anything else

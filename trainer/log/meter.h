@@ -31,7 +31,7 @@ class Meter {
     double batch_cost = 0, reader_cost = 0, ips = 0;
   };
   Window window() const;
-  Window take();  // the same, and begins the next window
+  Window take();  // as window(); then begins the next window
 
   double seconds(Phase phase) const { return total_[static_cast<int>(phase)] * 1e-9; }
   double total_seconds() const;  // sum over all phases
@@ -60,9 +60,9 @@ std::string cpu_line(const CpuUse& use);
 class CpuShare {
  public:
   CpuUse use() const;  // since construction
-  // cpu_line() for the time since the last call. Empty for 30 s after a non-empty result.
+  // Returns cpu_line() for the time since the last call; "" for 30 s after a non-empty result.
   std::string news();
-  const CpuUse& latest() const { return latest_; }  // between its last two calls
+  const CpuUse& latest() const { return latest_; }  // use between the last two calls of news()
 
  private:
   struct Reading {
@@ -77,23 +77,25 @@ class CpuShare {
   CpuUse latest_;
 };
 
+double peak_resident_bytes();  // of this process, in host memory
+
 // ---- the machine
 
 // CPU time since boot, in ticks. `stolen`: the hypervisor gave it to other machines.
 struct CpuTicks {
   int64_t all = 0, used = 0, stolen = 0;
 };
-CpuTicks parse_ticks(const std::string& line);  // of /proc/stat, "cpu3 user nice system idle ..."
-CpuTicks ticks_of_machine();                    // of all cores
+CpuTicks parse_ticks(const std::string& line);  // /proc/stat: "cpu3 user nice ..."
+CpuTicks ticks_of_machine();                    // sum over all cores
 std::map<int, CpuTicks> ticks_by_core();
-// Share of the time between two readings in which a core was busy or stolen, 0 to 1.
+// Returns the share of the time between two readings in which a core was busy or stolen, 0 to 1.
 double busy_share(const CpuTicks& begin, const CpuTicks& end);
 
 // Shares of the time of a measurement, 0 to 1.
 struct BusyMachine {
-  double others = 0;  // of all cores: CPU time of other processes
-  double stolen = 0;  // of all cores: time that the hypervisor gave to other machines
-  double waited = 0;  // of all threads of the arms' pools: ready, but without a core
+  double others = 0;  // share of all cores used by other processes
+  double stolen = 0;  // share of all cores that the hypervisor gave to other machines
+  double waited = 0;  // share of the pools' threads that were ready but had no core
 
   // Names the shares that make the clock doubtful: "other processes used 48 % of the cores". Empty
   // on a quiet machine.
@@ -120,8 +122,8 @@ class MachineClock {
 
 struct MachineLoad {
   std::vector<double> cores;    // busy_share of each core
-  double memory_bytes = 0;      // in use by all processes
-  double disk_bytes_per_s = 0;  // read from all disks; files in the page cache do not count
+  double memory_bytes = 0;      // memory in use by all processes
+  double disk_bytes_per_s = 0;  // bytes read from all disks; the page cache does not count
   double cpu() const;           // mean over the cores
 };
 

@@ -12,10 +12,10 @@ namespace bellows {
 
 struct GpuLoad {
   double utilization = 0;   // share of the last sample period in which a kernel ran
-  double memory_bytes = 0;  // in use by all processes
+  double memory_bytes = 0;  // memory in use by all processes
   double power_w = 0, temperature_c = 0, sm_clock_mhz = 0;
   uint64_t throttle = 0;   // nvmlClocksEventReason bits; 0: clocks are not limited
-  unsigned processes = 0;  // that compute on it, this one included
+  unsigned processes = 0;  // processes that compute on the GPU, this one included
 };
 
 // "SM 1980 MHz, 612.5 W, 54 degrees C, throttle reasons 0x0"

@@ -11,8 +11,8 @@ namespace bellows {
 namespace build {
 extern const char* const kVersion;         // "0.2.0"
 extern const char* const kCommit;          // first 12 digits; "" outside of git
-extern const char* const kFlags;           // of the compiler, without warnings
-extern const char* const kYamlCppVersion;  // yaml-cpp's library does not tell its version
+extern const char* const kFlags;           // flags of the compiler, without warnings
+extern const char* const kYamlCppVersion;  // the library of yaml-cpp does not report its version
 }  // namespace build
 
 double wall_seconds();                       // since 1970-01-01 UTC
@@ -28,13 +28,13 @@ Json environment();
 
 using Libraries = std::vector<std::string>;  // paths, unique, ascending
 Libraries loaded_libraries();                // shared libraries that this process has loaded
-// Names of libraries for one purpose, which only one library of a process should serve.
+// Names of libraries for one purpose; a process should load only one of them.
 inline const std::vector<std::string> kOpenmp = {"libgomp", "libiomp5", "libomp"},
                                       kBlas = {"libopenblas", "libopenblasp", "libmkl",  "libblas",
                                                "libcblas",    "libblis",      "libatlas"},
                                       kAllocator = {"libjemalloc", "libtcmalloc", "libmimalloc",
                                                     "libtbbmalloc"};
-// Returns the file names of those that have one of these `names`: {"libgomp.so.1"}.
+// Returns the file names of the libraries that have one of these `names`: {"libgomp.so.1"}.
 std::vector<std::string> libraries_named(const std::vector<std::string>& names,
                                          const Libraries& loaded);
 

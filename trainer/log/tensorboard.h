@@ -13,7 +13,7 @@
 
 namespace bellows {
 
-// Bytes of one record each, for the writer below and for tests.
+// Returns the bytes of one record each, for the writer below and for tests.
 std::string version_record(double wall_time);
 std::string scalars_record(double wall_time, int64_t step, const Scalars& scalars);
 // Makes TensorBoard discard events of earlier files in the folder from `step` on.

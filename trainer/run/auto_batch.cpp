@@ -25,7 +25,7 @@ BatchChoice grow_batch(int64_t samples, int64_t bytes,
       return BatchChoice{choice.batch, choice.reason + why};
     };
     if (next > samples) return stop("and the training set has fewer than twice as many");
-    // A reserve: parameters do not grow with the batch.
+    // Twice the peak leaves a reserve, because parameters do not grow with the batch.
     if (2 * trial.peak_bytes > bytes)
       return stop(fmt::format("{} may need more than {} MiB", next, bytes >> 20));
     BatchTrial larger;
@@ -49,7 +49,7 @@ static BatchTrial try_out(Session& session, int64_t batch) {
 
 static BatchChoice choose_batch(Plan plan) {
   plan.data.loader.sampler.batch_size = kFirstBatch;
-  plan.data.loader.sampler.drop_last = false;  // a trial reads no batch of the loader
+  plan.data.loader.sampler.drop_last = false;  // a trial reads no batch from the loader
   if (plan.kernels.autotune == Autotune::benchmark) plan.kernels.autotune = Autotune::found;
   Session session(plan);
   const auto bytes = static_cast<int64_t>(api_of(session.device).available() / 5 * 4);

@@ -1,4 +1,3 @@
-#include <sys/resource.h>
 #include <algorithm>
 #include "trainer/run/loop_parts.h"
 #include "trainer/session/session.h"
@@ -28,7 +27,7 @@ void Gauges::begin_update(const BatchCounts& counts) {
 
 void Gauges::end_epoch() { epoch_end_s_ = training_s(); }
 
-// Means of the terms of the loss, over the samples of all ranks.
+// Returns the means of the terms of the loss over the samples of all ranks.
 Scalars Gauges::loss_terms() {
   std::vector<double> sums = session_.loss_terms.take();
   if (!consensus_.alone()) sums = consensus_.means(sums);
@@ -38,8 +37,8 @@ Scalars Gauges::loss_terms() {
   return terms;
 }
 
-// Costs per update of each rank since the last call, in seconds: waiting for data, and waiting for
-// gradients of other ranks. Empty in a world of one.
+// Returns the costs per update of each rank since the last call, in seconds: waiting for data, and
+// waiting for gradients of other ranks. Empty in a world of one.
 ScalarLists Gauges::by_rank(double reader_cost) {
   if (consensus_.alone()) return {};
   const int64_t updates = std::max<int64_t>(1, at_.step - std::exchange(step_before_, at_.step));
@@ -49,6 +48,12 @@ ScalarLists Gauges::by_rank(double reader_cost) {
   ScalarLists costs = {{"reader_cost_by_rank", {}}, {"wait_by_rank", {}}};
   for (size_t i = 0; i < all.size(); ++i) costs[i % 2].second.push_back(all[i]);
   return costs;
+}
+
+std::vector<double> Gauges::memory_by_rank() const {
+  if (consensus_.alone()) return {};
+  const auto tensors = double(allocator_stats(session_.device).peak_allocated);
+  return consensus_.gather({tensors, peak_resident_bytes()});
 }
 
 std::pair<Scalars, ScalarLists> Gauges::take(const LogPoint& window, const StepState& state) {
@@ -64,10 +69,8 @@ std::pair<Scalars, ScalarLists> Gauges::take(const LogPoint& window, const StepS
     if (plan_.amp.scales()) values.emplace_back("loss_scale", state.loss_scale);
     values.emplace_back("skipped_updates", double(state.skipped));
   }
-  rusage usage = {};
-  getrusage(RUSAGE_SELF, &usage);
   append(values, {{"max_mem_allocated", double(allocator_stats(session_.device).peak_allocated)},
-                  {"peak_resident_bytes", 1024.0 * double(usage.ru_maxrss)},
+                  {"peak_resident_bytes", peak_resident_bytes()},
                   {"cpu_cores", cpu_.latest().used}});
   if (const auto gpu = gpu_ ? gpu_->latest() : std::nullopt)
     append(values, {{"gpu_utilization", gpu->utilization},

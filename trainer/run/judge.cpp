@@ -51,7 +51,7 @@ int64_t Judge::watch_skips() {
 }
 
 void Judge::check_stuck() const {
-  constexpr int64_t kMostStuck = 5;  // fewer may come from a few bad batches
+  constexpr int64_t kMostStuck = 5;  // a smaller number may be due to a few bad batches
   const int64_t most =
       std::min(std::max(kMostStuck, plan_.train.max_nonfinite), session_.total_steps());
   if (plan_.train.on_nonfinite != OnNonfinite::stop || stuck_ < most) return;
@@ -84,8 +84,8 @@ bool Judge::judge(const Metrics& metrics) {
   Position seen = at_;
   seen.epoch += at_.batch > 0;  // the epoch in progress, as in log lines
   log_.evaluation(seen, metrics);
-  // The evaluation at the end of a run may be one that a longer run would not make. So neither the
-  // schedule nor train.patience counts it, and a longer run can resume from here.
+  // A longer run might not make the evaluation at the end of this one. So neither the schedule nor
+  // train.patience counts it, and a longer run can resume from here.
   const bool regular = at_.batch == 0 && at_.epoch % plan_.eval.every == 0;
   const std::string watched = session_.watched_metric();
   if (regular && !watched.empty() &&

@@ -41,7 +41,7 @@ class ProfileWindow {
   std::optional<trace::Range> step_;
 };
 
-// A run between its first and its last update. Its judge, saver and gauges share the position.
+// A run from its first to its last update. Its judge, saver and gauges share the position.
 class Loop {
  public:
   Loop(Session& session, Log& log, Checkpoints* checkpoints, Signals& signals, const Position& from,
@@ -58,10 +58,10 @@ class Loop {
     const Kernels use(session_.kernels());  // the feed also runs kernels
     const Scoped interruptible(session_.loader->interrupted, [this] { return stops_alone(); });
     train_on_.prepare();
-    session_.loss_terms.take();  // drops those of the dry run
+    session_.loss_terms.take();  // drops the terms of the dry run
     session_.model->train(true);
     meter_.lap(Phase::other);
-    // A signal leaves the evaluation at the end of an epoch to the resumed run, because a
+    // After a signal, the evaluation at the end of an epoch is left to the resumed run, because a
     // supervisor may not wait for it.
     for (;;) {
       if (at_.batch == session_.steps_per_epoch() && !consensus_.stop()) end_epoch();
@@ -72,15 +72,16 @@ class Loop {
     consensus_.settle_now();
     const bool due = plan_.eval.every && at_.evaluated != at_.step && !consensus_.stop();
     if (due) evaluate_now(at_);
+    const std::vector<double> memory = gauges_.memory_by_rank();
     save_and_wait();
     meter_.lap(Phase::save);
-    saver_.note_times();  // with the last save
-    return {at_, judge_.losses(), metrics_, meter_, consensus_.stop(), gauges_.cpu()};
+    saver_.note_times();  // including the last save
+    return {at_, judge_.losses(), metrics_, meter_, consensus_.stop(), gauges_.cpu(), memory};
   }
 
  private:
-  // Several ranks act on a signal after the same update, so none of them gives up its batch or its
-  // evaluation.
+  // True if a signal ends the run at once. Several ranks act on a signal after the same update, so
+  // none of them interrupts its batch or its evaluation.
   bool stops_alone() const { return consensus_.alone() && consensus_.stop(); }
 
   bool done() const {
@@ -111,8 +112,8 @@ class Loop {
     gauges_.begin_update(data.counts);
     profile_.begin(at_.step);
     anomaly().step = session_.group->step = session_.host_group().step = at_.step + 1;
-    const Update update(data, micro_batches(plan_, data.counts.fewest));  // as many on each rank
-    // Of the second update, because the first one searches and captures.
+    const Update update(data, micro_batches(plan_, data.counts.fewest));  // equal on all ranks
+    // Logs the kernels of the second update, because the first one searches and captures.
     trace::kernels_logged = plan_.log.kernels && at_.step == first_step_ + 1;
     losses_.add(train_on_(update), update);
     trace::kernels_logged = false;
@@ -121,7 +122,7 @@ class Loop {
     losses_.end_update();
     ++at_.batch, ++at_.step;
     consensus_.end_update(plan_.log.deferred ? nullptr : &losses_.known().back());
-    meter_.lap(Phase::step);  // with the wait for a slower rank
+    meter_.lap(Phase::step);  // includes the wait for a slower rank
     judge_.add(consensus_.take_losses());
     end_update();
   }
@@ -191,7 +192,7 @@ class Loop {
 
   LogPoint point() const {
     LogPoint now = last_;
-    if (last_.batch_cost == 0 && at_.step > first_step_ + 1) {  // before the first log line
+    if (last_.batch_cost == 0 && at_.step > first_step_ + 1) {  // no log line has been written yet
       const Meter::Window window = meter_.window();
       now.batch_cost = window.batch_cost, now.reader_cost = window.reader_cost;
       now.ips = window.ips;
@@ -207,7 +208,7 @@ class Loop {
   }
 
   // Returns false after a signal. An evaluation that is interrupted or fails is left to the resumed
-  // run: it goes on at the position `before`.
+  // run, which continues at the position `before`.
   bool evaluate_now(const Position& before) {
     meter_.lap(Phase::other);
     Metrics metrics;
@@ -243,7 +244,7 @@ class Loop {
   Log& log_;
   Consensus consensus_;
   const AfterUpdate& after_update_;
-  const int64_t first_step_;  // of this process
+  const int64_t first_step_;  // first step of this process
   Position at_;
   Meter meter_{trace::now_ns};
   Losses losses_{plan_.log.deferred, session_.device};

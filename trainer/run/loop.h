@@ -15,9 +15,11 @@ struct Outcome {
   Meter meter;
   int signal = 0;  // SIGINT or SIGTERM if one ended the run, else 0
   CpuUse cpu;
+  // On several ranks: for each of them the peak of tensors and that of the process, in bytes.
+  std::vector<double> memory_by_rank;
 };
 
-// Called after each update. Its time belongs to the run, but not to the cost of any phase.
+// Called after each update. Its time counts for the run, but not for any phase.
 using AfterUpdate = std::function<void(const Position&)>;
 
 // Trains from that position until the plan, the target, train.patience, the profile window or a

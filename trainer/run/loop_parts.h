@@ -17,7 +17,7 @@ namespace bellows {
 
 class Session;
 
-// An error that every rank throws after the same update, so no rank has to report it to the others.
+// An error that every rank throws after the same update, so none has to report it.
 struct AgreedError : Error {
   using Error::Error;
 };
@@ -31,19 +31,19 @@ class Consensus {
   // `group`: for tensors in host memory.
   Consensus(ProcessGroup& group, Signals& signals) : group_(group), signals_(signals) {}
 
-  // Ends an update. `loss`: its mean over this rank's samples, times their weight; null if it is
-  // not known yet. All ranks know theirs, or none does. Throws as settle() does.
+  // Ends an update. `loss`: mean over this rank's samples, times their weight; null if not known
+  // yet, which must then be so on all ranks. Throws as settle() does.
   void end_update(const double* loss);
   // Waits for the results of the last update. Throws an AgreedError on all ranks if one has
   // announced a failure, with its exit code.
   void settle();
-  // Like settle(), but also shares everything since that update.
+  // Like settle(), but also shares everything that happened since the last update.
   void settle_now();
-  // Announces that the run has to end with this error. Throws it in a world of one.
+  // Announces that the run has to end with this error. In a world of one, throws the error.
   void announce(const Error& error);
 
   int stop() const;          // SIGINT or SIGTERM once a rank has received it, else 0
-  bool take_save_request();  // true once after one or more SIGUSR1
+  bool take_save_request();  // true once after any number of SIGUSR1
   // Means over the ranks of the losses of end_update(). Clears the list.
   std::vector<double> take_losses() { return std::exchange(losses_, {}); }
 
@@ -60,7 +60,7 @@ class Consensus {
   Signals& signals_;
   Tensor votes_;                  // f64, on their way
   Work work_ = {};                // without wait: no votes are on their way
-  std::optional<Error> failure_;  // this rank's
+  std::optional<Error> failure_;  // failure of this rank
   int stop_ = 0;
   bool save_ = false;
   std::vector<double> losses_;
@@ -70,7 +70,7 @@ class Consensus {
 // the run.
 bool finished(const Session& session, const Position& at);
 bool out_of_patience(const TrainOptions& train, const Position& at);  // train.patience ends the run
-std::string best_metric(const Plan& plan);  // that ckpt.best and train.patience watch
+std::string best_metric(const Plan& plan);  // metric that ckpt.best and train.patience watch
 
 // Objects that the loop and its parts share. `meter_` counts the time since the process began.
 struct Running {
@@ -104,8 +104,8 @@ class Judge : Running {
   // far.
   bool judge(const Metrics& metrics);
 
-  const std::vector<double>& losses() const { return losses_; }  // of this process's updates
-  const StepState& seen() const { return seen_; }                // at the last watch_skips()
+  const std::vector<double>& losses() const { return losses_; }  // losses of this process's updates
+  const StepState& seen() const { return seen_; }  // state read by the last watch_skips()
 
  private:
   const int64_t first_step_ = at_.step;
@@ -132,7 +132,7 @@ class Saver : Running {
   // Saves best.safetensors, which ckpt.keep does not count. It is complete before the next ordinary
   // checkpoint, whose position refers to it.
   void save_best();
-  void wait();          // until a background save has ended
+  void wait();          // waits until a background save has ended
   void check_folder();  // with ckpt.on_error: stop, ends the run if its folder has gone
   void note_times();    // writes the times of the phases so far to the position
 
@@ -162,6 +162,9 @@ class Gauges : Running {
   // Returns "cpu: got 35 % of 2 cores" if the process got too few, else "". Call it before take().
   std::string news() { return cpu_.news(); }
   CpuUse cpu() const { return cpu_.use(); }  // since construction
+  // Returns the peaks so far of the tensors and of the process of each rank, in bytes; empty in a
+  // world of one. All ranks call it together.
+  std::vector<double> memory_by_rank() const;
 
  private:
   Scalars loss_terms();
@@ -169,13 +172,13 @@ class Gauges : Running {
   double training_s() const;
 
   CpuShare cpu_;
-  LoadMeter load_;                 // of the machine, once a second
+  LoadMeter load_;                 // load of the machine, once a second
   std::optional<GpuMonitor> gpu_;  // load of the GPU, if training is on one
-  BatchCounts padding_;            // of the window; imbalance: of its worst round
+  BatchCounts padding_;            // counts of the window; imbalance of its worst round
   trace::Counter& waited_ = trace::counter("dist.exposed_wait_ns");
-  int64_t waited_before_ = waited_.value(), step_before_ = at_.step;  // at the last by_rank()
-  // Set between an epoch's end and the next one's first batch: training_s() at the end. The gap is
-  // the time between the two; the first log line of an epoch reports it.
+  int64_t waited_before_ = waited_.value(), step_before_ = at_.step;  // in the last by_rank()
+  // epoch_end_s_: training_s() at the end of an epoch, until the first batch of the next one.
+  // epoch_gap_s_: time between the two, which the first log line of an epoch reports.
   std::optional<double> epoch_end_s_, epoch_gap_s_;
 };
 

@@ -41,7 +41,7 @@ static Start new_run(const RunRequest& request) {
 static Start choose_start(const RunRequest& request) {
   if (request.resume.empty()) return new_run(request);
   const Kind kind = kind_of(request.resume, Exit::checkpoint);
-  if (kind == Kind::file) {  // a branch: later checkpoints of that run are kept
+  if (kind == Kind::file) {  // a branch keeps later checkpoints of that run
     Start start = new_run(request);
     start.saved = load_checkpoint(request.resume, start.notes);
     start.resume = Resume::branch;
@@ -77,7 +77,7 @@ static Start choose_start(const RunRequest& request) {
 
 // ---- resume
 
-// Marks of the options that either plan has.
+// Returns the marks of the options that either plan has.
 static MarksByKey marks_of_both(const Plan& saved, const Plan& now) {
   MarksByKey marks = marks_of(now);
   marks.merge(marks_of(saved));
@@ -141,7 +141,7 @@ static Position resume(Session& session, Start& start) {
   std::vector<Difference> changes;
   try {
     changes = compare_plans(before, session.plan, start.resume, ranks);
-  } catch (const Error& error) {  // with --resume alone, the user has not named the checkpoint
+  } catch (const Error& error) {  // --resume alone does not name the checkpoint
     fail(error.exit, saved.path.string(), ": ", error.what());
   }
   check_finite(saved.path, saved.content.tensors, session.plan.ckpt, start.notes);
@@ -209,10 +209,10 @@ static void write_config(const RunFolder& folder, const Config& config) {
   folder.write("env.json", env.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
-// Returns rank 0's folder on every rank; "" if it is not there on this machine.
+// Returns rank 0's folder on every rank; "" if this machine does not have the folder.
 static Path shared_folder(const Session& session, const Path& folder) {
   if (session.ranks.world == 1) return folder;
-  session.wait_for_rank0("run folder");  // its first files may take longer than dist.timeout_s
+  session.wait_for_rank0("run folder");  // may take longer than dist.timeout_s
   const std::string key = "run/folder";
   if (session.ranks.rank == 0) return session.store->set(key, folder.string()), folder;
   const Path shared = session.store->get(key, timeout_of(session.plan.dist.timeout_s));
@@ -252,7 +252,7 @@ static std::optional<Position> begin_run(Session& session, const Config& config,
 static int dry_run_from(Session& session, const Position& at) {
   const TrainingStep step(session);  // throws if an update cannot be captured
   dry_run(session);
-  const int64_t samples = session.loader->sampler().joint_size(0);  // of the first, largest batch
+  const int64_t samples = session.loader->sampler().joint_size(0);  // batch 0 is the largest
   const int64_t steps = std::max<int64_t>(0, session.total_steps() - at.step);
   print_lines(session, {cat("dry run: ", count_of(steps, "step"), " of ",
                             count_of(samples, "sample"), " would follow")});
@@ -272,12 +272,12 @@ static int run_in(Session& session, const RunRequest& request, Start& start, Pat
     files.emplace(start.folder, start.existing);
     checkpoints.emplace(files->checkpoints(), session.plan.ckpt,
                         start.saved ? start.saved->path : Path());
-    session.data_fingerprint();  // now, so that no checkpoint waits for samples to be read
+    session.data_fingerprint();  // reads samples now, so that no checkpoint has to wait
     write_config(*files, request.config);
   }
   const Path folder = writes ? files->path() : Path();
   shared = shared_folder(session, folder);
-  Signals signals;  // from the first line that names the folder until the summary is printed
+  Signals signals;  // exists from the first line that names the folder until the summary
   print_lines(session, {"run folder: " + folder.string()});
   Log log(session.plan, folder, writes ? LogOutput::lines : LogOutput::silent, *at);
   const Outcome outcome = train(session, log, writes ? &*checkpoints : nullptr, signals, *at);
@@ -295,8 +295,8 @@ static int run_in(Session& session, const RunRequest& request, Start& start, Pat
   return outcome.signal ? 128 + outcome.signal : 0;
 }
 
-// Reports an error of this rank to the others, and its last collectives in the run folder, once
-// that is known. Errors begin with the rank, since all ranks may write to one terminal.
+// Reports an error of this rank to the others, and writes its last collectives to the run folder,
+// once that is known. Errors begin with the rank, since all ranks may write to one terminal.
 int run_training(RunRequest request) {
   // A dry run uses kernels that an earlier run has found, because the result of a search would be
   // kept in the user's cache.

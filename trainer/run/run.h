@@ -38,7 +38,7 @@ std::vector<Difference> compare_plans(const Plan& saved, const Plan& now,
 
 struct BatchTrial {
   double samples_per_s = 0;
-  int64_t peak_bytes = 0;  // of all tensors
+  int64_t peak_bytes = 0;  // peak bytes of all tensors
 };
 
 struct BatchChoice {
@@ -52,9 +52,9 @@ struct BatchChoice {
 BatchChoice grow_batch(int64_t samples, int64_t bytes,
                        const std::function<BatchTrial(int64_t batch)>& try_out);
 
-// Replaces data.batch_size: auto, by the number that the saved run has found, or by a new one. A
-// trial is forward and backward of the model on zeros, without an update; the tensors may take 80 %
-// of the memory that is free. Searches for no kernels. Throws Error (exit 2) for several ranks.
+// Replaces data.batch_size: auto by the number that the saved run found, or by a new one. A trial
+// is forward and backward of the model on zeros, without an update; the tensors may take 80 % of
+// the memory that is free. Searches for no kernels. Throws Error (exit 2) for several ranks.
 void settle_batch_size(Config& config, const std::optional<Loaded>& saved,
                        std::vector<std::string>& notes);
 
@@ -64,14 +64,14 @@ using Lines = std::vector<std::string>;
 
 std::string toggle_line(const Config& config);  // toggles that are on
 Lines summary(const Session& session, const Outcome& outcome);
-Scalars totals(const Session& session, const Outcome& outcome);  // the same, for metrics.jsonl
+Scalars totals(const Session& session, const Outcome& outcome);  // for metrics.jsonl
 
-// A toggle that was on. `count`: by how much its footprint moved.
+// A toggle that was on. `count`: increase of its footprint.
 struct ToggleUse {
   const Toggle* toggle;
-  const Value& value;  // of the Config
+  const Value& value;  // value in the Config
   int64_t count = 0;
-  bool superseded = false;  // by another toggle, which ran
+  bool superseded = false;  // another toggle, which ran, supersedes this one
 };
 std::vector<ToggleUse> toggle_uses(const Config& config, const Counters& moved);
 

@@ -14,13 +14,12 @@ template <class Work> void Saver::guarded(const Work& work) {
   }
 }
 
-// The same for work that may take longer than dist.timeout_s: the other ranks wait for it.
+// As guarded(), for work that may take longer than dist.timeout_s: the other ranks wait for it.
 template <class Work> void Saver::on_rank0(const Work& work) {
   guarded(work);
   session_.wait_for_rank0(cat("step ", at_.step, ", checkpoint ", ++writes_));
 }
 
-// Writes a checkpoint.
 template <class Work> void Saver::write(const Work& work) {
   meter_.lap(Phase::other);
   on_rank0(work);

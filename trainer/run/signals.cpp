@@ -14,9 +14,9 @@ namespace bellows {
 
 static std::atomic<int> stop_signal = 0;
 static std::atomic<bool> recording = false, save_requested = false, no_thread = false;
-static std::atomic<bool> stop_sent_by[2] = {};  // by another process, by the parent
+static std::atomic<bool> stop_sent_by[2] = {};  // [0]: by another process, [1]: by the parent
 constexpr int64_t kBurstNs = 100'000'000;
-static std::atomic<int64_t> burst_end_ns = 0;  // of the last stop signal that was taken
+static std::atomic<int64_t> burst_end_ns = 0;  // end of the burst of the last accepted stop signal
 
 static std::mutex relay_lock;
 static const std::function<void(int)>* relay = nullptr;  // guarded by relay_lock
@@ -49,7 +49,7 @@ static bool relayed(int signal) {
 }
 
 // A supervisor may signal each process of a job, and a launcher passes the same signal on to its
-// ranks. So a stop signal of the parent and one of another sender are one request.
+// ranks. So a stop signal from the parent and one from another sender are one request.
 static void request_stop(int signal, bool by_parent) {
   stop_signal = signal;
   if (!stop_sent_by[by_parent].exchange(true)) return;

@@ -13,20 +13,20 @@ namespace bellows {
 // default action.
 void wait_for_signals();
 
-const char* name_of_signal(int signal);  // of SIGINT or SIGTERM
+const char* name_of_signal(int signal);  // "SIGINT" or "SIGTERM"
 
 // While an object exists, SIGINT and SIGTERM request the end, SIGXCPU (a limit on CPU time) does as
 // SIGTERM, SIGUSR1 and SIGUSR2 request a checkpoint, and SIGHUP is ignored. A second SIGINT or
 // SIGTERM exits at once with 128 + signal, with two exceptions. Within 0.1 s of the first it
-// repeats that request, because `timeout` sends two. If only one of them was sent by the parent,
-// that may be a launcher which passes the other one on. At most one object per process.
+// repeats that request, because `timeout` sends two. If the parent sent only one of the two, it may
+// be a launcher that passes on the other. At most one object per process.
 class Signals {
  public:
-  // With `pass_on`, the signals do nothing but call it, on the waiting thread. A SIGINT or SIGTERM
-  // within 0.1 s of the one that was passed on is dropped. Throws Error (exit 6) if the waiting
-  // thread could not be started.
+  // With `pass_on`, each signal only calls pass_on(signal), on the waiting thread. A SIGINT or
+  // SIGTERM within 0.1 s of the one that was passed on is dropped. Throws Error (exit 6) if the
+  // waiting thread could not be started.
   explicit Signals(std::function<void(int signal)> pass_on = {});
-  ~Signals();  // waits for a call of pass_on in progress
+  ~Signals();  // waits for a running call of pass_on
   Signals(Signals&&) = delete;
 
   int stop() const;          // SIGINT or SIGTERM once requested, else 0

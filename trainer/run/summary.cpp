@@ -84,6 +84,18 @@ static std::string skipped_line(const Session& session) {
   return state.skipped ? cat("warning: ", skipped, ", because gradients were not finite") : "";
 }
 
+// "memory by rank: 41.2, 40.9 MiB in tensors and 160, 158 MiB in the process at the peak"
+static std::string rank_memory_line(const std::vector<double>& by_rank) {
+  std::string tensors, processes;
+  for (size_t i = 0; i < by_rank.size(); i += 2) {
+    tensors += fmt::format("{}{:.1f}", i ? ", " : "", by_rank[i] / 1048576);
+    processes += fmt::format("{}{:.0f}", i ? ", " : "", by_rank[i + 1] / 1048576);
+  }
+  return by_rank.empty() ? ""
+                         : cat("memory by rank: ", tensors, " MiB in tensors and ", processes,
+                               " MiB in the process at the peak");
+}
+
 static std::string saving_warning(const Session& session, const Position& at) {
   const double share = at.save_s / std::max(at.elapsed_s, 1e-9);
   const double limit = session.plan.ckpt.max_overhead;
@@ -105,8 +117,8 @@ static std::string damaged_line(const Session& session) {
   return line;
 }
 
-// With log.kernels: the implementations that ran, such as "kernel: conv1 conv2d:
-// brgconv:avx512_core". Those of the loss and the optimizer have no module.
+// With log.kernels, returns the implementations that ran, such as "kernel: conv1 conv2d:
+// brgconv:avx512_core". Kernels of the loss and the optimizer have no module.
 static Lines kernel_lines() {
   Lines lines;
   for (const trace::KernelRun& run : trace::take_kernels()) {
@@ -117,7 +129,7 @@ static Lines kernel_lines() {
   return lines.empty() ? Lines{"kernels: all are the plain ones"} : lines;
 }
 
-// With debug.lock_stats: number and duration of waits per lock.
+// With debug.lock_stats, returns number and duration of waits per lock.
 static Lines lock_lines() {
   Lines lines;
   const Counters counts = trace::counters();
@@ -145,7 +157,7 @@ Lines summary(const Session& session, const Outcome& outcome) {
   for (const std::string& line :
        {skipped_line(session), damaged_line(session), time_line(outcome.at), picture_line(meter),
         cpu_line(outcome.cpu), fmt::format("memory: {:.1f} MiB in tensors at the peak", peak_mb),
-        saving_warning(session, outcome.at)})
+        rank_memory_line(outcome.memory_by_rank), saving_warning(session, outcome.at)})
     if (!line.empty()) lines.push_back(line);
   if (session.plan.log.kernels) std::ranges::move(kernel_lines(), std::back_inserter(lines));
   if (session.plan.debug.lock_stats) std::ranges::move(lock_lines(), std::back_inserter(lines));
@@ -193,7 +205,7 @@ std::vector<ToggleUse> toggle_uses(const Config& config, const Counters& moved) 
 }
 
 Lines idle_toggles(const std::vector<ToggleUse>& uses) {
-  std::string set, preset;  // by the user; by a default or a preset
+  std::string set, preset;  // toggles set by the user; toggles set by a default or a preset
   for (const auto& [toggle, value, count, superseded] : uses) {
     if (count || superseded) continue;
     const bool by_name = set_by_name(value);

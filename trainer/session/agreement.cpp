@@ -8,7 +8,7 @@
 
 namespace bellows {
 
-// A group takes tensors of one device, so on a GPU a second one serves those in host memory.
+// A group takes tensors of one device. So on a GPU a second group serves tensors in host memory.
 void Session::meet_ranks() {
   if (ranks.world > 1) store = meet(ranks, plan.dist);
   GroupContext context;
@@ -52,7 +52,7 @@ Facts Session::facts() const {
   return all;
 }
 
-// A rank sets "<topic>/<rank>" to one of these and its text; rank 0 sets "<topic>/verdict".
+// A rank sets "<topic>/<rank>" to one of these letters and a text; rank 0 sets "<topic>/verdict".
 static constexpr char kFacts = 'F', kError = 'E';
 static constexpr const char* kVerdict = "verdict";
 // Limit on the bytes of facts in a value of the store. The checksum after them covers all facts.
@@ -62,7 +62,7 @@ static std::string key(const std::string& topic, const auto& name) {
   return cat("agree/", topic, "/", name);
 }
 
-// One line per fact, "name\tvalue", then a checksum of all lines, those beyond kMost included.
+// Returns one line per fact, "name\tvalue", then a checksum of all lines, even those beyond kMost.
 static std::string to_text(const Facts& facts) {
   std::string lines;
   for (auto [name, value] : facts) {
@@ -93,7 +93,7 @@ static std::string find_difference(const Session& session, const std::string& to
     std::string its;
     try {
       its = session.store->get(key(topic, rank), timeout_of(session.plan.dist.timeout_s));
-    } catch (const Error& error) {  // a rank that did not arrive
+    } catch (const Error& error) {  // a rank did not arrive
       return error.what();
     }
     if (its.starts_with(kError)) return cat("rank ", rank, ": ", its.substr(1));

@@ -7,8 +7,8 @@
 
 namespace bellows {
 
-// The first update fills slots and chooses kernels. The second one allocates the same memory as all
-// later ones.
+// The first update fills slots and chooses kernels. The second update allocates the same memory as
+// all later ones.
 static constexpr int64_t kWarmUps = 2;
 
 CapturedUpdate::CapturedUpdate(Session& session)
@@ -29,7 +29,7 @@ Tensors CapturedUpdate::run(const Update& update, const Body& body) {
   if (!capture) return body(update);
   for (const auto tensor : Batch::kTensors) {
     const Tensor &to = capture->input.whole().*tensor, &from = update.whole().*tensor;
-    if (!from.defined() || to.bytes() == from.bytes()) continue;  // a feed has written it there
+    if (!from.defined() || to.bytes() == from.bytes()) continue;  // written by a feed
     copy_into(to, from);
     trace::count<"graph.copied_input_bytes">(int64_t(to.nbytes()));
   }

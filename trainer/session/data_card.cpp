@@ -89,7 +89,7 @@ TrainingSetInfo read_data_card(const Json& card, const Names& names) {
     check_number(info.classes, 1, 1 << 24, "the number of classes");
   }
   const int64_t channels = info.images() ? info.input.shape[0] : std::ssize(info.mean);
-  for (const auto& values : {info.mean, info.std})  // one per channel, or none
+  for (const auto& values : {info.mean, info.std})  // one value per channel, or none
     if ((!values.empty() && std::ssize(values) != channels) ||
         !std::ranges::all_of(values, [](float x) { return std::isfinite(x); }))
       fail(Exit::checkpoint, "the checkpoint's 'dataset': ", values.size(), " values for ",

@@ -17,7 +17,7 @@ struct TrainingSetInfo {
 };
 
 struct DataOptions;
-// Opens a data set. `trained`: of a trained model's training set, or null.
+// Opens a data set. `trained`: description of a trained model's training set, or null.
 DatasetPtr open_set(const DataOptions& data, Split split, const DatasetInfo* trained);
 
 // Describes a training set, for example:
@@ -26,7 +26,7 @@ Json data_card(const Dataset& train_set);
 // Returns the number of samples and a CRC-32C of the pixels and labels of at most `most` of them,
 // or of all arrays.
 std::string fingerprint(const Dataset& data, int64_t most = 256);
-// Inverse of data_card. `names`: of the classes, or empty. Throws Error (exit 4) for values that no
+// Inverse of data_card. `names`: class names, or empty. Throws Error (exit 4) for values that no
 // data set has.
 TrainingSetInfo read_data_card(const Json& card, const Names& names);
 

@@ -16,7 +16,7 @@
 
 namespace bellows {
 
-// Each rank of a machine takes its own GPU. A launcher may make only that one visible.
+// Each rank of a machine takes its own GPU. A launcher may make only that GPU visible.
 static Device choose_device(const Plan& plan, const Ranks& ranks, std::vector<std::string>& notes) {
   if (plan.device == DeviceChoice::cpu) return notes.emplace_back("device: cpu"), Device::cpu;
   choose_gpu(plan.device.gpu                  ? *plan.device.gpu
@@ -89,8 +89,8 @@ static void check_metrics(const Session& session) {
   }
 }
 
-// Throws unless the loss takes targets like those of the data set. It is tried on one sample of
-// zeros, a varying axis as short as can be.
+// Throws unless the loss takes targets like those of the data set. Tries the loss on one sample of
+// zeros, with a varying axis as short as possible.
 static void check_loss(const Session& session) {
   const DatasetInfo& info = session.train_set->info();
   const auto zeros = [&](const Shape& sample, DType dtype) {
@@ -99,7 +99,7 @@ static void check_loss(const Session& session) {
     return full(shape, 0, dtype);
   };
   LossOptions loss = session.plan.loss;
-  loss.fused = false;  // it would count as the toggle's footprint
+  loss.fused = false;  // a fused loss would count as the toggle's footprint
   criterion(zeros(info.output(), DType::f32), zeros(info.target.shape, info.target.dtype), loss);
 }
 
@@ -133,7 +133,7 @@ static void note_idle_options(const Session& session, std::vector<std::string>& 
 }
 
 // Evaluation runs after an epoch of training. This check reports problems of the test set before
-// that.
+// training.
 void Session::check() const {
   const std::string& name = plan.data.dataset.name();
   const int64_t known = train_set->info().classes, classes = test_set->info().classes;
@@ -156,7 +156,7 @@ void Session::check() const {
         "sim.compute: plants computing on a CPU; write  device: cpu");
   CHECK(plan.sim.load == 0 || plan.data.loader.batch.sim_latency_us == 0,
         "sim.load and data.sim_latency_us both plant the time of loading; leave one out");
-  // Each rank must contribute samples to the statistics; one without any takes one of weight 0.
+  // Each rank must contribute samples to the statistics. A rank without any takes one of weight 0.
   const int64_t last = loader->sampler().joint_size(loader->batches() - 1);
   CHECK(!plan.model.sync_bn || last >= ranks.world, "model.sync_bn: with  dist.uneven: join  ",
         last, " of ", ranks.world,
@@ -225,7 +225,7 @@ void Session::describe() {
   note_idle_options(*this, notes);
   note_groups(*this, notes);
   if (!plan.profile.window.empty() && trace::marker.push)
-    notes.push_back(profiler_command(plan.profile, plan.name));
+    notes.push_back(profiler_note(plan.profile));
 }
 
 }  // namespace bellows

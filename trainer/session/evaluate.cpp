@@ -35,7 +35,7 @@ std::string to_text(const Metrics& metrics) {
 
 namespace {
 
-// Sums over the batches of a test set: those of each metric, of the loss, and of its terms.
+// Sums over the batches of a test set: for each metric, for the loss, and for its terms.
 class Tally {
  public:
   explicit Tally(const Session& session)
@@ -55,14 +55,14 @@ class Tally {
         criterion({.output = output, .target = batch.y, .training = false, .terms = &terms}, loss_);
     const Tensor scores = contiguous(cast(output.detach(), DType::f32));
     for (const Metric& metric : metrics_) add(metric.name, metric.sums(scores, batch.y), 1);
-    const auto n = double(batch.counts.targets);  // the loss is a mean over them
+    const auto n = double(batch.counts.targets);  // the loss is a mean over the targets
     add("loss", loss, n);
     for (const NamedTensor& term : terms) add(term.name, term.tensor, n);
     samples_ += double(batch.size());
     units_ += n;
   }
-  // Adds the sums of all ranks, so that each has the values of the whole test set. Waits for the
-  // device. Call once.
+  // Adds the sums of all ranks, so that each rank has the values of the whole test set. Waits for
+  // the device. Call once.
   Metrics values(ProcessGroup& group) {
     read();
     if (group.world() > 1) add_ranks(group);
@@ -86,7 +86,7 @@ class Tally {
     double weight;
   };
 
-  // terms: one for each sum of that name. They stay on the device until read().
+  // terms: one for each sum under `name`. The terms stay on the device until read().
   void add(const std::string& name, const Tensor& terms, double weight) {
     if (used_ + terms.numel() > kSlots) read();
     auto sums = std::ranges::find(sums_, name, &Sums::name);
@@ -120,7 +120,7 @@ class Tally {
 
   const LossOptions loss_;
   std::vector<Metric> metrics_;
-  std::vector<Sums> sums_;  // of the metrics, of the loss, and of its terms
+  std::vector<Sums> sums_;  // sums of the metrics, of the loss, and of its terms
   double samples_ = 0, units_ = 0;
   Tensor slots_;             // (kSlots) on the device
   int64_t used_ = 0;         // slots
@@ -128,8 +128,8 @@ class Tally {
 };
 
 // Buffers, such as running means of a batch norm, follow each rank's own samples. All ranks
-// evaluate with those of rank 0, which are also the ones in checkpoints. In dp the same holds for
-// the average of the parameters.
+// evaluate with the buffers of rank 0, which are also in checkpoints. In dp the same holds for the
+// average of the parameters.
 void share_buffers(const Session& session) {
   if (session.ranks.world == 1) return;
   broadcast_from_root(*session.group, session.model->buffers());

@@ -9,10 +9,10 @@ class Session;
 struct Plan;
 
 struct Metrics {
-  int64_t samples = 0, damaged = 0;  // counted; left out
+  int64_t samples = 0, damaged = 0;  // samples evaluated, and left out as damaged
   double seconds = 0;
-  // By name: the metrics of eval.metrics, then "loss" without label smoothing, and the terms of a
-  // loss that is a sum. Losses are means over the units.
+  // Named values: the metrics of eval.metrics, then "loss" without label smoothing, and the terms
+  // of a loss that is a sum. Losses are means over the units.
   Scalars values = {};
 
   double value(const std::string& metric) const;
@@ -29,7 +29,7 @@ std::string to_text(const Metrics& metrics);
 // are any. Each rank runs its part of the test set, with the buffers of rank 0, and returns the
 // metrics of the whole set. The host waits for a device once, at the end. Afterwards the parameters
 // and training() are as before. When stop() becomes true, returns after the batch in progress, with
-// metrics of no samples. `batches`: of each rank, at most.
+// metrics of no samples. `batches` limits the batches of each rank.
 Metrics evaluate(Session& session, const std::function<bool()>& stop = {},
                  int64_t batches = INT64_MAX);
 

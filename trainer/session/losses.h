@@ -1,5 +1,5 @@
-// Losses of a run, and the terms of a loss that is a sum. The host reads each one at once, or all
-// of a log window together (the toggle sync_free_logging). Both give the same values.
+// Losses of a run, and the terms of a loss that is a sum. The host reads each loss at once, or all
+// losses of a log window together (the toggle sync_free_logging). The values are the same.
 #pragma once
 #include <vector>
 #include "core/tensor/tensor.h"
@@ -17,7 +17,7 @@ class Losses {
   void end_update();
   void read();  // copies the losses in slots_ to the host
 
-  // Loss of each update, in order. Deferred: only of updates before the last read().
+  // Loss of each update, in order. If deferred, only of updates before the last read().
   const std::vector<double>& known() const { return known_; }
 
  private:

@@ -16,7 +16,7 @@ std::string planted_load(const Plan& plan);
 int64_t planted_latency_us(const Plan& plan);
 
 // Spins on the calling thread until an update that began at `begin_ns` has computed for
-// sim.compute. An update that takes longer is left as it is.
+// sim.compute. A longer update does not spin.
 void compute_until(const SimOptions& sim, int64_t begin_ns);
 
 }  // namespace bellows

@@ -40,7 +40,7 @@ struct Record {
   requires(!Number<T>) void operator()(const char* key, T& value) {
     reading ? void(json.at(key).get_to(value)) : void(json[key] = value);
   }
-  // JSON has no infinity and no NaN, so they are written as null, which is read as `null`.
+  // JSON has no infinity and no NaN. They are written as null, which is read as the value `null`.
   template <Number T> void or_null(const char* key, T& value, T null) {
     if (reading && json.at(key).is_null()) return void(value = null);
     (*this)(key, value);

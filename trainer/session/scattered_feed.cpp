@@ -28,7 +28,7 @@ class ScatteredFeed : public Feed {
     batch = buffers_.free(with_rows(n, loader_.transforms().shape()));
     batch.counts = {n, sampler.joint_size(at_), sampler.fewest(at_), sampler.weight(at_)};
     ++at_;
-    std::vector<Batch> parts(feeds_.size());  // by rank
+    std::vector<Batch> parts(feeds_.size());  // the parts, by rank
     for (size_t rank = 0; rank < parts.size(); ++rank)
       INVARIANT(feeds_[rank]->next(parts[rank]), "the batches of rank ", rank,
                 " end before those of rank 0");
@@ -38,8 +38,8 @@ class ScatteredFeed : public Feed {
   }
 
  private:
-  // Sends each rank that tensor of its part, as many rows to each: ranks with fewer ignore the
-  // rest.
+  // Sends each rank one tensor of its part. All parts have the same number of rows; ranks with
+  // fewer samples ignore the rest.
   void send(const Tensor& to, const std::vector<Batch>& parts, Tensor Batch::*tensor,
             const char* what) {
     Shape most = to.shape();

@@ -5,9 +5,9 @@
 
 namespace bellows {
 
-// `feeds`: on rank 0 those of all ranks, by rank; empty elsewhere. `loader`: this rank's. Only rank
-// 0 reads from it; other ranks take the number of batches from it. All must outlive the result.
-// Counter: dist.root_bytes. Throws as feeds and the group do.
+// `feeds`: on rank 0 the feeds of all ranks, by rank; empty elsewhere. `loader`: this rank's
+// loader. Only rank 0 reads from its loader; other ranks only use its number of batches. All must
+// outlive the result. Counter: dist.root_bytes. Throws as feeds and the group do.
 std::unique_ptr<Feed> scattered_feed(ProcessGroup& group, const Loader& loader,
                                      std::vector<Feed*> feeds, BatchBuffers buffers);
 

@@ -4,6 +4,7 @@
 #include "core/tensor/copy.h"
 #include "data/images/transform.h"
 #include "data/loader/loader.h"
+#include "ops/matmul/matmul.h"
 #include "ops/matmul/padded.h"
 #include "optim/schedule.h"
 #include "trainer/session/data_card.h"
@@ -96,6 +97,7 @@ static LoaderOptions test_options(const Plan& plan, Device device) {
 
 Session::Session(const Plan& plan, const std::optional<TrainingSetInfo>& trained)
     : plan(plan), tuning(plan.train, plan.kernels) {
+  if (plan.kernels.blas == Blas::openblas) openblas::require();
   if (!trained) ranks = this_rank(plan.dist);
   try {
     build(trained);
@@ -105,7 +107,7 @@ Session::Session(const Plan& plan, const std::optional<TrainingSetInfo>& trained
   }
 }
 
-// Ranks try a part of the samples each, and all leave out the same.
+// Each rank tries a part of the samples, and all ranks leave out the same samples.
 void Session::leave_out_damaged(bool trained) {
   const OnDamaged on_damaged = plan.data.loader.batch.on_damaged;
   AcrossRanks all{ranks.rank, ranks.world};
@@ -216,8 +218,8 @@ ModulePtr Session::make_model() {
   return made;
 }
 
-// Input as the first conv2d would convert it: in the low precision, with padded channels. A
-// captured update copies its batch in any case, unless a kernel of the feed makes it.
+// Returns the form of input that the first conv2d would convert to: low precision, padded channels.
+// A captured update copies its batch in any case, unless a kernel of the feed makes it.
 ModelInput Session::wanted() const {
   const bool made_on_device =
       plan.data.loader.feed.device_augment || (plan.train.cuda_graph && !by_root());
@@ -233,7 +235,7 @@ Feed* Session::feed_from(Loader& loader) {
   return device_feeds_.emplace_back(std::move(made)).get();
 }
 
-// In dp rank 0 has a loader for each rank, and sends what they deliver.
+// In dp rank 0 has a loader for each rank, and sends their batches.
 Feed* Session::training_feed() {
   if (!by_root()) return feed_from(*loader);
   CHECK(train_set->info().images(), "toggles.ddp: off  sends images only; write  toggles.ddp: on");

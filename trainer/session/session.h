@@ -38,14 +38,14 @@ class Session {
   KernelOptions kernels() const { return tuning.now(); }
   int64_t steps_per_epoch() const { return loader->batches(); }
   int64_t total_steps() const;  // updates of the whole plan
-  int64_t joint_batch() const;  // samples per update, of all ranks
+  int64_t joint_batch() const;  // samples of all ranks per update
   // True if rank 0 alone updates, and reads the batches of all ranks (dist/reducer.h).
   bool by_root() const { return ranks.world > 1 && !plan.dist.ddp; }
   // fingerprint() of the training set. The first call reads samples.
   const std::string& data_fingerprint() const;
-  double last_rate() const;                   // in the last applied update; waits for the device
-  double next_rate() const;                   // in the next update; waits for the device
-  double next_rate(const Plan& other) const;  // the same under another plan's schedule
+  double last_rate() const;  // learning rate of the last applied update; waits for the device
+  double next_rate() const;  // learning rate of the next update; waits for the device
+  double next_rate(const Plan& other) const;  // of the next update under another plan's schedule
 
   // State of the learning rates after the evaluations so far. Setting it rewrites the rate tables
   // in place, also on the device, so a captured update reads the new rates.
@@ -56,7 +56,7 @@ class Session {
   // Metric that the schedule reacts to; "" if it reacts to none.
   std::string watched_metric() const;
 
-  // The plan's, with the norms of the model and whether updates may be skipped.
+  // The plan's optimizer options, with the norms of the model, and whether updates may be skipped.
   OptimizerOptions optimizer_options() const;
 
   // Returns once all ranks have called it with equal facts. Ranks that differ would otherwise train
@@ -65,13 +65,13 @@ class Session {
   // that a rank has reported. `topic` is unique in the run. Waits dist.timeout_s for a rank.
   void agree(const std::string& topic, const Facts& facts) const;
   // Makes the other ranks wait for work of rank 0 that may take longer than dist.timeout_s, such as
-  // a checkpoint. Rank 0 calls it after that work. On the other ranks it returns then, and waits as
-  // long as rank 0's store answers. `what` is unique in the run. Throws Error, exit 7, naming
-  // `what`, if rank 0 has died, is stuck or has called abort().
+  // a checkpoint. Rank 0 calls it after that work. On the other ranks it returns after rank 0's
+  // call, and waits as long as rank 0's store answers. `what` is unique in the run. Throws Error,
+  // exit 7, naming `what`, if rank 0 has died, is stuck or has called abort().
   void wait_for_rank0(const std::string& what) const;
   // Sends the other ranks the reason why this one ends with an error.
   void abort(const std::string& why) const noexcept;
-  // Group for tensors in host memory, which need no wait for a device.
+  // Group for tensors in host memory. It needs no wait for a device.
   ProcessGroup& host_group() const { return host_group_ ? *host_group_ : *group; }
 
   // Parts of the session, all of them set. Each may refer to those before it.
@@ -83,13 +83,13 @@ class Session {
   std::shared_ptr<Store> store;  // null in a world of one
   std::unique_ptr<ProcessGroup> group;
   DatasetPtr train_set, test_set;
-  // Both deliver only this rank's part.
+  // Both loaders deliver only this rank's part.
   std::optional<Loader> loader;       // batches of the training set
-  std::optional<Loader> test_loader;  // all of the test set, in order, not augmented
+  std::optional<Loader> test_loader;  // the test set, in order, not augmented
   std::shared_ptr<DeviceStepState> state;
   Shape input;                           // shape of a transformed sample; images: (C, H, W)
   double model_s = 0;                    // time to make the model, filters from images included
-  std::vector<NormedConv> normed_convs;  // those of the model before rewrites
+  std::vector<NormedConv> normed_convs;  // found in the model before rewrites
   ModulePtr model;
   NamedTensors parameters;
   Feed *feed = nullptr, *test_feed = nullptr;  // deliver batches on the device
@@ -120,7 +120,7 @@ class Session {
   std::vector<std::unique_ptr<Loader>> other_loaders_;  // on rank 0 in dp: loaders of other ranks
   std::vector<std::unique_ptr<Feed>> device_feeds_;
   RateState rate_state_;
-  mutable std::string data_fingerprint_;  // "" until it is asked for
+  mutable std::string data_fingerprint_;  // "" until data_fingerprint() is called
   bool draws_ = false;                    // some layer's random values depend on state->forwards
 };
 

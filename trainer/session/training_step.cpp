@@ -14,7 +14,7 @@
 namespace bellows {
 
 TrainingStep::TrainingStep(Session& session) : session_(session) {
-  // In dp the host sends what changes in an update, which a graph cannot.
+  // In dp the host sends gradients and parameters in each update, which a graph cannot do.
   if (session.plan.train.cuda_graph && !session.by_root())
     captured_ = std::make_unique<CapturedUpdate>(session);
   if (!session.optimizer->may_skip()) return;
@@ -51,11 +51,11 @@ static BackwardOptions backward_options(const Session& s, const Batch& batch) {
 Tensors TrainingStep::train_on(const Update& update) {
   Session& s = session_;
   Tensors losses;
-  copy_each(kept_, written_);  // running statistics, if this update may be skipped
+  copy_each(kept_, written_);  // keeps running statistics, if this update may be skipped
   for (const Batch& batch : update) {
-    const auto quiet = s.reducer->no_sync(!batch.last);  // only the last one sends buckets
+    const auto quiet = s.reducer->no_sync(!batch.last);  // only the last micro-batch sends buckets
     const Tensor loss = s.loss_of(batch);
-    backward(loss, backward_options(s, batch));  // sends buckets meanwhile
+    backward(loss, backward_options(s, batch));  // also sends buckets
     losses.push_back(loss.detach());
   }
   if (s.reducer->wait()) {        // now this rank has the mean gradients of all ranks
@@ -64,7 +64,7 @@ Tensors TrainingStep::train_on(const Update& update) {
     s.ema->update(s.state->get());
   }
   s.reducer->end_update(*s.state);
-  copy_each(written_, kept_, s.state->get());  // only if it was skipped
+  copy_each(written_, kept_, s.state->get());  // undoes the writes if the update was skipped
   s.optimizer->zero_grad();
   return losses;
 }
@@ -75,7 +75,7 @@ int64_t micro_batches(const Plan& plan, int64_t samples) {
   return std::clamp<int64_t>(samples / least, 1, most);
 }
 
-// Tries it, because only the layers know what they can train on.
+// Tries a micro-batch of one sample, because only the layers know what they can train on.
 void check_micro_batches(Session& session, int64_t step) {
   const int64_t batches = session.steps_per_epoch(), end = session.total_steps();
   const auto has_one_sample = [&](int64_t index) {

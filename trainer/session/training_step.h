@@ -27,8 +27,8 @@ class CapturedUpdate {
 
   static constexpr size_t kMostGraphs = 16;
 
-  // Returns the same bits as body(update). Updates of another batch size, unless lengths vary, and
-  // updates before the tuning window are not captured.
+  // Returns the same bits as body(update). Does not capture updates before the tuning window or,
+  // unless lengths vary, of another batch size than the first.
   Tensors run(const Update& update, const Body& body);
 
   // Memory pool of captured updates, for other work that allocates the same blocks (dry_run).
@@ -36,7 +36,7 @@ class CapturedUpdate {
 
  private:
   struct Copy {
-    Tensor read, written;  // by the graph; undefined: none
+    Tensor read, written;  // copies that the graph reads and writes; undefined: none
   };
   struct Capture {
     Update input;  // read by the graph; holds the batch of each update
@@ -77,8 +77,8 @@ class TrainingStep {
   std::unique_ptr<CapturedUpdate> captured_;  // null unless cuda_graph is on
 };
 
-// Returns the number of micro-batches of an update with so many samples. Some norms refuse a single
-// sample, so a smaller last batch is split into single samples only if full batches are, too.
+// Returns the number of micro-batches of an update with `samples` samples. Some norms refuse a
+// single sample, so a smaller last batch is split into single samples only if full batches are.
 int64_t micro_batches(const Plan& plan, int64_t samples);
 // Throws Error, exit 2, if an update after `step` has a micro-batch of one sample and the model
 // cannot train on one. All ranks must call it.

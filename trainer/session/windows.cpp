@@ -44,13 +44,10 @@ Scalars TuningWindow::take() {
 
 // ---- profiling
 
-std::string profiler_command(const ProfileOptions& options, const std::string& name) {
+std::string profiler_note(const ProfileOptions& options) {
   if (options.window.empty()) return "";
-  return cat(
-      "profile: updates ", options.window[0], " to ", options.window[1],
-      "; recorded by  nsys profile -t cuda,nvtx,osrt,cudnn,cublas -c cudaProfilerApi -f true "
-      "-o ",
-      name, " trainer ...");
+  return cat("profile: updates ", options.window[0], " to ", options.window[1] - 1,
+             "; to record them with Nsight Systems, pass the same options to  tools/nsys.sh");
 }
 
 }  // namespace bellows

@@ -13,8 +13,8 @@ class TuningWindow {
  public:
   TuningWindow(const TrainOptions& train, const KernelOptions& kernels);
 
-  // Options in force in the next update. Updates are counted per process: a resumed run tunes again
-  // unless the result is on disk.
+  // Returns the options of the next update. Updates are counted per process: a resumed run tunes
+  // again unless the result is on disk.
   KernelOptions now() const;
   void end_update() { ++updates_; }
   // Updates from the start of a run until kernels have been chosen and buffers made.
@@ -29,12 +29,12 @@ class TuningWindow {
   bool on() const { return kernels_.autotune == Autotune::benchmark; }
   KernelOptions kernels_;
   int64_t first_, last_;
-  int64_t updates_ = 0;  // so far, of this process
+  int64_t updates_ = 0;  // updates of this process so far
   trace::Counters begin_ = trace::counters(), taken_ = begin_;
   bool reported_ = false;
 };
 
-// Returns the command that records the window, printed at start-up; "" without a window.
-std::string profiler_command(const ProfileOptions& options, const std::string& name);
+// Returns how to record the window, printed at start-up; "" without a window.
+std::string profiler_note(const ProfileOptions& options);
 
 }  // namespace bellows

@@ -36,7 +36,7 @@ std::vector<Path> list_checkpoints(const Path& folder) {
 Loaded load_newest(const Path& folder, std::vector<std::string>& messages) {
   const std::vector<Path> all = list_checkpoints(folder);
   if (all.empty()) fail(Exit::checkpoint, folder.string(), ": no checkpoint");
-  std::string newest;  // error of the newest file
+  std::string newest;  // error of the newest damaged file
   for (const Path& path : all) {
     try {
       return {path, read_safetensors(path)};
@@ -119,7 +119,7 @@ template <class Attempt> void Checkpoints::guarded(const Attempt& attempt) {
     try {
       attempt();
     } catch (const Error&) {
-      check_folder();  // whose loss explains the failure
+      check_folder();  // the loss of the folder would explain the failure
       throw;
     }
     if (!background_.valid()) finished();

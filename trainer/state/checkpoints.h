@@ -8,7 +8,7 @@
 namespace bellows {
 
 Path checkpoint_path(const Path& folder, int64_t step);
-int64_t step_in(const Path& path);  // of a path of that form, else -1
+int64_t step_in(const Path& path);  // step in such a file name, else -1
 Path best_path(const Path& folder);
 
 // Writes checkpoints. Not thread-safe: use it on the compute thread only.
@@ -24,7 +24,7 @@ class Checkpoints {
   void save(int64_t step, const NamedTensors& tensors, const Metadata& metadata) {
     save_as(checkpoint_path(folder_, step), tensors, metadata);
   }
-  // The same as best.safetensors, which replaces the previous one.
+  // As save(), but to best.safetensors, which replaces the previous one.
   void save_best(const NamedTensors& tensors, const Metadata& metadata) {
     save_as(best_path(folder_), tensors, metadata);
   }
@@ -32,7 +32,7 @@ class Checkpoints {
   void check_folder() const;
   // Finishes a background save that has ended; throws its error.
   void poll();
-  void wait();  // waits for the background save, then does the same
+  void wait();  // waits for the background save, then polls
 
   // Returns "saved <path>" for each verified file, and warnings. Clears the list.
   std::vector<std::string> take_messages() { return std::exchange(messages_, {}); }
@@ -60,7 +60,7 @@ struct Loaded {
 // Reads the newest intact checkpoint. Adds a line to `messages` for each newer one that is damaged.
 // Throws Error (exit 4) if none is left.
 Loaded load_newest(const Path& folder, std::vector<std::string>& messages);
-// Reads that file, or the newest checkpoint of that run folder.
+// Reads a checkpoint file, or the newest checkpoint of a run folder.
 Loaded load_checkpoint(const Path& file_or_run, std::vector<std::string>& messages);
 
 // Adds a warning to `messages` for each tensor that holds NaN or Inf. With ckpt.require_finite it

@@ -113,7 +113,7 @@ RunFolder::RunFolder(const Path& path, IfExists existing) : path_(path) {
   else
     make_folders(path, kAdvice);
   bool taken = false;
-  try {  // writing the lock shows before the first step that the folder is writable
+  try {  // shows before the first step that the folder is writable
     taken = lock_.emplace(path_ / ".lock").try_take();
   } catch (const Error& error) {
     fail(error.exit, error.what(), kAdvice);
@@ -129,7 +129,7 @@ RunFolder::RunFolder(const Path& path, IfExists existing) : path_(path) {
   if (existing == IfExists::overwrite) {
     for (const Path& earlier : written_by_runs(path_))
       if (unlink(earlier.c_str()) != 0 && errno != ENOENT) fail_storage(earlier, "unlink");
-    rmdir((path_ / "pictures").c_str());  // fails, as it should, if others' files are in it
+    rmdir((path_ / "pictures").c_str());  // fails if the folder has other files, which must stay
   }
   make_folders(checkpoints(), kAdvice);
   for (const Path& folder : {path_, checkpoints()}) remove_temporaries(folder);
@@ -141,7 +141,7 @@ void RunFolder::write(const std::string& name, const std::string& text) const {
 
 // ---- scratch folder
 
-// Marks a scratch folder: a run may also be named ab-something.
+// File that marks a scratch folder, because a run may be named ab-something, too.
 static constexpr const char* kMark = ".ab";
 
 // Removes folders of killed processes. On a file system without locks they are kept.
@@ -156,7 +156,7 @@ static void remove_dead(const Path& runs) {
 
 ScratchFolder::ScratchFolder() : lock_(make()) {}
 
-// Another process may lock the mark first and remove the folder; then this makes another one.
+// Makes another folder if a process locks the mark first and removes the folder.
 int ScratchFolder::make() {
   const Path runs = "runs";
   make_folders(runs);

@@ -51,7 +51,7 @@ class ScratchFolder {
   int make();  // returns the descriptor of the locked mark
 
   Path path_;        // before lock_: its initializer sets path_
-  Descriptor lock_;  // on the mark; the kernel releases it when the process ends
+  Descriptor lock_;  // lock on the mark; the kernel releases it when the process ends
 };
 
 }  // namespace bellows

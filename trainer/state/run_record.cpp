@@ -49,8 +49,8 @@ static void add_plan(Json& run, const Path& path) {
 
 // ---- metrics.jsonl
 
-// Returns rows as columns, with null where a row has no such value. Most values must be there, so
-// that the columns stay in proportion to the file.
+// Returns rows as columns, with null where a row has no such value. Most values must exist, so that
+// the columns stay in proportion to the file.
 static Json to_columns(const std::vector<Json>& rows, size_t file_bytes, const Path& path) {
   constexpr size_t kMostColumns = 1000, kMostMissing = size_t{1} << 20;
   Json columns = Json::object();
@@ -68,7 +68,7 @@ static Json to_columns(const std::vector<Json>& rows, size_t file_bytes, const P
 static void add_rows(Json& run, const Path& path) {
   const std::string text = is_file(path) ? read_file(path, kLargest, Exit::data) : "";
   std::istringstream lines(text);
-  std::map<std::string, std::vector<Json>> rows;  // by split, as JSON
+  std::map<std::string, std::vector<Json>> rows;  // rows by split, as JSON
   size_t number = 0;
   for (std::string line; std::getline(lines, line);) {
     ++number;
@@ -91,7 +91,7 @@ static void add_directions(Json& run, const Path& file) {
   Plan plan;
   try {
     plan = make_config(sources_of(file.string(), {})).plan;
-  } catch (const Error&) {  // of another version: the metrics that all runs have are judged
+  } catch (const Error&) {  // a plan of another version: use the metrics that all runs have
   }
   for (const std::string& metric : metrics_in(run["test"]))
     if (higher_is_better(plan, metric)) run["higher_is_better"].push_back(metric);

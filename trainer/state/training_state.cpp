@@ -46,7 +46,7 @@ NamedTensors model_part(const NamedTensors& saved) {
   return averages.empty() ? model : averages;
 }
 
-// found_inf is left out: it belongs to a finished update.
+// found_inf is left out, because it belongs to a finished update.
 static void visit(Record& r, StepState& s) {
   int64_t schedule_index = s.schedule_index();
   r("forwards", s.forwards);
@@ -195,7 +195,7 @@ static Position read_position(Json json) {
   return from_record<Position>(json);
 }
 
-// Refuses a batch that no epoch has: it would never be reached, and the run would not end. For a
+// Refuses a batch that no epoch has: it would never be reached, and the run would not end. In a
 // branch the length of an epoch may have changed.
 static void check_position(const Position& at, const StepState& state, int64_t per_epoch,
                            Resume resume) {
@@ -272,7 +272,7 @@ Position restore(Session& session, const SafeTensors& saved, std::vector<std::st
   auto state = read_entry(saved, "step_state", from_record<StepState>);
   auto rates = read_entry(saved, "rate_state", from_record<RateState>);
   const Plan before = read_plan(saved);
-  // The data set may have other samples. The epoch in progress then starts again.
+  // If the data set may have other samples, the epoch in progress starts again.
   if (before.data.loader.batch.on_damaged != session.plan.data.loader.batch.on_damaged)
     resume = Resume::branch;
   const std::string &now = session.data_fingerprint(), &then = entry(saved, "data");

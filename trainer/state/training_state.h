@@ -28,30 +28,30 @@ struct LossSum {
 struct Best {
   int64_t step = -1, epoch = 0;  // step -1: none yet
   double value = 0;
-  // For train.patience: the best of the regular evaluations, and how many came after it. The one at
-  // the end of a run is not regular: a longer run might not make it.
+  // For train.patience: the best of the regular evaluations, and the number of evaluations after
+  // it. The evaluation at the end of a run is not regular, because a longer run might not make it.
   std::optional<double> regular = {};
   int64_t evaluations_since = 0;
 };
 
 // Progress of a run. The learning rate, the order of samples and all random numbers are functions
-// of this, the StepState, the RateState and the plan.
+// of the Position, the StepState, the RateState and the plan.
 struct Position {
   int64_t epoch = 0, batch = 0;  // epoch: from 0; batch: updates made in it
   int64_t step = 0;              // updates already made
   double elapsed_s = 0;          // seconds, with evaluations and checkpoints
-  double load_s = 0, step_s = 0, eval_s = 0, save_s = 0;  // parts of it
+  double load_s = 0, step_s = 0, eval_s = 0, save_s = 0;  // parts of elapsed_s
   // Time in seconds at which the metric reached plan.target; negative: not yet.
   double target_s = -1;
   int64_t target_samples = 0, target_epochs = 0;
   int64_t evaluated = -1;  // step of the last evaluation; -1: none
   Best best = {};
-  LossSum window = {}, of_epoch = {};  // losses since the last log line; of this epoch
+  LossSum window = {}, of_epoch = {};  // losses since the last log line, and of this epoch
 };
 
 // Parameters and buffers, with PyTorch's names.
 NamedTensors model_tensors(const Session& session);
-// These, the optimizer's state as "optimizer/<name>" and averages as "ema/<name>".
+// model_tensors(), the optimizer's state as "optimizer/<name>" and averages as "ema/<name>".
 NamedTensors state_tensors(const Session& session);
 // Returns the model's tensors of a checkpoint: the averaged ones if there are any.
 NamedTensors model_part(const NamedTensors& saved);
@@ -62,8 +62,8 @@ inline const std::string kClassNames = "classes";  // a JSON list; empty if ther
 
 // Returns the description of the training set.
 TrainingSetInfo trained_on(const SafeTensors& saved);
-// Returns both lists of classes if those that a file's metadata name are not `here`, else "". Long
-// lists begin at the first difference.
+// Compares the classes in a file's metadata with `here`. Returns "" if they are equal, else both
+// lists; long ones begin at the first difference.
 std::string other_classes(const Names& here, const Metadata& metadata);
 // Returns the names of biases that drop_conv_bias removed.
 Names dropped_biases(const SafeTensors& saved);
@@ -76,8 +76,8 @@ TensorsByName by_name(const NamedTensors& tensors);
 // Copies the saved tensors into `wanted`, on any device. `saved` must have the same names, shapes
 // and dtypes, and no others. Throws Error (exit 4) with all names that are missing, unexpected or
 // different, before anything is changed. `what` and `advice` are the start and end of that message.
-// Unless `strict`, copies the tensors that fit, of which there must be one, and returns a list of
-// those that keep their initial values, and of saved ones that are not used.
+// Unless `strict`, copies the tensors that fit (at least one must), and returns a list of the
+// tensors that keep their initial values and of saved tensors that are not used.
 std::string copy_saved(const NamedTensors& wanted, const TensorsByName& saved,
                        const std::string& what = "the checkpoint", const char* advice = "",
                        bool strict = true);
@@ -101,8 +101,8 @@ enum class Resume { same_run, branch };
 // for other data, except in a branch. Notes to print (such as another thread count) go to `notes`.
 Position restore(Session& session, const SafeTensors& saved, std::vector<std::string>& notes,
                  Resume resume = Resume::same_run);
-// Restores only the model, for eval, predict and export. Throws exit 4 as above; exit 3 if the test
-// set has other classes.
+// Restores only the model, for eval, predict and export. Throws Error: exit 4 as restore() does;
+// exit 3 if the test set has other classes.
 void restore_model(Session& session, const SafeTensors& saved);
 
 // Returns a Session with the plan that the model was trained under, changed by `overrides`
@@ -115,11 +115,11 @@ std::unique_ptr<Session> load_trained(const std::string& file_or_run, bool tests
 
 // Returns the plan that a checkpoint was written under. Throws Error (exit 4) for other formats.
 Plan read_plan(const SafeTensors& saved);
-// Returns the number of ranks that trained it. Throws Error (exit 4).
+// Returns the number of ranks that wrote a checkpoint. Throws Error (exit 4).
 int64_t read_ranks(const SafeTensors& saved);
 // Returns a CRC-32C of all parameters and buffers in order, as 8 hexadecimal digits.
 std::string model_hash(const Session& session);
-// The same of the complete state, with that of the optimizer and the StepState.
+// Returns the same hash of the complete state, including the optimizer and the StepState.
 std::string state_hash(const Session& session);
 
 }  // namespace bellows

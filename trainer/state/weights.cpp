@@ -28,7 +28,7 @@ static std::string list_names(const char* title, const std::vector<std::string>&
 
 std::string copy_saved(const NamedTensors& wanted, const TensorsByName& saved,
                        const std::string& what, const char* advice, bool strict) {
-  Names missing, unexpected, shapes, initial;  // so that one message shows all of them
+  Names missing, unexpected, shapes, initial;  // lists, so that one message shows all problems
   NamedTensors fit;
   for (const NamedTensor& t : wanted) {
     const auto at = saved.find(t.name);

@@ -14,7 +14,7 @@ namespace bellows {
 
 // Returns the ops whose backward runs in a step of that plan.
 static std::set<std::string> list_ops(Plan plan) {
-  plan.kernels.autotune = Autotune::heuristic;  // a search would be kept in the user's cache
+  plan.kernels.autotune = Autotune::heuristic;  // a search would change the user's cache
   Session session(plan);
   trace::collect(true);
   dry_run(session);

@@ -32,8 +32,8 @@ void check_place(const std::string& file, const std::string& where) {
 
 using Setting = CommandLine::Option;
 
-// Checks of a value. CLI11 accepts "010" as octal, and NaN as positive; the numbers of a config and
-// of a command line are alike.
+// Checks of a value. CLI11 accepts "010" as octal, and NaN as positive; a command line takes the
+// same numbers as a config.
 static bool is_number(const std::string& text, double& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   return error == std::errc() && end == text.data() + text.size() && std::isfinite(number);
@@ -76,7 +76,7 @@ Setting Setting::hidden() const { return Setting(option_->group("")); }
 Setting Setting::each_takes_one() const { return Setting(option_->allow_extra_args(false)); }
 
 namespace {
-// Help without the second name of an argument that may be given with or without dashes.
+// Formats the help without the second name of an argument that may have dashes or not.
 class NamesOnce : public CLI::Formatter {
   std::string make_option(const CLI::Option* option, bool is_positional) const override {
     const bool is_second = !is_positional && option->get_positional();
@@ -117,8 +117,8 @@ void CommandLine::add_note(const std::string& text) {
 
 bool CommandLine::given(const std::string& name) const { return app_->count(name) > 0; }
 
-// Refuses empty values, as in  --config "$UNSET". They would stand for a default, or take the next
-// word as their value.
+// Refuses empty values, as in --config "$UNSET". An empty value would mean a default, or the next
+// word would become the value.
 static void refuse_empty(const Arguments& args, const std::string& program) {
   for (size_t i = 0; i < args.size(); ++i) {
     const bool assigned = args[i].starts_with("--") && args[i].find('=') == args[i].size() - 1;
@@ -131,7 +131,7 @@ static void refuse_empty(const Arguments& args, const std::string& program) {
   }
 }
 
-// Returns what is missing. If arguments without dashes are, adds the command that has them all.
+// Returns the missing arguments. If those without dashes are missing, adds a command with all.
 static std::string describe_missing(const CLI::App& app, const std::string& otherwise) {
   std::string missing, all;
   for (const CLI::Option* option : app.get_options()) {
@@ -145,7 +145,7 @@ static std::string describe_missing(const CLI::App& app, const std::string& othe
   return cat("missing:", missing, "; write  ", app.get_name(), all);
 }
 
-// Column in which a description begins: behind a name and two spaces, or behind spaces alone.
+// Column in which a description begins: after a name and two spaces, or after spaces alone.
 static size_t find_column(const std::string& line) {
   const size_t begin = std::min(line.find_first_not_of(' '), line.size());
   const size_t gap = line.find("  ", begin);
@@ -185,7 +185,7 @@ bool CommandLine::read(Arguments args, const std::string& if_unexpected) {
     return false;
   } catch (const CLI::RequiredError& error) {
     fail(Exit::usage, describe_missing(*app_, error.what()), "; see  ", program_, " --help");
-  } catch (const CLI::ExtrasError&) {  // whose text has them in reverse order
+  } catch (const CLI::ExtrasError&) {  // its text has the arguments in reverse order
     if (!if_unexpected.empty()) fail(Exit::usage, if_unexpected);
     const std::vector<std::string> words = app_->remaining();
     const std::string gone = removal(cat(program_, " ", words.at(0)));

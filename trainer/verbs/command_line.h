@@ -16,7 +16,7 @@ namespace bellows {
 
 using Arguments = std::vector<std::string>;
 
-// Returns the whole number that `text` is, or 0 if it is none from 1 to `most`.
+// Returns the whole number in `text`, from 1 to `most`, or 0 if `text` is anything else.
 int64_t whole_number(std::string_view text, int64_t most = INT64_MAX);
 
 // Checks a file that a verb writes at its end, before its work begins. Throws Error (exit 2) if
@@ -35,10 +35,10 @@ class CommandLine {
     Option positive() const;  // finite and above 0
     Option excludes(Option other) const;
     Option without_value(const std::string& meaning = "") const;  // the value may be left out
-    Option value_name(const std::string& name) const;             // in the help, for TEXT or INT
-    Option shows_default() const;                                 // the variable's present value
-    Option hidden() const;                                        // from the help
-    Option each_takes_one() const;  // of a vector: it is given once for each value
+    Option value_name(const std::string& name) const;  // replaces TEXT or INT in the help
+    Option shows_default() const;                      // the variable's present value
+    Option hidden() const;                             // hides the option from the help
+    Option each_takes_one() const;  // for a vector: the option is repeated for each value
 
    private:
     CLI::Option* option_;
@@ -58,14 +58,14 @@ class CommandLine {
   // Declares the arguments that describe a run: a config file, and options that override its own.
   void add_config(std::string& config, Arguments& overrides,
                   const std::string& help = "YAML file with the options of the run");
-  void add_note(const std::string& text);     // to the end of the help, before the example
+  void add_note(const std::string& text);     // added at the end of the help, before the example
   bool given(const std::string& name) const;  // true if read() found that option
 
   // Parses `args`. Returns false if --help was given and has been printed. Throws Error (exit 2)
-  // for arguments that it does not know, with the text `if_unexpected` if there is one.
+  // for unknown arguments, with the text `if_unexpected` unless that is null.
   bool read(Arguments args, const std::string& if_unexpected = "");
-  // As the first argument it makes read() print the options that begin with the second one, for the
-  // completion of a shell, and return false.
+  // As the first argument, makes read() print the options that begin with the second argument, for
+  // the completion of a shell, and return false.
   static constexpr const char* kComplete = "--complete";
 
  private:

@@ -1,5 +1,5 @@
-// trainer compare RUN RUN: differences of two run folders. Those of the environment come before any
-// ratio, and a group without differences says so.
+// trainer compare RUN RUN: differences of two run folders. Differences of the environment come
+// before any ratio, and a group without differences is reported as such.
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
@@ -25,7 +25,7 @@ static void flatten(const std::string& name, const Json& value, Values& facts) {
       flatten(name.empty() ? key : cat(name, ".", key), each, facts);
 }
 
-// Values of env.json by group. The process's own number is not a difference.
+// Returns the values of that group in env.json, without the process id.
 static Values environment(const Json& run, const std::string& group) {
   static const std::map<std::string, std::string> groups = {
       {"versions", "versions"},       {"commit", "versions"},       {"flags", "versions"},
@@ -43,7 +43,7 @@ static Values environment(const Json& run, const std::string& group) {
   return facts;
 }
 
-// Options of plan.yaml by group.
+// Returns the options of that group in plan.yaml.
 static Values plan(const Json& run, const std::string& group) {
   Values facts;
   for (const auto& [key, value] : options_in(run)) {
@@ -55,7 +55,7 @@ static Values plan(const Json& run, const std::string& group) {
   return facts;
 }
 
-// Toggles that were on, and whether their footprints counted, of a run that has ended.
+// Returns the toggles that were on in a run that has ended, and whether their footprints counted.
 static Values toggles_that_ran(const Json& run) {
   Values facts;
   for (const Json& toggle : run.at("toggles"))

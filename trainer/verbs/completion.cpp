@@ -18,7 +18,7 @@ static constexpr const char* kZsh =
 #include <completion.zsh.inc>
     ;
 
-// Returns the values of a toggle, "toggles.amp", or those of an option that takes one of a few.
+// Returns the values of a toggle ("toggles.amp"), or of an option that takes one of a few values.
 static Names list_values(const std::string& key) {
   if (key.starts_with("toggles."))
     if (const Toggle* const toggle = find_toggle(key.substr(8))) return toggle->values;
@@ -48,7 +48,7 @@ static Names keys() {
   return keys;
 }
 
-// Returns the names in a list of `trainer list`, or in all of them, or those of the lists.
+// Returns the names in one list of `trainer list` or in all lists, or the names of the lists.
 static Names names_in(const std::string& list) {
   Names names;
   for (const Table& table : tables()) {
@@ -76,7 +76,7 @@ static Names candidates(const Arguments& words, const std::string& last) {
   return values;
 }
 
-// Prints the words that may complete the last one of `line`, one per line. After "--" stands the
+// Prints the words that may complete the last one of `line`, one per line. After "--" follows the
 // command line that each rank of `launch` runs.
 static void print_words(const std::string& line) {
   std::istringstream text(line);

@@ -25,7 +25,7 @@ static std::string describe_need(const std::string& need) {
   return cat(need.substr(is + 1), ", if the value is ", need.substr(0, is));
 }
 
-// docs/seeds.md, whose lines of statements read "- S1:37 Mixed precision: ...".
+// docs/seeds.md, a row for each statement: "| S1:37 | text | shown by | source | ours | holds |".
 constexpr std::string_view kSources =
 #include <seeds.md.inc>
     ;
@@ -52,12 +52,27 @@ static std::string find_result(const Toggle& t) {
              date);
 }
 
-// Returns the text of the statement "S1:37", with its number before it.
-static std::string_view statement(const std::string& number) {
-  const size_t at = kSources.find("\n- " + number + " ");
-  if (at == std::string_view::npos) return {};
-  const size_t begin = at + 3;
-  return kSources.substr(begin, kSources.find('\n', begin) - begin);
+// Returns the cells of the statement "S1:37" after its number; nothing if there is none.
+static Names cells_of(const std::string& number) {
+  const std::string begin = cat("\n| ", number, " | ");
+  const size_t at = kSources.find(begin);
+  if (at == kSources.npos) return {};
+  const size_t from = at + begin.size();
+  std::string_view row = kSources.substr(from, kSources.find(" |\n", from) - from);
+  Names cells;
+  for (size_t bar = 0; bar != row.npos;) {
+    bar = row.find(" | ");
+    cells.emplace_back(row.substr(0, bar));
+    std::erase(cells.back(), '\\');  // of a bar inside the cell
+    if (bar != row.npos) row.remove_prefix(bar + 3);
+  }
+  return cells;
+}
+
+// Returns the text of the statement, with its number before it.
+static std::string statement(const std::string& number) {
+  const Names cells = cells_of(number);
+  return cells.empty() ? "" : cat(number, " ", cells[0]);
 }
 
 // Splits "S0:12,13 S1:27" into "S0:12", "S0:13", "S1:27". Skips words without a colon.
@@ -92,11 +107,13 @@ static void say_lessons(const std::string& name) {
   }
 }
 
-// Prints the statement "S1:37", and the toggles that rest on it.
+// Prints the statement "S1:37", what shows it, and the toggles that rest on it.
 static bool explain_statement(const std::string& number) {
-  const std::string_view text = statement(number);
-  if (text.empty()) return false;
-  say(text);
+  const Names cells = cells_of(number);
+  if (cells.empty()) return false;
+  say_part(wrapped(statement(number), "  ") + "\n");
+  static constexpr const char* kLabels[] = {"shown by", "source", "ours", "holds"};
+  for (size_t i = 0; i < std::size(kLabels); ++i) say_row(kLabels[i], cells.at(i + 1));
   Names of;
   for (const Toggle& t : toggles())
     if (std::ranges::count(split_statements(t.sources), number)) of.push_back(t.name);
@@ -123,7 +140,7 @@ static void explain_toggle(const Toggle& t) {
   say_row("claim", t.claim);
   say_row("cost", t.cost);
   for (const std::string& number : split_statements(t.sources))
-    say_row("source", std::string(statement(number)));
+    say_row("source", statement(number));
   say_row("card", t.file);
   say_row("code", t.code);
   say_row("footprint", cat(t.footprint, " (0 when off)"));

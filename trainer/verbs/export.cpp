@@ -71,7 +71,7 @@ static Metadata make_metadata(const SafeTensors& saved) {
   const Json transforms = to_json(list);
   metadata["channels"] = std::to_string(input[0]);
   metadata["transforms"] = to_line(transforms);
-  // The (x - mean) / std that equals all normalize transforms of the list together.
+  // mean and std of the one (x - mean) / std that equals all normalize transforms of the list.
   std::vector<double> mean(input[0], 0), std(input[0], 1);
   for (const Json& item : transforms)
     for (int64_t c = 0; item.at("name") == "normalize" && c < input[0]; ++c) {

@@ -20,14 +20,14 @@ std::string read_path(const std::string& path);
 DecodedImage read_image(const std::string& path);
 
 // Replaces each folder in `paths` by the images in and below it (kImageSuffixes), sorted. Other
-// paths are kept. Warns of what it leaves out. Throws Error (exit 3) for a folder without images.
+// paths are kept. Warns of files left out. Throws Error (exit 3) for a folder without images.
 std::vector<std::string> image_paths(const std::vector<std::string>& paths);
 // Calls `use` for each line of a file that is not empty, as soon as it has been read. The path "-"
 // is standard input.
 void each_line(const std::string& path, const std::function<void(const std::string&)>& use);
 
 // Returns the image as (C, H, W) bytes of that shape, resized like the transform `resize`: bilinear
-// and antialiased. RGB becomes gray with the weights of ITU-R BT.601, which keep a gray.
+// and antialiased. RGB becomes gray with the weights of ITU-R BT.601, which keep gray pixels.
 std::vector<uint8_t> fitted(const DecodedImage& image, const Shape& shape);
 
 }  // namespace bellows

@@ -95,7 +95,7 @@ static double read_timeout(const Arguments& args) {
         std::ranges::find_if(args, [](auto& arg) { return arg == "--config" || arg == "-c"; });
     if (file != args.end()) ++file;
     return make_config(sources_of(file == args.end() ? "" : *file, given)).plan.dist.timeout_s;
-  } catch (const Error&) {  // the ranks report it
+  } catch (const Error&) {  // the ranks report the error
     return DistOptions{}.timeout_s;
   }
 }
@@ -119,7 +119,7 @@ static int run_launch(CommandLine& line, const Arguments& args) {
   std::optional<ReservedPort> reserved;
   if (given.port == 0) given.port = reserved.emplace().number();
   if (given.nodes * given.ranks == 1 && !given.supervise.all_output)
-    become(make_command(0, given, rank_args));  // with its stdin, its terminal, its signals
+    become(make_command(0, given, rank_args));  // keeps stdin and terminal
   std::vector<RankCommand> ranks;
   for (int64_t rank = 0; rank < given.ranks; ++rank)
     ranks.push_back({given.node_rank * given.ranks + rank, make_command(rank, given, rank_args)});

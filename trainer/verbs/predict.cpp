@@ -44,7 +44,7 @@ static Tensor read_input(const Session& session, const std::string& path, bool i
   const Tensor x(with_rows(1, session.input), DType::f32);
   try {
     transforms.write({pixels.data(), shape, 0}, session.plan.seed, 0, 0, x.ptr<float>());
-  } catch (const Error& error) {  // for example an image too small for a crop
+  } catch (const Error& error) {  // such as an image too small for a crop
     fail(Exit::data, printable(path), ": ", error.what());
   }
   return x;
@@ -84,8 +84,8 @@ static std::string continue_text(const Session& session, Tensor x) {
   return text;
 }
 
-// Returns the best class and the probabilities or logits of all, the values of a regression, or the
-// text that goes on. Runs one sample at a time, so that no answer depends on other samples.
+// Returns the best class and the probabilities or logits of all classes, the values of a
+// regression, or the continuation of a text. Runs one sample at a time: answers are independent.
 static Json predict(const Session& session, const Tensor& x, const PredictLine& line) {
   const DatasetInfo& info = session.train_set->info();
   if (x.dtype() == DType::i64 && info.target.shape.rank() == 1)
@@ -151,7 +151,7 @@ static bool predict_one(const Session& session, const std::string& path, const P
   return read;
 }
 
-// Answers each image before the next line of the list is read.
+// Answers each image of a list before it reads the next line.
 static void predict_all(const Session& session, const std::vector<std::string>& paths,
                         const PredictLine& line) {
   size_t all = 0, unread = 0;
@@ -170,8 +170,8 @@ static void predict_all(const Session& session, const std::vector<std::string>& 
 
 // ---- samples that are not images
 
-// Texts are given themselves, other inputs as files; - is standard input, of texts one per line,
-// each of which is answered before the next one is read.
+// Arguments are texts, or files of other inputs. "-" is standard input: one text per line, each
+// answered before the next line is read.
 static void predict_inputs(const Session& session, const PredictLine& line) {
   const DatasetInfo& info = session.train_set->info();
   const std::string& set = session.plan.data.dataset.name();

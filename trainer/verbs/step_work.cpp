@@ -4,8 +4,8 @@
 
 namespace bellows {
 
-// Parameters, gradients and buffers in f32: one read of each, one write of parameters, buffers and
-// 16-bit copies. A check for finite gradients, or their norm, reads them once more.
+// Counts one read of each parameter, gradient and buffer (f32), and one write of parameters,
+// buffers and 16-bit copies. A check for finite gradients, or their norm, reads them again.
 Cost work_of_update(const Session& session) {
   double parameters = 0, buffers = 0;
   for (const NamedTensor& p : session.parameters) parameters += double(p.tensor.nbytes());
@@ -16,7 +16,7 @@ Cost work_of_update(const Session& session) {
   return {0, 3 * parameters + 2 * buffers + copies + checks};
 }
 
-// Work at `batch` samples from that at 2 and at 4: weights do not grow with the batch.
+// Extrapolates the work of 2 and 4 samples to `batch`: weights do not grow with the batch.
 static Cost scaled(const Cost& two, const Cost& four, int64_t batch) {
   const double steps = double(batch) / 2 - 1;
   return {two.flop + steps * (four.flop - two.flop), two.bytes + steps * (four.bytes - two.bytes)};
@@ -24,7 +24,7 @@ static Cost scaled(const Cost& two, const Cost& four, int64_t batch) {
 
 static std::vector<RecordedOp> recorded(Session& session, TrainingStep& train, int64_t rows) {
   const Update update(session.zeros_like_batches(rows), 1);
-  train(update);  // the first one also makes buffers
+  train(update);  // the first update also makes buffers
   OpLog log;
   train(update);
   return log.ops;

@@ -75,8 +75,8 @@ std::string folded(const std::string& name) {
   return letters;
 }
 
-// Prints paragraphs in 80 columns, commands, which are indented, as they are, and each place to
-// look at on a line of its own.
+// Prints paragraphs in 80 columns, indented commands unchanged, and each place to look at on a
+// separate line.
 bool explain_topic(const std::string& name) {
   const Topic* const topic = find_topic(name);
   if (!topic) return false;

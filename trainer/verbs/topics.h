@@ -1,5 +1,5 @@
 // The words that `trainer explain` knows beside registered names: the topics and trace counters of
-// docs/topics.md. Adding one is adding a section, or a line, there.
+// docs/topics.md. To add one, add a section or a line there.
 #pragma once
 #include <string>
 #include <vector>
@@ -14,10 +14,10 @@ struct Topic {
   bool counter = false;
 };
 const std::vector<Topic>& topics();
-const Topic* find_topic(const std::string& name);  // in any case; null if there is none
+const Topic* find_topic(const std::string& name);  // ignores case; null if there is none
 bool explain_topic(const std::string& name);       // prints it; false if there is none
 std::string list_places(
-    const std::string& counter);  // "autograd/amp.h:59, ...", where it is counted
+    const std::string& counter);  // places that count it: "autograd/amp.h:59, ..."
 // Lines "amp.low_ops autograd/amp.h:59", which tools/counters.sh makes from the sources.
 extern const char* const kCounterPlaces;
 

@@ -18,7 +18,7 @@ static std::string find_config(const std::string& config, const RunRequest& give
   if (latest && given.folder.empty()) return "";
   std::error_code error;
   Path folder = latest ? given.folder : given.resume;
-  if (!latest && fs::is_regular_file(folder, error))  // a checkpoint in the run's own folder
+  if (!latest && fs::is_regular_file(folder, error))  // a checkpoint in its run's own folder
     folder = fs::absolute(folder, error).parent_path().parent_path();
   const Path plan = folder / "plan.yaml";
   if (fs::is_regular_file(plan, error)) return plan.string();
@@ -40,7 +40,7 @@ static Config stored_config(std::vector<Values> sources, const std::string& plan
   Values& saved = *(sources.end() - 2);
   Values stated = saved;
   restore_origins(stated, Path(plan_yaml).parent_path());
-  for (auto& [key, value] : saved)  // a toggle that was not set by name still is not
+  for (auto& [key, value] : saved)  // a toggle that was not set by name stays so
     if (key.starts_with("toggles.") && !set_by_name(stated.at(key))) value = stated.at(key);
   Config config = make_config(sources);
   const auto restore = [&](Values& values, const std::string& section) {

@@ -96,8 +96,8 @@ static void allow_open_files() {
 
 static bool running = false;
 
-// Whether a write to stdout failed because its pipe (`| head`) or its terminal was closed. That is
-// no error; a full disk is.
+// True if a write to stdout failed because its pipe (`| head`) or its terminal was closed, which is
+// not an error, unlike a full disk.
 static bool reader_left(int error) {
   struct stat output = {};
   fstat(STDOUT_FILENO, &output);

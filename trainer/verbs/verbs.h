@@ -18,10 +18,10 @@ namespace bellows {
 
 struct Verb {
   const char* name;
-  const char* help;     // one line
+  const char* help;     // help text of one line
   const char* example;  // a command that works
-  // Declares its options in `line`, which has help and example already, and reads `args`. Returns
-  // the exit code or throws Error.
+  // Declares the verb's options in `line`, which has help and example already, and reads `args`.
+  // Returns the exit code or throws Error.
   int (*run)(CommandLine& line, const Arguments& args);
   const char* group = "measure";  // heading in `trainer --help`: train, learn, measure or use
 };
