@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes docs/pictures/*.png, the report pages that README.md shows, and checks both pages.
 
-    apt-get install chromium fonts-inter; pip install playwright
+    apt-get install chromium fonts-inter; pip install playwright pillow
     tools/pictures.py
 
 Trains LeNet and runs `ab`, which takes a minute and wants a quiet machine. At three widths, light
@@ -60,6 +60,8 @@ def take(browser, page, picture, height):
     tab.goto(page.as_uri())
     tab.screenshot(path=picture)
     tab.close()
+    from PIL import Image
+    Image.open(picture).convert("RGB").quantize(64, dither=Image.Dither.NONE).save(picture)
 
 
 def main():

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sys/wait.h>
 #include <nlohmann/json.hpp>
+#include <cstdlib>
 #include <set>
 #include <sstream>
 #include "core/base/file.h"
@@ -58,6 +59,7 @@ CommandOutput run_command(const std::string& program, Names command) {
   if (verb == "profile") command.insert(command.end(), {"--json", json});
   if (verb == "train") command.insert(command.end(), {"--run-dir", run});
   if (verb == "diagnose") command.emplace_back("--json");
+  setenv("XDG_CACHE_HOME", (scratch / "cache").c_str(), 1);  // searches as on the first day
   command.insert(command.begin(), program);
   CommandOutput output{capture_output(command, verb != "diagnose")};
   if (compares || verb == "profile") output.report = read_json(json, Exit::internal);
