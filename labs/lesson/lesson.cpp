@@ -4,8 +4,8 @@
 #include <fmt/ranges.h>
 #include <poll.h>
 #include <sys/wait.h>
-#include <nlohmann/json.hpp>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 #include "core/base/file.h"

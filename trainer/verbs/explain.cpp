@@ -48,8 +48,9 @@ static std::string find_result(const Toggle& t) {
     std::erase(*cell, '`');
     cell->erase(cell->find_last_not_of(' ') + 1);
   }
-  return cat(name, " ", gains, "; where it has little to gain, ", no_gain, "; ", machine, ", ",
-             date);
+  const char* const elsewhere =
+      t.no_gain.empty() ? "; in time, " : "; where it has little to gain, ";
+  return cat(name, " ", gains, elsewhere, no_gain, "; ", machine, ", ", date);
 }
 
 // Returns the cells of the statement "S1:37" after its number; nothing if there is none.
