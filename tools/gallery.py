@@ -86,12 +86,13 @@ def gallery_row(toggle, seconds):
 def draw(rows):
     """Draws the speed of each toggle: a disc where it gains, a ring where it does not."""
     def x(ratio):
-        return 190 + 130 * math.log2(min(max(ratio, 0.5), 8) / 0.5)
+        return 190 + 104 * math.log2(min(max(ratio, 0.5), 16) / 0.5)
 
-    marks = ['<text x="4" y="12">&#9679; gains, &#9675; does not</text>']
+    marks = ['<text x="4" y="12">&#9679; where it should gain</text>'
+             '<text x="4" y="24">&#9675; where it should not</text>']
     marks += [f'<text x="{x(r):.0f}" y="12" text-anchor="middle">{r} x</text>'
               f'<path d="M{x(r):.0f} 18V{len(rows) * 16 + 22}" stroke="#ddd"/>'
-              for r in (0.5, 1, 2, 4, 8)]
+              for r in (0.5, 1, 2, 4, 8, 16)]
     for i, row in enumerate(rows):
         y = 30 + 16 * i
         cells = row.split(" | ")
@@ -100,7 +101,7 @@ def draw(rows):
             found = re.search(r"([\d.]+) x \(([\d.]+) to ([\d.]+)\)", cell)
             if not found:
                 words = cell.replace("`", "")
-                line += f'<text x="{x(1.15):.0f}" y="{y + 4}" fill="#c2410c">{words}</text>'
+                line += f'<text x="{x(1.5):.0f}" y="{y + 4}" fill="#c2410c">{words}</text>'
                 continue
             ratio, low, high = map(float, found.groups())
             line += (f'<path d="M{x(low):.1f} {y}H{x(high):.1f}" stroke="#c2410c"/>'
