@@ -64,7 +64,7 @@ def figure(report, gains):
         return f"{counts[0]} to {counts[1]} `{gains}` per step"
     speed = arm["speedup"]
     if None in speed["interval"]:
-        raise SystemExit(f"{arm['name']}: {arm['answer']}; give it more --seconds")
+        return f"{arm['answer']}: {speed['ratio']:.3f} x"
     low, high = speed["interval"]
     return (f"{arm['answer']}: {speed['ratio']:.3f} x ({low:.3f} to {high:.3f}), placebo "
             f"{report['placebo']['speedup']['ratio']:.3f}")
@@ -99,6 +99,8 @@ def draw(rows):
         line = f'<text x="182" y="{y + 4}" text-anchor="end">{cells[0][2:].strip("`")}</text>'
         for cell, fill in ((cells[2], "#fff"), (cells[1], "#c2410c")):
             found = re.search(r"([\d.]+) x \(([\d.]+) to ([\d.]+)\)", cell)
+            if not found and fill == "#fff":
+                continue
             if not found:
                 words = cell.replace("`", "")
                 line += f'<text x="{x(1.5):.0f}" y="{y + 4}" fill="#c2410c">{words}</text>'

@@ -83,7 +83,8 @@ TEST_F(Explain, MarksWhatOnlyAGpuCouldMeasureAndNoReportDoesAsExperimental) {
 
 TEST_F(Explain, WritesTopicsIn80Columns) {
   for (const auto& [topic, begins, ends] :
-       {std::tuple("blas", "The symptom (S0:17)", "or OPENBLAS_NUM_THREADS.\n"),
+       {std::tuple("blas", "The symptom (S0:17)",
+                   "lessons: blas: Which library multiplies the matrices?\n"),
         {"vram", "A device whose memory is full", "lessons: vram: Memory in use is not load\n"},
         {"Alignment", "Tensor Cores multiply tiles", "trainer explain pad_channels\n"}}) {
     const std::string out = succeed({"explain", topic});

@@ -14,7 +14,7 @@ static const bellows::AddToggle overlap_allreduce({
     .footprint = "dist.early_buckets",
     .same = bellows::Same::bitwise,
     .needs = {"ranks", "ddp"},
-    .measure = "configs/gallery/resnet_ddp.yaml data.batch_size=16",
+    .measure = "configs/ddp/resnet18.yaml data.train_size=512",
     .gains = "dist.exposed_wait_ns",
     .enable = [](bellows::Plan& plan) { plan.dist.overlap = true; },
 });

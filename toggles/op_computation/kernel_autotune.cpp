@@ -20,7 +20,7 @@ static const bellows::AddToggle kernel_autotune({
     .nondeterministic_value = "benchmark",
     // A GPU needs vendor kernels. Short searches, because a stand-in for a GPU is slow.
     .proof = "kernels: {vendor: true, search_seconds: 0.1}",
-    .measure = "configs/gallery/resnet.yaml",
+    .measure = "configs/plain/lenet.yaml",
     .no_gain = "configs/lenet.yaml toggles.batch_lanes=off",
     .enable = [](bellows::Plan& plan) { plan.kernels.autotune = bellows::Autotune::benchmark; },
 });
