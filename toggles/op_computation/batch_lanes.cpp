@@ -17,6 +17,6 @@ static const bellows::AddToggle batch_lanes({
     .footprint = "fuse.conv_act_pool",
     .same = bellows::Same::close,
     .measure = "configs/plain/lenet.yaml",
-    .no_gain = "configs/gallery/resnet.yaml",
+    .no_gain = "configs/gallery/wide_pools.yaml",
     .enable = [](bellows::Plan& plan) { plan.model.rewrites.values["fuse.conv_act_pool"] = 1; },
 });
