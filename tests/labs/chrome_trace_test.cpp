@@ -83,7 +83,7 @@ TEST_F(Program, TraceKeepsTheRulesAndHoldsStepsPhasesOpsThreadsAndCores) {
                              Contains(testing::StartsWith("loader/1 "))));
   EXPECT_GE(phases["make_batch"], 1) << "on the loader's threads";
   for (const char* thread : {"compute", "loader/0", "loader/1"})
-    EXPECT_GE(loads[thread], 2) << thread << " in 300 ms";
+    EXPECT_GE(loads[thread], 1) << thread << " up to the end of the window";
   EXPECT_FALSE(cores.empty());
   for (const auto& [core, count] : cores) EXPECT_GE(count, 2) << core << " in 300 ms";
 }
