@@ -9,8 +9,8 @@ static const bellows::AddToggle channels_last({
             "transposed.",
     .claim = "ResNet-50 in 16 bits 1.47x, ResNet-18 1.26x (timm's results on an RTX 3090); no "
              "figure in the sources",
-    .cost = "slower without vendor kernels, whose plain versions compute in NCHW, if images are "
-            "flattened before a linear layer, and in f32 without TF32 on a GPU",
+    .cost = "no gain where batch_lanes computes the convolutions; slower if images are flattened "
+            "before a linear layer, and in f32 without TF32 on a GPU",
     .sources = "S1:59 S4:122",
     .code = "core/tensor/copy.cpp: contiguous",
     .footprint = "layout.nhwc_ops",
