@@ -48,7 +48,10 @@ def measure(command, seconds):
                              report)
         if code:
             raise SystemExit(f"{command}: exit code {code}: {said[-600:]}")
-        return json.loads(report.with_suffix(".json").read_text())
+        found = json.loads(report.with_suffix(".json").read_text())
+    if not found["on"][0]["footprint_holds"]:
+        raise SystemExit(f"{command}: {found['on'][0]['footprint']}")
+    return found
 
 
 def figure(report, gains):

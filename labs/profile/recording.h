@@ -24,8 +24,8 @@ struct CoreLoad {
   double busy;               // share of that time, 0 to 1
 };
 
-// What a thread did for a while, as the kernel's scheduler counts it. For the rest of that time it
-// waited for something else: data, a lock, another thread.
+// Time of a thread, as the kernel's scheduler counts it. The rest of the interval is spent waiting
+// for something else: data, a lock, another thread.
 struct ThreadLoad {
   uint64_t thread = 0;
   int64_t begin_ns = 0, end_ns = 0;  // by trace::now_ns()

@@ -325,6 +325,7 @@ TEST_F(Program, ProfileWritesAWholeTypicalUpdate) {
   for (const Json& op : update["ops"]) ops += op["ns"].get<double>();
   for (const Json& gap : update["gaps"]) gaps += gap["ns"].get<double>();
   EXPECT_NEAR(ops + gaps, length, 0.01 * length);
+  EXPECT_THAT(report["ops"].dump(), HasSubstr(" in lanes\"")) << "the kernel of conv_act_pool";
   for (const Json& point : update["bytes_in_use"]) {
     EXPECT_GE(point[0].get<double>(), at);
     at = point[0], most = std::max(most, point[1].get<double>());

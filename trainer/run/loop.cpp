@@ -114,9 +114,10 @@ class Loop {
     anomaly().step = session_.group->step = session_.host_group().step = at_.step + 1;
     const Update update(data, micro_batches(plan_, data.counts.fewest));  // equal on all ranks
     // Logs the kernels of the second update, because the first one searches and captures.
-    trace::kernels_logged = plan_.log.kernels && at_.step == first_step_ + 1;
+    const bool logged = trace::kernels_logged;  // by a profile
+    trace::kernels_logged = logged || (plan_.log.kernels && at_.step == first_step_ + 1);
     losses_.add(train_on_(update), update);
-    trace::kernels_logged = false;
+    trace::kernels_logged = logged;
     profile_.end(at_.step);
     meter_.count(data.counts.units);
     losses_.end_update();
