@@ -13,8 +13,6 @@
 
 namespace bellows {
 
-// ---- RAM
-
 static constexpr int64_t kPage = 1 << 19;  // elements per parallel chunk: 2 MiB
 
 // y = a + 0.5 b with non-temporal stores. Ordinary stores would read each cache line before they
@@ -46,8 +44,6 @@ double triad_rate() {
   const Timing time = time_interleaved({triad}, Device::cpu)[0];
   return 3 * double(n) * sizeof(float) / time.median();
 }
-
-// ---- a GPU
 
 double device_copy_rate(int64_t bytes) {
   const Tensor from = full({bytes}, 1, DType::u8, Device::cuda), to = empty_like(from);

@@ -47,8 +47,6 @@ static void say_what_is_missing(Device device) {
   if (!missing.empty()) say(cat("not on this CPU, but on a GPU: ", joined(missing)));
 }
 
-// ---- one product
-
 static void print_product(const Shape& a, const Shape& b, const Measuring& how) {
   std::vector<TableRow> rows = {{"", "median", "rate", "fastest", "slowest"}};
   for (const MeasuredProduct& m : measure(precisions(how.device), a, b, how))
@@ -100,8 +98,6 @@ static void print_source_table(const Measuring& how) {
   say_what_is_missing(how.device);
 }
 
-// ---- alignment
-
 static void print_measured_alignment(const Measuring& how) {
   std::vector<TableRow> rows = {{"K and N", "multiples of"}};
   const std::vector<Precision> all = precisions(how.device);
@@ -124,8 +120,6 @@ static void print_alignment(const Measuring& how) {
   say("");
   say("nothing is measured: this CPU has no Tensor Cores");
 }
-
-// ---- the benchmark
 
 static int run_matmul(CommandLine& line, const Arguments& args) {
   int64_t batch = 16, m = 36, k = 1504, n = 10000, rounds = 5;

@@ -54,8 +54,6 @@ void Product::run(Blas blas) const {
 
 double Product::flop() const { return 2.0 * double(y.numel()) * double(b.dim(0)); }
 
-// ---- comparison with f64
-
 // Returns rows [first, first + count) of `t`, with all leading axes folded, on the host in f64.
 static Tensor rows_on_host(const Tensor& t, int64_t first, int64_t count) {
   const int64_t columns = t.dim(-1);

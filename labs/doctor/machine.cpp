@@ -56,8 +56,6 @@ Machine this_machine() {
   return m;
 }
 
-// ---- as text
-
 static std::string gib(int64_t bytes) {
   return fmt::format("{:.1f} GiB", double(bytes) / (1 << 30));
 }
@@ -65,8 +63,6 @@ static std::string gib(int64_t bytes) {
 static std::string version(const Machine& m, const char* key) {
   return plain(m.environment["versions"][key]);
 }
-
-// ---- the CPU
 
 static std::string cpu(const Machine& m) {
   std::vector<std::string> units;
@@ -106,8 +102,6 @@ static std::string software(const Machine& m) {
              std::isdigit(static_cast<unsigned char>(compiler[0])) ? "g++ " : "", compiler,
              ", OpenMP ", version(m, "openmp"), ", ", plain(m.environment["kernel"]));
 }
-
-// ---- the GPU
 
 static std::string cuda(const Machine& m) {
   const CudaReport& r = m.cuda;

@@ -71,8 +71,6 @@ CommandOutput run_command(const std::string& program, Names command) {
   return output;
 }
 
-// ---- the lesson
-
 // Prints the figures beside those of the source text. Returns how many do not hold.
 static int64_t report(const LessonStep& step, const CommandOutput& shown) {
   if (step.figures.empty()) return 0;

@@ -66,8 +66,6 @@ Json gather_ranks(const Session& session, const Recording& recording) {
   return parts;
 }
 
-// ---- text
-
 constexpr size_t kColumns = 70;  // of the picture
 
 // The smallest of 1, 2, 5 x 10^n ns of which `columns` hold `ns`.

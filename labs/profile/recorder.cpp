@@ -16,8 +16,6 @@
 
 namespace bellows {
 
-// ---- cores and threads
-
 CoreWatch::CoreWatch(Recording& recording) : recording_(recording), cores_(process_cores()) {
   read_cores();
   read_threads();
@@ -62,8 +60,6 @@ void CoreWatch::read_cores() {
     before = {now, ticks};
   }
 }
-
-// ---- the recorder
 
 static std::string module_of(const std::string& parameter) {
   const size_t dot = parameter.rfind('.');

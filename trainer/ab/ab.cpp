@@ -80,8 +80,6 @@ static void refuse_counts(const CommandLine& line, AbMeasure measure) {
           epochs ? "--measure epoch, whose blocks are epochs" : "--time-to, whose blocks are runs");
 }
 
-// ---- configurations
-
 // Returns the settings of an arm: the toggle, and off for all toggles that need it, directly or
 // through another one.
 static Values settings(const Toggle& toggle, const std::string& value) {

@@ -144,8 +144,6 @@ static AbEnd final_report(const Outcome& outcome, Session& session) {
           .evaluation = evaluate(session, {}, kBatches).value("loss")};
 }
 
-// ---- the start
-
 // Zeros stay zeros, because the last place of a zero is a denormal.
 static void nudge(const Tensor& weights, int64_t mantissa, const Philox& rng) {
   const Tensor host = clone(to(Device::cpu, weights));  // contiguous: equal in every memory format

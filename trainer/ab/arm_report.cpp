@@ -154,8 +154,6 @@ static std::string command_of(const Comparison& c) {
   return text;
 }
 
-// ---- Markdown
-
 std::string markdown_table(const std::vector<Names>& rows) {
   std::string text;
   for (const Names& row : rows) {
@@ -198,8 +196,6 @@ std::string markdown_table(const Json& rows, const std::vector<ArmColumn>& colum
 std::string ms(double seconds) { return fmt::format("{:.4g}", 1e3 * seconds); }
 
 std::string list_item(const std::string& text) { return wrapped("- " + text, "  ") + "\n"; }
-
-// ---- results
 
 Json speedup_json(const Speedup& s, const Comparison& c) {
   return speedup_json(s, placebo_speedup(c));
@@ -304,8 +300,6 @@ std::string measurement_text(const Comparison& c) {
         fmt::format("- {}: {}\n", key, value.is_string() ? value.get<std::string>() : value.dump());
   return text;
 }
-
-// ---- the machine
 
 std::string load_average() {
   double load[3] = {};

@@ -40,8 +40,6 @@ double budget_left_s(const ArmOptions& options) {
   return options.budget_s > 0 ? options.budget_s - seconds_since(options.begin_ns) : INFINITY;
 }
 
-// ---- costs
-
 // Returns means of blocks, not medians of steps: W workers deliver in bursts, so most steps find
 // their batch ready and one in W waits for all of them.
 std::vector<double> costs(const AbProcess& process, const ArmOptions& options,
@@ -82,8 +80,6 @@ Speedup speedup(const Comparison& c, const AbArm& arm) {
 
 Speedup placebo_speedup(const Comparison& c) { return speedup(c, {&c.arms.front()}, c.placebo); }
 
-// ---- counters
-
 int64_t footprint(const Toggle& toggle, const AbArm& arm) {
   int64_t count = 0;
   for (const AbProcess& process : arm.processes)
@@ -116,8 +112,6 @@ std::vector<CounterRates> differing_counters(const AbArm& off_arm, const AbArm& 
   }
   return rates;
 }
-
-// ---- lines
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AbBlock, steps, wall_s, cpu_s, waited_s, counters, reader_s,
                                    energy_j, epoch_gaps_s)

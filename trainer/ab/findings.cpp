@@ -48,8 +48,6 @@ Finding compare_footprints(const Toggle& toggle, const AbArm& off_arm, const AbA
   return {true, counts};
 }
 
-// ---- losses
-
 constexpr double kLooseEnd = 0.1;
 
 // Returns the largest distance of two arms' losses up to each step. `choose` combines the rounds.
@@ -91,8 +89,6 @@ Divergence divergence(const AbResult& result, const AbArm& on) {
   }
   return d;
 }
-
-// ---- the classes
 
 // Returns the mean of the last quarter of the losses, over all processes.
 static double mean_end(const AbArm& arm) {

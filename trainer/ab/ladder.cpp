@@ -116,8 +116,6 @@ void drop_idle(LadderPlan& plan, const AbArm& top) {
   });
 }
 
-// ---- the arms
-
 LadderResult ladder_arms(const ArmOptions& options, const LadderPlan& plan) {
   LadderResult result;
   result.options = options;
@@ -150,8 +148,6 @@ static bool ran(const LadderResult& result, size_t i) {
   return footprint(*result.plan.toggles[i].toggle, result.step(i)) > 0;
 }
 
-// ---- JSON
-
 Json to_json(const LadderResult& result) {
   Json steps = Json::array(), ablation = Json::array();
   for (size_t i = 0; i < result.steps(); ++i) {
@@ -177,8 +173,6 @@ Json to_json(const LadderResult& result) {
                       {"steps", steps},
                       {"without", ablation}});
 }
-
-// ---- Markdown
 
 static double cost(const LadderResult& result, const AbArm& arm) {
   return median(costs(arm, result.options, &AbBlock::wall_s));
@@ -246,8 +240,6 @@ std::string to_markdown(const LadderResult& result) {
                           counters_text(result.before(i), result.step(i))));
   return text + "\n" + measurement_text(result);
 }
-
-// ---- the verb
 
 static int run_ladder(CommandLine& line, const Arguments& args) {
   ArmOptions options = {.verb = "ladder", .processes = 5, .blocks = 4};

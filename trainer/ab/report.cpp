@@ -39,8 +39,6 @@ std::string headline(const AbResult& result, const AbArm& on) {
                      measured.rounds, busy_text(result));
 }
 
-// ---- Markdown
-
 // Middle, and the ends of a range.
 static std::string range_text(double middle, double low, double high) {
   return fmt::format("{:.4g} ({:.4g} to {:.4g})", middle, low, high);
@@ -161,8 +159,6 @@ std::string to_markdown(const AbResult& result) {
   }
   return text + measurement_text(result);
 }
-
-// ---- JSON
 
 static Json on_json(const AbResult& result, const AbArm& on) {
   Json json = arm_json(on, result.options);

@@ -14,8 +14,6 @@
 
 namespace bellows {
 
-// ---- number of rounds
-
 bool RoundPlan::add(double elapsed_s) {
   ++done_;
   if (budget_s_ > 0 && done_ == 1) {
@@ -31,8 +29,6 @@ bool RoundPlan::add(double elapsed_s) {
   }
   return false;
 }
-
-// ---- progress
 
 // Counts work in steps, or in time slices if these are epochs or runs. The first slices of a round
 // are warm-ups.
@@ -58,8 +54,6 @@ std::string estimate_text(const Comparison& c) {
   return fmt::format(", {} {:.3f} x ({:.3f} to {:.3f})", fastest->name, best.ratio,
                      best.interval.low, best.interval.high);
 }
-
-// ---- ranks
 
 namespace {
 // If a launcher has started several ranks, each runs the verb and starts its own rank of every arm.

@@ -13,8 +13,6 @@
 
 namespace bellows {
 
-// ---- the arms
-
 SweepKey parse_sweep(const std::string& text) {
   const size_t equals = text.find('=');
   CHECK(equals != text.npos && equals > 0, "sweep: --key: '", text,
@@ -120,8 +118,6 @@ static void drop_unaffordable(SweepResult& result, const Pilot& pilot) {
   if (!result.unmeasured.empty())
     announce("sweep", cat("the budget has no time for ", joined(result.unmeasured)));
 }
-
-// ---- the verb
 
 static int run_sweep(CommandLine& line, const Arguments& args) {
   ArmOptions options = {.verb = "sweep", .processes = 5, .blocks = 4};

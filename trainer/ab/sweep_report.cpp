@@ -15,8 +15,6 @@
 
 namespace bellows {
 
-// ---- costs
-
 // Returns the medians over the blocks of all processes, in seconds per step.
 static double batch_cost(const AbArm& arm) { return median(costs(arm, {}, &AbBlock::wall_s)); }
 static double reader_cost(const AbArm& arm) { return median(costs(arm, {}, &AbBlock::reader_s)); }
@@ -78,8 +76,6 @@ void record_work(SweepResult& result) {
   }
 }
 
-// ---- losses
-
 double loss_after(const AbArm& arm, int64_t updates) {
   double sum = 0;
   const int64_t window = std::max<int64_t>(1, updates / 10);
@@ -140,8 +136,6 @@ std::vector<SweptLaw> swept_laws(const SweepResult& result) {
   return laws;
 }
 
-// ---- JSON
-
 static Json json_of(const SweepResult& result, size_t i) {
   const AbArm& arm = result.arms[i];
   const auto& [values, batch, workers, pixels, work] = result.facts[i];
@@ -181,8 +175,6 @@ Json to_json(const SweepResult& result) {
       "sweep", result,
       {{"config", result.options.config}, {"keys", keys}, {"arms", arms}, {"laws", laws}});
 }
-
-// ---- Markdown
 
 static std::string law_section(const SweepResult& result, const SweptLaw& swept) {
   std::string text = "\n## Workers\n\n";

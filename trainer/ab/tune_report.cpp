@@ -14,8 +14,6 @@
 
 namespace bellows {
 
-// ---- the config
-
 static std::vector<ConfigLine> settings_of(const TuneResult& result) {
   std::vector<ConfigLine> all;
   Values rest = parse_overrides(result.options.overrides);
@@ -30,8 +28,6 @@ static std::vector<ConfigLine> settings_of(const TuneResult& result) {
     all.push_back({key == "toggles" ? "toggles.preset" : key, yaml(value.text), value.origin});
   return all;
 }
-
-// ---- the report
 
 static Json json_of(const Change& change) {
   Json json = {{"name", change.name()},
@@ -89,8 +85,6 @@ std::string to_markdown(const TuneResult& result) {
              markdown_table(rows, {{"change", "name"}, {"x as fast", "gain"}, {"", "why"}}), "\n",
              notes, notes.empty() ? "" : "\n", measurement_text(result.confirmation));
 }
-
-// ---- the verb
 
 static void declare(CommandLine& line, TuneOptions& o, std::string& budget) {
   declare_config(line, o);

@@ -77,8 +77,6 @@ void become(const Command& command) {
   fail(Exit::usage, command.argv[0], ": cannot be executed: ", std::strerror(errno));
 }
 
-// ---- output
-
 constexpr size_t kPipeBytes = 1 << 16;  // capacity of a pipe on Linux
 
 static std::pair<int, int> make_pipe() {
@@ -106,8 +104,6 @@ std::vector<std::string> LinePipe::read_lines(bool last) {
     lines.push_back(std::exchange(unread_, {}));
   return lines;
 }
-
-// ---- port
 
 // A bound socket that does not listen does not exclude one that does, if both set SO_REUSEADDR.
 ReservedPort::ReservedPort() : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {

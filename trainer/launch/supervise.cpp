@@ -23,8 +23,6 @@ constexpr int kLookMs = 100;       // interval of checking all ranks without eve
 constexpr double kSettleS = 1;     // after a failure: time for the causing rank to end
 constexpr int kDistributed = static_cast<int>(Exit::distributed);
 
-// ---- one rank
-
 namespace {
 
 // A process that leads its own process group. Not thread-safe.
@@ -111,8 +109,6 @@ class RankProcess {
 };
 
 }  // namespace
-
-// ---- the end of a rank
 
 static std::string describe_end(const RankProcess& rank) {
   if (rank.signaled())

@@ -152,8 +152,6 @@ double MachineClock::own_ticks() {
   return double(used.tms_utime + used.tms_stime + used.tms_cutime + used.tms_cstime);
 }
 
-// ---- the machine
-
 double MachineLoad::cpu() const { return mean(cores); }
 
 // Returns a number of KiB in a file of /proc, in bytes; 0 if the file lacks it.

@@ -110,8 +110,6 @@ static Json cuda() {
           {"libraries", libraries}};
 }
 
-// ---- libraries
-
 Libraries loaded_libraries() {
   std::set<std::string> paths;
   std::ifstream in("/proc/self/maps");

@@ -57,8 +57,6 @@ std::string restart_record(double wall_time, int64_t step) {
   return framed(field(1, wall_time) + field(2, step) + field(7, field(1, 1)));
 }
 
-// ---- the file
-
 // A resumed run adds a file. TensorBoard reads the files of a folder in order.
 static Path new_file(const Path& folder) {
   const std::string stem =

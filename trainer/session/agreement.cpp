@@ -27,8 +27,6 @@ void Session::meet_ranks() {
     notes.emplace_back("dp: rank 0 reads the batches of all ranks and updates alone; ddp is off");
 }
 
-// ---- facts
-
 static void add_data(Facts& facts, const std::string& name, const Dataset& set,
                      const std::string& content) {
   facts.emplace_back(name + " samples", std::to_string(set.size()));

@@ -4,8 +4,6 @@
 
 namespace bellows {
 
-// ---- tuning
-
 TuningWindow::TuningWindow(const TrainOptions& train, const KernelOptions& kernels)
     : kernels_(kernels), first_(train.tuning_window.at(0)), last_(train.tuning_window.at(1)) {}
 
@@ -41,8 +39,6 @@ Scalars TuningWindow::take() {
   return {{"autotune_searches", counted_in(moved, "searches")},
           {"autotune_hit_rate", hit_rate(moved)}};
 }
-
-// ---- profiling
 
 std::string profiler_note(const ProfileOptions& options) {
   if (options.window.empty()) return "";

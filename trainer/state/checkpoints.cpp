@@ -65,8 +65,6 @@ void check_finite(const Path& file, const NamedTensors& tensors, const CkptOptio
   }
 }
 
-// ---- writing
-
 Checkpoints::Checkpoints(const Path& folder, const CkptOptions& options, const Path& keep_this)
     : folder_(folder),
       run_(open(folder.parent_path().c_str(), O_PATH | O_CLOEXEC)),

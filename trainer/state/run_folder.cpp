@@ -139,8 +139,6 @@ void RunFolder::write(const std::string& name, const std::string& text) const {
   write_file(path_ / name, bytes_of(text));
 }
 
-// ---- scratch folder
-
 // File that marks a scratch folder, because a run may be named ab-something, too.
 static constexpr const char* kMark = ".ab";
 

@@ -26,8 +26,6 @@ static Json read_env(const Path& folder) {
   return is_file(folder / "env.json") ? read_object(folder / "env.json") : Json::object();
 }
 
-// ---- plan.yaml
-
 void restore_origins(Values& values, const Path& folder) {
   const Json origins = read_env(folder).value("origins", Json::object());
   for (auto& [key, value] : values)
@@ -46,8 +44,6 @@ static void add_plan(Json& run, const Path& path) {
   }
   run["env"].erase("origins");
 }
-
-// ---- metrics.jsonl
 
 // Returns rows as columns, with null where a row has no such value. Most values must exist, so that
 // the columns stay in proportion to the file.
@@ -97,8 +93,6 @@ static void add_directions(Json& run, const Path& file) {
     if (higher_is_better(plan, metric)) run["higher_is_better"].push_back(metric);
 }
 
-// ---- end.json
-
 static void add_end(Json& run, const Path& path) {
   if (run["totals"].empty() || !is_file(path)) {
     for (const Json& option : run["plan"])
@@ -142,8 +136,6 @@ Json read_run(const Path& folder) {
   add_end(run, folder / "end.json");
   return run;
 }
-
-// ---- reading it
 
 Values options_in(const Json& run) {
   Values options;

@@ -19,8 +19,6 @@ static constexpr const char *kDataset = "dataset", *kDroppedBiases = "dropped_bi
                             *kRanks = "ranks";
 static const std::string kOptimizer = "optimizer/";  // no module path has a slash
 
-// ---- writing
-
 NamedTensors model_tensors(const Session& session) {
   NamedTensors all = session.parameters;
   for (const NamedTensor& buffer : session.model->buffers()) all.push_back(buffer);
@@ -124,8 +122,6 @@ Metadata state_metadata(const Session& session, const Position& position) {
           {"threads", std::to_string(pool_threads())},
           {kRanks, std::to_string(session.ranks.world)}};
 }
-
-// ---- reading
 
 static const std::string& entry(const SafeTensors& saved, const std::string& key) {
   const auto found = saved.metadata.find(key);
@@ -315,8 +311,6 @@ Position restore(Session& session, const SafeTensors& saved, std::vector<std::st
                         " now; the result may differ in its last bits without  deterministic: on"));
   return position;
 }
-
-// ---- checksums
 
 static uint32_t checksum(const NamedTensors& tensors) {
   uint32_t crc = 0;

@@ -59,8 +59,6 @@ std::string copy_saved(const NamedTensors& wanted, const TensorsByName& saved,
   return list_names("initial values kept", initial) + list_names("unused", unexpected);
 }
 
-// ---- initial weights
-
 // Returns the tensors under the model's names and in its dtypes, as PyTorch converts them. Prefixes
 // that wrappers of a model add to its names are removed, in any order. A missing count of batches
 // is 0, as in files from before PyTorch counted them.
@@ -180,8 +178,6 @@ void load_weights(Session& session, std::vector<std::string>& notes) {
   text.pop_back();
   notes.push_back(text);
 }
-
-// ---- trained models
 
 static Values other_data(const Plan& plan, const std::string& data) {
   std::error_code none;

@@ -15,8 +15,6 @@
 
 namespace bellows {
 
-// ---- what is compared
-
 static void flatten(const std::string& name, const Json& value, Values& facts) {
   if (!value.is_object())
     facts[name].text = plain(value);
@@ -64,8 +62,6 @@ static Values toggles_that_ran(const Json& run) {
   return facts;
 }
 
-// ---- text of 80 columns
-
 static void say_wrapped(const std::string& text, const std::string& indent) {
   say_part(wrapped(text, indent) + "\n");
 }
@@ -87,8 +83,6 @@ static size_t print(const std::string& group, const Values& a, const Values& b,
   say_part(fitted_table(rows, {"", "A", "B"}));
   return found.size();
 }
-
-// ---- results
 
 static void add_row(std::vector<TableRow>& rows, const std::string& name, double a, double b) {
   const auto text = [](double value) {
@@ -152,8 +146,6 @@ static void print_results(const Json& a, const Json& b) {
   say_part(aligned(rows, "lrrr"));
   say(curve_text(a.at("train"), b.at("train")));
 }
-
-// ---- the verb
 
 static int run_compare(CommandLine& line, const Arguments& args) {
   std::string first, second;

@@ -16,8 +16,6 @@ namespace bellows {
 
 static constexpr int64_t kMaxBytes = int64_t{1} << 28;
 
-// ---- files and standard input
-
 static void check_stdin() {
   if (std::ferror(stdin)) fail(Exit::data, "standard input: read: ", std::strerror(errno));
 }
@@ -75,8 +73,6 @@ DecodedImage read_image(const std::string& path) {
     fail(error.exit, printable(path), ": ", error.what());
   }
 }
-
-// ---- resizing
 
 std::vector<uint8_t> fitted(const DecodedImage& image, const Shape& shape) {
   std::vector<uint8_t> planes;  // (channels, height, width)
