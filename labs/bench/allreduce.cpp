@@ -17,7 +17,6 @@
 namespace bellows {
 
 namespace {
-// Times of one message size, in seconds per call, one value per round.
 struct Measured {
   int64_t bytes;
   std::vector<double> ours, gloos;

@@ -48,7 +48,6 @@ class DataPath {
   void read_and_decode() {
     for (const int64_t index : samples_) decoded(index, 0);
   }
-  // Reads, decodes and applies the first `count` transforms.
   void transform(size_t count) {
     size_t at = 0;  // through memory as large as a batch, because a batch is not in the L1 cache
     for (const int64_t index : samples_) {
@@ -61,7 +60,6 @@ class DataPath {
       at += values;
     }
   }
-  // Makes the same number of batches with the loader.
   void load() {
     if (left_ < batches_) {
       loader_.start(++epoch_);

@@ -59,7 +59,6 @@ static void print_product(const Shape& a, const Shape& b, const Measuring& how) 
 
 // ---- the table of statement S1:62
 
-// Returns the median in ms per precision name.
 static std::map<std::string, double> times_here(const SeedRow& seed, const Measuring& how) {
   std::vector<Precision> wanted = precisions(how.device);
   std::erase_if(wanted, [](const Precision& p) { return p.dtype == DType::f64; });

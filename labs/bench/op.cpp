@@ -20,14 +20,12 @@
 namespace bellows {
 
 namespace {
-// One implementation of an op.
 struct Implementation {
   std::string name;  // "composed, vendor"
   OpFn run;
   KernelOptions kernels;
 };
 
-// An op with inputs of one list of shapes.
 struct Case {
   const OpSpec* op;
   Inputs inputs;

@@ -97,7 +97,6 @@ static void run_together(Cell& cell, double seconds) {
   for (const pid_t child : children) waitpid(child, nullptr, 0);
 }
 
-// Returns 1, 2, 4 and so on, and `most`.
 static std::vector<int64_t> counts_to(int64_t most) {
   std::vector<int64_t> counts;
   for (int64_t count = 1; count < most; count *= 2) counts.push_back(count);

@@ -57,7 +57,6 @@ void measure(std::vector<Passes>& parts, Device device) {
 // ---- trainer bench op --repeat: one module alone, with its input in the first update
 
 namespace {
-// Takes the place of a module for one forward pass and keeps its input.
 class Probe final : public Module {
  public:
   Probe(ModulePtr module, Tensor& input) : module(std::move(module)), input_(input) {}

@@ -62,7 +62,6 @@ static Tensor rows_on_host(const Tensor& t, int64_t first, int64_t count) {
 }
 
 namespace {
-// One row of the product, and the sum of squared terms of each of its elements.
 struct Reference {
   std::vector<double> value, squares;
 };

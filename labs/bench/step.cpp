@@ -95,7 +95,6 @@ static Json measured_block(RepeatedStep& step, int64_t steps, double seconds) {
           {"per_step", per_step}};
 }
 
-// Returns the toggles that are on and whose footprint counter is not 0.
 static Names toggles_that_ran(const Config& config) {
   Names ran;
   for (const ToggleUse& use : toggle_uses(config, trace::counters()))

@@ -47,7 +47,6 @@ int class_of(const Evidence& e) {
   return 1 + (heavy ? 1 : 0) + (large ? 2 : 0);
 }
 
-// Returns name and advice.
 static std::pair<const char*, const char*> describe(int number) {
   static constexpr std::pair<const char*, const char*> classes[] = {
       {"little computing and light loading", "any machine will do, so choose a cheap one"},

@@ -54,7 +54,6 @@ static Plan measured_plan(Plan plan) {
 }
 
 namespace {
-// Trains epoch after epoch.
 class Updates {
  public:
   explicit Updates(Session& session) : session_(session), train_(session) {
@@ -89,7 +88,6 @@ class Updates {
 };
 }  // namespace
 
-// Adds what the recording shows about ops.
 static void add_ops(Evidence& e, const Recording& recording) {
   Ceilings ceilings;  // ceilings of the CPU
   if (!e.on_gpu) ceilings = {fma_rate(DType::f32), fma_rate(DType::bf16), 0};
@@ -112,7 +110,6 @@ static void add_ops(Evidence& e, const Recording& recording) {
   e.fma_per_s = ceilings.f32;
 }
 
-// Adds what is known about the machine and the session before training.
 static void add_machine(Evidence& e, const Session& session) {
   const CudaReport gpus = cuda_report();
   e.on_gpu = session.device == Device::cuda;

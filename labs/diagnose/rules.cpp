@@ -17,7 +17,6 @@ static bool is_on(const Evidence& e, const std::string& toggle) {
   return e.config.toggles.at(toggle).text != find_toggle(toggle)->off();
 }
 
-// Returns the settings that would switch on those toggles that are off and can have an effect here.
 static Names switch_on(const Evidence& e, const Names& names) {
   Names settings;
   for (const std::string& name : names) {
@@ -62,7 +61,6 @@ int64_t workers_needed(const Evidence& e) {
   return std::min(LoaderLaw{e.load_s, std::max(e.compute_s(), 1e-9)}.knee(), kMost);
 }
 
-// True if the workers should keep up, and do not.
 static bool starved_by_enough(const Evidence& e) {
   return starved(e) && !cores_full(e) && !may_be_contended(e) && workers_needed(e) <= e.workers();
 }

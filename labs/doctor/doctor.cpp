@@ -71,7 +71,6 @@ std::string unaligned_shapes(const NamedTensors& parameters) {
   return rows.size() > 1 ? aligned(rows, "lrrr") : "all sizes are multiples of 8\n";
 }
 
-// Returns 0 for an empty text.
 static int64_t number_of(const std::string& text, const char* option) {
   const int64_t n = whole_number(text, 65536);
   CHECK(text.empty() || n > 0, "doctor: ", option, " ", on_one_line(text),

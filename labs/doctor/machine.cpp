@@ -13,7 +13,6 @@
 
 namespace bellows {
 
-// Counts processes with an executable of the same name. Processes of other users are invisible.
 static int other_trainers() {
   namespace fs = std::filesystem;
   std::error_code none;

@@ -15,7 +15,6 @@
 
 namespace bellows {
 
-// Returns the first and the last row, and six random ones.
 static std::vector<int64_t> sampled_rows(int64_t n) {
   const Philox rng({.seed = 7});
   std::vector<int64_t> rows = {0, n - 1};

@@ -29,7 +29,6 @@ static std::string verb_of(const Names& command) {
   return first.starts_with("-") ? "train" : first;
 }
 
-// Runs the command in a child process and returns its output; also prints it if `aloud`.
 static std::string capture_output(const Names& command, bool aloud) {
   LinePipe output;
   const pid_t child = start_child({command}, {{output.writer(), STDOUT_FILENO}}, Group::ours);

@@ -27,6 +27,5 @@ const paragraph = (before, texts) => texts.length > 0 && h`<p>${before}${texts.j
 const measurement = report =>
   ['Measurement', () => [pre(report.command), facts(rowsOf(report.machine))]];
 
-// A bar of the median of the blocks, with their quartiles.
 const blocksBar = (arm, name) =>
   ({name, value: median(blockMs(arm)), interval: quartiles(blockMs(arm))});

@@ -18,7 +18,6 @@ function scaleOver(low, high, count, step) {
   return {low, high, step, ticks, at: value => (value - low) / (high - low)};
 }
 
-// Returns a scale whose ends are ticks.
 function scaleAround(low, high, count) {
   const {high: end, step} = scaleOver(low, high, count);
   const round = (value, to, slack) => step * to(value / step + slack);

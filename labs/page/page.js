@@ -16,7 +16,6 @@ const keyNumbers = boxes => boxes.length > 0 && h`
   <dl class=key style="--n:${boxes.length}">${boxes.map(([name, value, note = '']) =>
     h`<div><dt>${name}</dt><dd>${value}</dd><dd class=note>${note}</dd></div>`)}</dl>`;
 
-// A section without a body is left out.
 function section([title, make]) {
   const body = attempt(make);
   return html(body) !== '' && h`<section><h2>${title}</h2>${body}</section>`;

@@ -86,7 +86,6 @@ function allRanks({ranks = []}) {
       shares_clock ? 'shared' : 'of its own']))];
 }
 
-// A row of slices for each lane, {name, groups}, and the memory below, if it is known.
 function lanesPlot(lanes, {s, bytes_in_use}) {
   const kLane = 30, kMemory = bytes_in_use.length && 130;
   const height = kLane * lanes.length + (kMemory && 14 + kMemory);

@@ -26,7 +26,6 @@ static Json shown_run(const Path& folder) {
   return run;
 }
 
-// Adds what the model makes of its test images, if the samples are images.
 static void add_images(Json& run, const Path& folder) {
   for (const Json& option : run["plan"])
     if (option[0] == "data.name" &&

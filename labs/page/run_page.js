@@ -18,7 +18,6 @@ pages.run = run => ({
     ['Machine', () => facts(rowsOf(run.env))],
     ['Summary', () => pre(run.summary.join('\n'))]]});
 
-// Returns the value of an option of the plan.
 const optionOf = ({plan}, key) => plan.find(([option]) => option === key)?.[1];
 // Returns a column of the log; NaN if a row has no number.
 const column = (rows, name, factor = 1) => (rows.step ?? []).map((_, i) =>
@@ -209,7 +208,6 @@ function resultsTable(runs) {
     run.totals.elapsed_s >= 0 ? seconds(run.totals.elapsed_s) : 'no end', endOf(run) || '–']), 4);
 }
 
-// Curves of up to six runs, by split and value.
 function overlays(runs) {
   const curves = (split, key, factor) => runs.map((run, i) =>
     line(run[split], key, 'abcdef'[i], run.label, factor));

@@ -27,7 +27,6 @@ const shortKey = key => key.slice(key.lastIndexOf('.') + 1);
 const predictedMs = ({load_s, compute_s}, workers) =>
   1e3 * (workers === 0 ? load_s + compute_s : Math.max(compute_s, load_s / workers));
 
-// Returns maps of two keys, lines over a numeric key, or bars.
 function sweepFigures(report) {
   const {arms, keys} = report, [first, second, ...more] = Object.values(keys);
   if (second && more.length === 0 && first.length * second.length === arms.length)
@@ -75,7 +74,6 @@ const sweptTable = arms => table(['arm', 'ms a step', 'quartiles', 'waiting ms',
   ratioText(arm.speedup_over_first), bytes(arm.peak_tensor_bytes),
   decimals(100 * arm.cpu_share, 0), inMs(arm.epoch_gap_s)]));
 
-// The law of loader workers against what was measured.
 const lawTable = ({arms, laws}) => table(['arm', 'predicted ms', 'measured ms', 'ratio'],
   laws.flatMap(law => law.arms.map(index => arms[index]).map(({name, workers, batch_cost}) => [
     t`${name}${workers === law.knee ? ' (knee)' : ''}`, digits(predictedMs(law, workers), 4),

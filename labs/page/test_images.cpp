@@ -36,7 +36,6 @@ static std::string base64(std::vector<uint8_t> bytes) {
   return text.replace(text.size() - padding, padding, padding, '=');
 }
 
-// Returns a JPEG file of the sample, in base64.
 static std::string thumbnail(const Sample& sample) {
   ImagePlan plan(sample.shape);
   const int64_t longer = std::max({plan.height(), plan.width(), kSide}), C = plan.channels();
@@ -49,7 +48,6 @@ static std::string thumbnail(const Sample& sample) {
   return base64(encode_jpeg(rgb.data(), plan.height(), plan.width(), 85));
 }
 
-// Judges samples [begin, end) of `count` that are evenly spaced.
 static std::vector<Judged> judge(const Session& session, const Transforms& transforms,
                                  int64_t begin, int64_t end, int64_t count) {
   const Dataset& set = *session.test_set;
@@ -72,7 +70,6 @@ static std::vector<Judged> judge(const Session& session, const Transforms& trans
   return judged;
 }
 
-// Returns the first kShown images.
 static Json shown(const Session& session, const std::vector<Judged>& judged) {
   Json list = Json::array();
   Scratch scratch;

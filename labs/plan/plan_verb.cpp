@@ -22,7 +22,6 @@ struct PlanLine {
   bool json = false;
 };
 
-// Forecasts for one number of ranks.
 struct RankRow {
   int64_t ranks;
   Forecast planned, without_overlap, compressed, best;

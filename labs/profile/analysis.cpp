@@ -9,7 +9,6 @@ namespace bellows {
 
 namespace {
 
-// Calls of one key.
 struct Calls {
   OpRow row;
   std::vector<const Slice*> slices;
@@ -83,7 +82,6 @@ static double total_s(const Recording& recording) {
   return kSecond * ns;
 }
 
-// Returns the rows, those with the largest `by` first.
 template <class Key, class Row>
 static std::vector<Row> sorted(const std::map<Key, Row>& rows, double Row::*by) {
   std::vector<Row> list;

@@ -20,7 +20,6 @@ static std::string host_id() {
   return id;
 }
 
-// The part of this rank, with update `step`.
 static Json part_of(const Recording& recording, int64_t step) {
   const Timeline timeline = timeline_of(recording);
   const StepTime& shown = *std::ranges::find(recording.steps, step, &StepTime::number);

@@ -70,7 +70,6 @@ static void time_to(AbOptions& options, const std::string& target) {
   options.blocks = 1;
 }
 
-// Refuses numbers that the measure itself decides.
 static void refuse_counts(const CommandLine& line, AbMeasure measure) {
   if (measure == AbMeasure::step) return;
   const bool epochs = measure == AbMeasure::epoch;
@@ -169,7 +168,6 @@ static Names check_against(const AbOptions& options) {
   return found;
 }
 
-// Returns a result without processes.
 static AbResult make_arms(const AbOptions& options, const Toggle* toggle) {
   AbResult result;
   result.options = options;

@@ -106,7 +106,6 @@ std::vector<AbProcess> interleave(const std::vector<ArmCommand>& arms, const Arm
 
 // ---- the pilot
 
-// True with a budget, unless the user has set the warm-up.
 static bool may_warm_up_less(const ArmOptions& options) {
   return options.budget_s > 0 && options.warmup == ArmOptions().warmup;
 }

@@ -35,14 +35,12 @@ static bool has(const LadderToggles& toggles, const std::string& name) {
                              [&](const LadderToggle& t) { return t.toggle->name == name; });
 }
 
-// Returns the first toggle that `toggle` needs and `toggles` lacks, or "".
 static std::string missing(const LadderToggles& toggles, const Toggle& toggle) {
   for (const std::string& need : toggle.needs)
     if (find_toggle(need) && !has(toggles, need)) return need;
   return "";
 }
 
-// Returns why `next` cannot be the step after `toggles`, or "".
 static std::string obstacle(const ArmOptions& options, LadderToggles toggles,
                             const LadderToggle& next) {
   const AbArm before = arm_with(options, toggles);
@@ -178,7 +176,6 @@ static double cost(const LadderResult& result, const AbArm& arm) {
   return median(costs(arm, result.options, &AbBlock::wall_s));
 }
 
-// Tables of the steps, after the plain arm, and of the arms without one toggle each.
 static std::pair<std::string, std::string> tables(const LadderResult& result) {
   const Json report = to_json(result);
   Json steps = {report["plain"]}, without = report["without"];

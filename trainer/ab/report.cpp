@@ -39,7 +39,6 @@ std::string headline(const AbResult& result, const AbArm& on) {
                      measured.rounds, busy_text(result));
 }
 
-// Middle, and the ends of a range.
 static std::string range_text(double middle, double low, double high) {
   return fmt::format("{:.4g} ({:.4g} to {:.4g})", middle, low, high);
 }
@@ -69,7 +68,6 @@ static double stopped_cpu_s(const AbArm& arm) {
   return most;
 }
 
-// One line per quantity, one column per arm.
 static std::string arm_table(const AbResult& result) {
   std::vector<Names> rows = {{""}};
   for (const AbArm& arm : result.arms) rows[0].push_back(arm.name);

@@ -178,7 +178,6 @@ class Rounds {
 
   double elapsed_s() const { return seconds_since(begin_ns_); }
 
-  // Returns the share of the time of all threads in which they had no core.
   double share_waited() const {
     double waited = 0, wall = 0;  // seconds of all threads
     for (const AbArm* arm : arms_)

@@ -23,7 +23,6 @@ SweepKey parse_sweep(const std::string& text) {
   return swept;
 }
 
-// Returns the values of the keys in arm `index`.
 static Names combination(const std::vector<SweepKey>& keys, size_t index) {
   Names values;
   for (auto key = keys.rbegin(); key != keys.rend(); ++key) {

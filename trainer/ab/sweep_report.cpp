@@ -19,7 +19,6 @@ namespace bellows {
 static double batch_cost(const AbArm& arm) { return median(costs(arm, {}, &AbBlock::wall_s)); }
 static double reader_cost(const AbArm& arm) { return median(costs(arm, {}, &AbBlock::reader_s)); }
 
-// Returns the waits for data between two epochs, in seconds.
 static std::vector<double> epoch_gaps(const AbArm& arm) {
   std::vector<double> gaps;
   for (const AbProcess& process : arm.processes)
@@ -108,7 +107,6 @@ AtEqual equal_losses(const SweepResult& result, const AbArm& arm) {
 
 // ---- the law of workers
 
-// Returns the settings of an arm without its number of workers.
 static Names other_settings(const AbArm& arm) {
   Names rest = arm.set;
   std::erase_if(rest, [](const std::string& s) { return s.starts_with("toggles.num_workers="); });
@@ -198,7 +196,6 @@ static std::string law_section(const SweepResult& result, const SweptLaw& swept)
   return text + markdown_table(rows);
 }
 
-// Returns the objects of the report's JSON, with rates for the tables.
 static Json table_rows(const SweepResult& result) {
   Json rows = to_json(result)["arms"];
   for (Json& row : rows) {
@@ -229,7 +226,6 @@ static std::string cost_section(const TableOf& table, bool gaps) {
       "\n\n");
 }
 
-// Returns the sections that only some sweeps have.
 static std::string sections(const SweepResult& result, const TableOf& table) {
   const ArmColumn intensity = {"FLOP/byte", "flop_per_byte", "{:.2f}", 1, "unknown"};
   const AtEqual all = common(result);

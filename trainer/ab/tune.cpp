@@ -100,7 +100,6 @@ class Tuner {
     return true;
   }
 
-  // Races the changes that are open, each on top of those that are kept.
   void race(int pass) {
     std::vector<Change*> racers;
     AbResult c = comparison({base()});
@@ -125,7 +124,6 @@ class Tuner {
     add_up(racers, kAdded[pass]);
   }
 
-  // A round of the race. Arms that fail drop out.
   bool play_all(AbResult& c, std::vector<Change*>& racers, double share) {
     while (true) {
       try {
@@ -164,7 +162,6 @@ class Tuner {
              " left", estimate_text(c)));
   }
 
-  // Returns the rule that a change has broken, or "".
   std::string broken_promise(const AbResult& c, const AbArm& arm, const Change& change) const {
     const auto peak_memory = [](const AbArm& of) {
       return double(peak(of, &AbEnd::peak_resident_bytes) + peak(of, &AbEnd::peak_tensor_bytes));

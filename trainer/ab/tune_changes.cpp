@@ -32,7 +32,6 @@ AbArm arm_of(const TuneOptions& options, const std::string& name, const Values& 
   return arm;
 }
 
-// Returns why a change is not tried, or "".
 static std::string obstacle(const TuneOptions& o, const Config& start, const Change& change) {
   std::string why;
   if (change.toggle) why = no_effect(*change.toggle, start.options.device, change.value);

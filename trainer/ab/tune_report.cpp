@@ -40,7 +40,6 @@ static Json json_of(const Change& change) {
   return json;
 }
 
-// The kept changes come first, in their order.
 static Json json_of_changes(const TuneResult& result) {
   Json changes = Json::array();
   for (const Change* change : result.kept) changes.push_back(json_of(*change));

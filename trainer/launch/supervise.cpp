@@ -181,7 +181,6 @@ class Supervisor {
   }
 
  private:
-  // Starts no further rank after a stop signal.
   void start() {
     for (RankProcess& rank : ranks_) {
       const std::lock_guard lock(lock_);

@@ -154,7 +154,6 @@ double MachineClock::own_ticks() {
 
 double MachineLoad::cpu() const { return mean(cores); }
 
-// Returns a number of KiB in a file of /proc, in bytes; 0 if the file lacks it.
 static double bytes_in(const char* path, const char* name) {
   return 1024 * std::atof(value_in(path, name).c_str());
 }

@@ -40,7 +40,6 @@ std::string host_name() {
   return gethostname(name, sizeof(name) - 1) == 0 && *name ? name : "localhost";
 }
 
-// Returns the CPU flags that decide which kernels run.
 static Json vector_units() {
   Json units = Json::array();
   std::istringstream flags(cpu_info("flags"));

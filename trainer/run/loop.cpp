@@ -18,7 +18,6 @@ class ProfileWindow {
     step_.reset();
     if (marking_) trace::mark(false);
   }
-  // Call before and after update number `update`, counted from 0.
   void begin(int64_t update) {
     if (options_.window.empty() || update >= options_.window[1]) return;
     if (!marking_ && update >= options_.window[0]) trace::mark(marking_ = true);
@@ -41,7 +40,6 @@ class ProfileWindow {
   std::optional<trace::Range> step_;
 };
 
-// A run from its first to its last update. Its judge, saver and gauges share the position.
 class Loop {
  public:
   Loop(Session& session, Log& log, Checkpoints* checkpoints, Signals& signals, const Position& from,
@@ -105,7 +103,6 @@ class Loop {
     for (Batch batch; !done() && next(batch);) step(batch);
   }
 
-  // `data`: already on the device.
   void step(const Batch& data) {
     log_.batch(data.x, at_.step + 1);
     meter_.lap(Phase::other);

@@ -19,7 +19,6 @@ namespace bellows {
 namespace fs = std::filesystem;
 
 namespace {
-// Folder of a run and the checkpoint it starts from.
 struct Start {
   Path folder;
   IfExists existing = IfExists::another;
@@ -77,7 +76,6 @@ static Start choose_start(const RunRequest& request) {
 
 // ---- resume
 
-// Returns the marks of the options that either plan has.
 static MarksByKey marks_of_both(const Plan& saved, const Plan& now) {
   MarksByKey marks = marks_of(now);
   marks.merge(marks_of(saved));
@@ -125,7 +123,6 @@ std::vector<Difference> compare_plans(const Plan& saved, const Plan& now, Resume
   return found;
 }
 
-// Resets a result that a changed option makes outdated.
 static void forget(Forget result, Session& session, Position& at) {
   if (result == Forget::target) at.target_s = -1;
   if (result == Forget::best) at.best = {};
@@ -169,7 +166,6 @@ static bool nothing_to_do(const Session& session, const Position& at) {
   return finished(session, at) && (!session.plan.eval.every || at.evaluated == at.step);
 }
 
-// Returns how a run can continue after a signal; "" if it is finished.
 static std::string continuation(const Session& session, const Position& at,
                                 const Path& checkpoints) {
   if (nothing_to_do(session, at)) return "";
@@ -220,7 +216,6 @@ static Path shared_folder(const Session& session, const Path& folder) {
   return fs::is_directory(shared, none) ? shared : Path();
 }
 
-// Writes this rank's last collectives to the run folder, for the diagnosis of a failure.
 static void write_flight_report(const Session& session, const Path& folder) noexcept {
   try {
     const std::string report = session.group->flight_report();

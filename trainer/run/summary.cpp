@@ -42,7 +42,6 @@ static std::string target_line(const Session& session, const Outcome& outcome) {
                      count_of(at.target_epochs, "epoch"));
 }
 
-// Describes the best evaluation, for ckpt.best and train.patience.
 static std::string best_line(const Session& session, const Outcome& outcome) {
   const Plan& plan = session.plan;
   const Position& at = outcome.at;
@@ -129,7 +128,6 @@ static Lines kernel_lines() {
   return lines.empty() ? Lines{"kernels: all are the plain ones"} : lines;
 }
 
-// With debug.lock_stats, returns number and duration of waits per lock.
 static Lines lock_lines() {
   Lines lines;
   const Counters counts = trace::counters();

@@ -71,7 +71,6 @@ static std::string to_text(const Facts& facts) {
   return lines.substr(0, kMost) + fmt::format("all facts\tcrc {:08x}\n", crc);
 }
 
-// Describes the first line in which two ranks differ.
 static std::string difference(const std::string& zero, const std::string& other, int rank) {
   const size_t same = std::ranges::mismatch(zero, other).in1 - zero.begin();
   const size_t begin = same ? zero.rfind('\n', same - 1) + 1 : 0;
@@ -84,7 +83,6 @@ static std::string difference(const std::string& zero, const std::string& other,
              " on rank ", rank);
 }
 
-// Returns the reason why the ranks cannot start together, or "".
 static std::string find_difference(const Session& session, const std::string& topic,
                                    const std::string& mine) {
   for (int rank = 1; rank < session.ranks.world; ++rank) {

@@ -43,7 +43,6 @@ Tensors CapturedUpdate::run(const Update& update, const Body& body) {
   return capture->losses;
 }
 
-// Returns the capture of the update's shapes, a new one if there is room; else null.
 CapturedUpdate::Capture* CapturedUpdate::capture_for(const Update& update) {
   const Batch& batch = update.whole();
   const bool usual =

@@ -62,7 +62,6 @@ void Session::prepare_process() {
     notes.emplace_back("OMP_NUM_THREADS=1: set by torchrun, unless you did; export another number");
 }
 
-// Throws unless evaluation computes all metrics that options name, each once.
 static void check_metrics(const Session& session) {
   const Plan& plan = session.plan;
   const int64_t classes = session.test_set->info().classes;
@@ -103,7 +102,6 @@ static void check_loss(const Session& session) {
   criterion(zeros(info.output(), DType::f32), zeros(info.target.shape, info.target.dtype), loss);
 }
 
-// Adds a note for options that have no effect because another one is off.
 static void note_idle_options(const Session& session, std::vector<std::string>& notes) {
   const Plan& plan = session.plan;
   const int64_t classes = session.test_set->info().classes;
@@ -163,7 +161,6 @@ void Session::check() const {
         " ranks have a sample in the last batch of an epoch; write  dist.uneven: drop  or  pad");
 }
 
-// Names the first members of each group of parameters, and an average that cannot settle.
 static void note_groups(const Session& session, Names& notes) {
   const OptimizerOptions options = session.optimizer_options();
   for (size_t group = 0; group < options.groups.size(); ++group) {
@@ -206,7 +203,6 @@ static void note_lengths(const Session& session, Names& notes) {
         "the longest sample; buckets does not");
 }
 
-// Notes on the data and the schedule, and on options without effect.
 void Session::describe() {
   notes.push_back(fmt::format("data: {}, {} to train on, {} to test", plan.data.dataset.name(),
                               train_set->size(), test_set == train_set ? 0 : test_set->size()));

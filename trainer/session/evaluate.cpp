@@ -136,7 +136,6 @@ void share_buffers(const Session& session) {
   if (session.by_root()) broadcast_from_root(*session.group, session.parameters);
 }
 
-// Sets the model to evaluation; the destructor restores training().
 struct InEvaluation {
   explicit InEvaluation(Module& model) : model(model) { model.train(false); }
   ~InEvaluation() { model.train(before); }

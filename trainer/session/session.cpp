@@ -15,7 +15,6 @@
 namespace bellows {
 
 namespace {
-// Replaces the training set of a trained model: description only, no samples.
 class DescribedDataset : public Dataset {
  public:
   explicit DescribedDataset(const TrainingSetInfo& trained)
@@ -161,7 +160,6 @@ void Session::build(const std::optional<TrainingSetInfo>& trained) {
   describe();
 }
 
-// Prints equal changes as one line with their count.
 static void say_once(const std::vector<std::string>& lines, std::vector<std::string>& notes) {
   for (auto line = lines.begin(); line != lines.end(); ++line) {
     if (std::find(lines.begin(), line, *line) != line) continue;
@@ -235,7 +233,6 @@ Feed* Session::feed_from(Loader& loader) {
   return device_feeds_.emplace_back(std::move(made)).get();
 }
 
-// In dp rank 0 has a loader for each rank, and sends their batches.
 Feed* Session::training_feed() {
   if (!by_root()) return feed_from(*loader);
   CHECK(train_set->info().images(), "toggles.ddp: off  sends images only; write  toggles.ddp: on");

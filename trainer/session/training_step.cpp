@@ -47,7 +47,6 @@ static BackwardOptions backward_options(const Session& s, const Batch& batch) {
           .low_grads = !s.by_root() && s.optimizer->reads_low_grads()};
 }
 
-// Trains on 1 or N micro-batches. Their losses stay on the device until they are read.
 Tensors TrainingStep::train_on(const Update& update) {
   Session& s = session_;
   Tensors losses;

@@ -75,7 +75,6 @@ static Path make_new(const Path& path) {
   }
 }
 
-// Patterns of the files that runs write besides numbered checkpoints.
 static constexpr const char* kWritten[] = {"plan.yaml",
                                            "env.json",
                                            "metrics.jsonl",

@@ -112,7 +112,6 @@ static SafeTensors read_shards(const Path& index) {
   return all;
 }
 
-// Reads a file, an index, a run folder, or a folder that holds one of the first two.
 static Loaded load_file(const Path& from, std::vector<std::string>& notes) {
   const bool folder = kind_of(from, Exit::checkpoint) == Kind::folder;
   if (folder && list_checkpoints(from / "checkpoints").empty())

@@ -12,7 +12,6 @@
 
 namespace bellows {
 
-// Returns the ops whose backward runs in a step of that plan.
 static std::set<std::string> list_ops(Plan plan) {
   plan.kernels.autotune = Autotune::heuristic;  // a search would change the user's cache
   Session session(plan);

@@ -76,7 +76,6 @@ Setting Setting::hidden() const { return Setting(option_->group("")); }
 Setting Setting::each_takes_one() const { return Setting(option_->allow_extra_args(false)); }
 
 namespace {
-// Formats the help without the second name of an argument that may have dashes or not.
 class NamesOnce : public CLI::Formatter {
   std::string make_option(const CLI::Option* option, bool is_positional) const override {
     const bool is_second = !is_positional && option->get_positional();

@@ -41,7 +41,6 @@ static Values environment(const Json& run, const std::string& group) {
   return facts;
 }
 
-// Returns the options of that group in plan.yaml.
 static Values plan(const Json& run, const std::string& group) {
   Values facts;
   for (const auto& [key, value] : options_in(run)) {
@@ -53,7 +52,6 @@ static Values plan(const Json& run, const std::string& group) {
   return facts;
 }
 
-// Returns the toggles that were on in a run that has ended, and whether their footprints counted.
 static Values toggles_that_ran(const Json& run) {
   Values facts;
   for (const Json& toggle : run.at("toggles"))

@@ -48,7 +48,6 @@ static Names keys() {
   return keys;
 }
 
-// Returns the names in one list of `trainer list` or in all lists, or the names of the lists.
 static Names names_in(const std::string& list) {
   Names names;
   for (const Table& table : tables()) {

@@ -70,7 +70,6 @@ static Names cells_of(const std::string& number) {
   return cells;
 }
 
-// Returns the text of the statement, with its number before it.
 static std::string statement(const std::string& number) {
   const Names cells = cells_of(number);
   return cells.empty() ? "" : cat(number, " ", cells[0]);
@@ -98,7 +97,6 @@ static void say_row(const std::string& label, const std::string& text) {
   say_part(wrapped(line + text, std::string(13, ' ')) + "\n");
 }
 
-// Prints the lessons that show a toggle or a statement. Without the labs there are none.
 static void say_lessons(const std::string& name) {
   for (const Table& table : tables()) {
     if (table.columns.back() != "shows") continue;
@@ -108,7 +106,6 @@ static void say_lessons(const std::string& name) {
   }
 }
 
-// Prints the statement "S1:37", what shows it, and the toggles that rest on it.
 static bool explain_statement(const std::string& number) {
   const Names cells = cells_of(number);
   if (cells.empty()) return false;

@@ -9,7 +9,6 @@
 
 namespace bellows {
 
-// Returns aligned columns; a table of two columns fits into 80.
 static std::string as_text(const Table& table) {
   if (table.text) return table.text();
   std::vector<TableRow> rows = table.rows();

@@ -44,7 +44,6 @@ static void declare(CommandLine& line, PackLine& given) {
       .shows_default();
 }
 
-// Describes the input and the encoding: equal `pack` commands have equal sources.
 static std::string describe_source(DatasetChoice data, const PackOptions& o) {
   Listing options;
   data.visit_options(options);

@@ -31,7 +31,6 @@ struct PredictLine {
 };
 }  // namespace
 
-// Reads an image and applies the evaluation transforms of the training run.
 static Tensor read_input(const Session& session, const std::string& path, bool invert) {
   const DatasetInfo& info = session.train_set->info();
   const Transforms transforms(session.plan.data.transforms, info, TransformMode::evaluation);
@@ -132,7 +131,6 @@ static void declare(CommandLine& line, PredictLine& given) {
       .excludes(json);
 }
 
-// Prints the answer for an image. Returns false, after a message, if it cannot be read.
 static bool predict_one(const Session& session, const std::string& path, const PredictLine& line) {
   Json json = {{"image", path}};
   try {
@@ -151,7 +149,6 @@ static bool predict_one(const Session& session, const std::string& path, const P
   return read;
 }
 
-// Answers each image of a list before it reads the next line.
 static void predict_all(const Session& session, const std::vector<std::string>& paths,
                         const PredictLine& line) {
   size_t all = 0, unread = 0;

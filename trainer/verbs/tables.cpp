@@ -62,7 +62,6 @@ static std::string toggle_text() {
   return text;
 }
 
-// The first sentence of each topic, or what each counter counts.
 static std::vector<TableRow> topic_rows(bool counters) {
   std::vector<TableRow> rows;
   for (const Topic& topic : topics())

@@ -14,7 +14,6 @@ constexpr std::string_view kTopics =
     ;
 constexpr std::string_view kSee = "See: ";
 
-// Splits "a, b".
 static Names split_list(const std::string& list) {
   Names items;
   std::istringstream text(list);

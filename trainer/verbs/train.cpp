@@ -11,7 +11,6 @@ namespace bellows {
 
 namespace fs = std::filesystem;
 
-// Returns the config file to read: --config, else the stored plan of the resumed run, else "".
 static std::string find_config(const std::string& config, const RunRequest& given) {
   if (!config.empty() || given.resume.empty()) return config;
   const bool latest = given.resume == "latest";
