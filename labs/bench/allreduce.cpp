@@ -174,9 +174,8 @@ static int run_allreduce(CommandLine& line, const Arguments& args) {
   return 0;
 }
 
-static const AddVerb allreduce_bench({"allreduce",
-                                      "sums over ranks by size, beside Gloo's own call",
-                                      "trainer bench allreduce --max-mb 1", run_allreduce},
-                                     benches());
+static const AddBench allreduce_bench({"allreduce",
+                                       "sums over ranks by size, beside Gloo's own call",
+                                       "trainer bench allreduce --max-mb 1", run_allreduce});
 
 }  // namespace bellows

@@ -7,6 +7,11 @@
 
 namespace bellows {
 
+struct AddBench : AddVerb {
+  explicit AddBench(const Verb& bench, const char* file = __builtin_FILE())
+      : AddVerb(bench, benches(), file) {}
+};
+
 void add_device_option(CommandLine& line, std::string& device);  // --device auto|cpu|cuda
 
 // Returns the device to measure on; "auto" is a GPU if there is one. Also limits threads to the

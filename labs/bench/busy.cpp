@@ -73,8 +73,7 @@ static int run_busy(CommandLine& line, const Arguments& args) {
   return 0;
 }
 
-static const AddVerb busy_bench({"busy", "a core that is 100 % busy beside one that also computes",
-                                 "trainer bench busy --seconds 0.2", run_busy},
-                                benches());
+static const AddBench busy_bench({"busy", "a core that is 100 % busy beside one that also computes",
+                                  "trainer bench busy --seconds 0.2", run_busy});
 
 }  // namespace bellows

@@ -91,8 +91,8 @@ static int run_copies(CommandLine& line, const Arguments& args) {
   return 0;
 }
 
-static const AddVerb copies_bench({"h2d", "GB/s to a GPU and back, from pinned and pageable memory",
-                                   "trainer bench h2d", run_copies},
-                                  benches());
+static const AddBench copies_bench({"h2d",
+                                    "GB/s to a GPU and back, from pinned and pageable memory",
+                                    "trainer bench h2d", run_copies});
 
 }  // namespace bellows

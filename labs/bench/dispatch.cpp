@@ -69,8 +69,7 @@ static int run_dispatch(CommandLine& line, const Arguments& args) {
   return 0;
 }
 
-static const AddVerb dispatch_bench({"dispatch", "overhead of an op call, in ns",
-                                     "taskset -c 0 trainer bench dispatch", run_dispatch},
-                                    benches());
+static const AddBench dispatch_bench({"dispatch", "overhead of an op call, in ns",
+                                      "taskset -c 0 trainer bench dispatch", run_dispatch});
 
 }  // namespace bellows

@@ -197,9 +197,9 @@ static int run_loader(CommandLine& line, const Arguments& args) {
   return 0;
 }
 
-static const AddVerb loader_bench({"loader",
-                                   "times reading, decoding and each transform on one core",
-                                   "trainer bench loader --config configs/lenet.yaml", run_loader},
-                                  benches());
+static const AddBench loader_bench({"loader",
+                                    "times reading, decoding and each transform on one core",
+                                    "trainer bench loader --config configs/lenet.yaml",
+                                    run_loader});
 
 }  // namespace bellows

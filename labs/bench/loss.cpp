@@ -61,8 +61,8 @@ static int run_loss(CommandLine& line, const Arguments& args) {
   return 0;
 }
 
-static const AddVerb loss_bench({"loss", "times each term of the loss, beside the model's own time",
-                                 "trainer bench loss --config configs/lenet.yaml", run_loss},
-                                benches());
+static const AddBench loss_bench({"loss",
+                                  "times each term of the loss, beside the model's own time",
+                                  "trainer bench loss --config configs/lenet.yaml", run_loss});
 
 }  // namespace bellows

@@ -151,9 +151,8 @@ static int run_matmul(CommandLine& line, const Arguments& args) {
   return 0;
 }
 
-static const AddVerb matmul_bench(
+static const AddBench matmul_bench(
     {"matmul", "a product in each precision; the table of statement S1:62; alignment",
-     "trainer bench matmul --source-table", run_matmul},
-    benches());
+     "trainer bench matmul --source-table", run_matmul});
 
 }  // namespace bellows

@@ -188,9 +188,8 @@ static int run_op(CommandLine& line, const Arguments& args) {
   return 0;
 }
 
-static const AddVerb op_bench({"op",
-                               "compares implementations of an op: plain, library, fused, composed",
-                               "trainer bench op matmul", run_op},
-                              benches());
+static const AddBench op_bench(
+    {"op", "compares implementations of an op: plain, library, fused, composed",
+     "trainer bench op matmul", run_op});
 
 }  // namespace bellows

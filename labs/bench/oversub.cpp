@@ -152,8 +152,8 @@ static int run_oversub(CommandLine& line, const Arguments& args) {
   return 0;
 }
 
-static const AddVerb oversub_bench({"oversub", "processes with threads each, up to twice the cores",
-                                    "trainer bench oversub --most 2 --seconds 0.05", run_oversub},
-                                   benches());
+static const AddBench oversub_bench({"oversub",
+                                     "processes with threads each, up to twice the cores",
+                                     "trainer bench oversub --most 2 --seconds 0.05", run_oversub});
 
 }  // namespace bellows

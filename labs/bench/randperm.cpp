@@ -31,9 +31,8 @@ static int run_randperm(CommandLine& line, const Arguments& args) {
   return 0;
 }
 
-static const AddVerb randperm_bench({"randperm",
-                                     "the order of an epoch: a serial shuffle, or a keyed one",
-                                     "trainer bench randperm --elements 1000000", run_randperm},
-                                    benches());
+static const AddBench randperm_bench({"randperm",
+                                      "the order of an epoch: a serial shuffle, or a keyed one",
+                                      "trainer bench randperm --elements 1000000", run_randperm});
 
 }  // namespace bellows

@@ -147,8 +147,7 @@ static int run_step(CommandLine& line, const Arguments& args) {
   return 0;
 }
 
-static const AddVerb step_bench({"step", "the training step of a run, on one batch in memory",
-                                 "trainer bench step --config configs/lenet.yaml", run_step},
-                                benches());
+static const AddBench step_bench({"step", "the training step of a run, on one batch in memory",
+                                  "trainer bench step --config configs/lenet.yaml", run_step});
 
 }  // namespace bellows

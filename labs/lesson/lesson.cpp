@@ -153,6 +153,6 @@ static std::string lesson_text() {
 }
 
 static const AddTable lesson_table(
-    {"lessons", "lesson", {"lesson", "case", "shows"}, lesson_rows, nullptr, false, lesson_text});
+    {"lessons", "lesson", {"lesson", "case", "shows"}, lesson_rows, false, lesson_text});
 
 }  // namespace bellows

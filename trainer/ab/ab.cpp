@@ -226,7 +226,6 @@ static int run_ab(CommandLine& line, const Arguments& args) {
   options.measure = given.measure == "step" ? AbMeasure::step : AbMeasure::epoch;
   if (!given.target.empty()) time_to(options, given.target);
   options.clock = given.clock == "wall" ? Clock::wall : Clock::cpu;
-  limit_time(options, parse_budget("ab", given.budget));
   options.values = split(given.values);
   CHECK(options.toggle.empty() != options.against.empty() || !given.process.folder.empty(),
         "ab: name the difference between the arms with either --toggle or --against");
@@ -241,8 +240,7 @@ static int run_ab(CommandLine& line, const Arguments& args) {
     if (options.values.empty()) options.values = {suggested(*toggle)};
     check_arms(options, *toggle);
   }
-  check_report(options);
-  settle_planted_load(options);
+  prepare(options, given.budget);
   const AbResult result = compare_arms(options, toggle);
   const Ranks ranks = this_rank(config_of(result.off(), options.overrides).plan.dist);
   if (ranks.rank > 0) return 0;

@@ -1,6 +1,5 @@
 // The process of an arm: trains as `trainer train` would. After each block it reports the cost of
 // the block and stops itself with SIGSTOP.
-#include <sys/resource.h>
 #include <unistd.h>
 #include <cerrno>
 #include <cmath>
@@ -128,15 +127,13 @@ static Plan measured_plan(Plan plan, const ArmOptions& options, int64_t round) {
 // Evaluates at the end: the counters and the peak of memory are those of training.
 static AbEnd final_report(const Outcome& outcome, Session& session) {
   const auto updates = int64_t(outcome.losses.size()), per_epoch = session.steps_per_epoch();
-  rusage usage = {};
-  getrusage(RUSAGE_SELF, &usage);
   const Shape sample = session.input;  // for images: (C, H, W)
   constexpr int64_t kBatches = 8;      // a large test set would take longer than the comparison
   return {.losses = outcome.losses,
           .counters = trace::counters(),
           .threads = pool_threads(),
           .peak_tensor_bytes = allocator_stats(session.device).peak_allocated,
-          .peak_resident_bytes = usage.ru_maxrss * 1024,
+          .peak_resident_bytes = int64_t(peak_resident_bytes()),
           .samples = updates / per_epoch * session.loader->sampler().joint_size() +
                      updates % per_epoch * session.joint_batch(),
           .reached_target = outcome.at.target_s >= 0,

@@ -85,13 +85,19 @@ Names split(const std::string& list) {
   return parts;
 }
 
-void check_report(const ArmOptions& o) {
+static void check_report(const ArmOptions& o) {
   const Path report = o.report;
   if (report.empty()) return;
   CHECK(report.extension() == ".md", o.verb, ": --report ", report.string(),
         ": the report is Markdown; write  --report ",
         quoted(Path(report).replace_extension(".md").string()));
   check_place(report, cat(o.verb, ": --report"));
+}
+
+void prepare(ArmOptions& options, const std::string& budget) {
+  limit_time(options, parse_budget(options.verb, budget));
+  check_report(options);
+  settle_planted_load(options);
 }
 
 void announce(const std::string& verb, const std::string& text) {

@@ -16,10 +16,11 @@ double parse_budget(const std::string& verb, const std::string& text);
 void limit_time(ArmOptions& options, double budget_s);
 // Replaces sim.compute: auto for all arms alike (trainer/session/planted_load.h).
 void settle_planted_load(ArmOptions& options);
+// Applies --budget and checks --report, before a verb measures. Throws Error (exit 2) for a budget
+// that is no time, and if the report cannot be a Markdown file in an existing folder.
+void prepare(ArmOptions& options, const std::string& budget);
 // Splits at commas outside brackets and braces.
 Names split(const std::string& list);
-// Throws Error (exit 2) if the report cannot be a Markdown file in an existing folder.
-void check_report(const ArmOptions& options);
 // Writes the HTML page of a report in JSON, whose file's name begins the message of an error. The
 // labs register it (labs/page/page.cpp); null in a program without them.
 using PageWriter = std::string (*)(const Json& report, const std::string& name);

@@ -247,9 +247,7 @@ static int run_ladder(CommandLine& line, const Arguments& args) {
                   "an effect here)");
   declare_rounds(line, options, budget);
   if (!line.read(args)) return 0;
-  limit_time(options, parse_budget("ladder", budget));
-  check_report(options);
-  settle_planted_load(options);
+  prepare(options, budget);
   for (const auto& [key, value] : parse_overrides(options.overrides))
     CHECK(!key.starts_with("toggles"), "ladder: ", key,
           ": each arm sets the toggles itself; choose the steps with --toggles");

@@ -134,9 +134,7 @@ static int run_sweep(CommandLine& line, const Arguments& args) {
       "models with FLOP per byte, image sizes, as in --key data.transforms.0.size=24,32, with "
       "pixels per second.");
   if (!line.read(args)) return 0;
-  limit_time(options, parse_budget("sweep", budget));
-  check_report(options);
-  settle_planted_load(options);
+  prepare(options, budget);
   CHECK(keys.size() <= 2, "sweep: ", keys.size(), " keys; the most are two");
   std::vector<SweepKey> swept;
   for (const std::string& key : keys) swept.push_back(parse_sweep(key));

@@ -121,10 +121,7 @@ static int run_tune(CommandLine& line, const Arguments& args) {
   std::string budget = "5m";
   declare(line, options, budget);
   if (!line.read(args)) return 0;
-  options.budget_s = parse_budget("tune", budget);
-  CHECK(options.budget_s > 0, "tune: --budget: '", budget, "' is no time");
-  check_report(options);
-  settle_planted_load(options);
+  prepare(options, budget);
   check_out(options);
   TuneResult result = find_changes(options);
   CHECK(!result.changes.empty(), "tune: no change can have an effect here");

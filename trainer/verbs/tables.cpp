@@ -17,10 +17,10 @@ template <class Signature> static std::vector<TableRow> list_rows() {
 }
 
 template <class Signature> static Table make_table(const char* name, const char* one) {
-  return {
-      name, one, {"name", "what"}, list_rows<Signature>, [](Visitor& v, const std::string& entry) {
-        Choice<Signature>(entry).visit_options(v);
-      }};
+  const auto visit = [](Visitor& v, const std::string& entry) {
+    Choice<Signature>(entry).visit_options(v);
+  };
+  return {name, one, {"name", "what"}, list_rows<Signature>, false, nullptr, visit};
 }
 
 // Sorts and removes duplicates: variants of an op and lengths of a fusion share a row.
@@ -109,7 +109,6 @@ static std::vector<Table> all_tables() {
        "toggle",
        {"toggle", "key point", "sources", "same loss", "footprint", "default", "fast"},
        toggle_rows,
-       nullptr,
        true,
        toggle_text},
       {"verbs", "verb", {"verb", "what", "example"}, [] { return verb_rows(verbs()); }},
@@ -124,14 +123,9 @@ static std::vector<Table> all_tables() {
       make_table<UpdateRule()>("optimizers", "optimizer"),
       make_table<MakeCurve>("schedules", "schedule"),
       make_table<MakeGroup>("backends", "backend"),
-      {"ops", "op", {"op", "maths"}, op_rows, nullptr, true},
-      {"topics", "topic", {"topic", "what"}, [] { return topic_rows(false); }, nullptr, true},
-      {"counters",
-       "counter",
-       {"counter", "counts"},
-       [] { return topic_rows(true); },
-       nullptr,
-       true},
+      {"ops", "op", {"op", "maths"}, op_rows, true},
+      {"topics", "topic", {"topic", "what"}, [] { return topic_rows(false); }, true},
+      {"counters", "counter", {"counter", "counts"}, [] { return topic_rows(true); }, true},
   };
   all.insert(all.end(), added_tables().begin(), added_tables().end());
   return all;

@@ -15,10 +15,10 @@ struct Table {
   const char* name;  // "toggles"
   const char* one;   // "toggle"
   TableRow columns;
-  std::function<std::vector<TableRow>()> rows;                        // sorted by the first column
-  std::function<void(Visitor&, const std::string&)> visit = nullptr;  // options of an entry
+  std::function<std::vector<TableRow>()> rows;  // sorted by the first column
   bool has_cards = false;           // `trainer explain` prints more of an entry than its row
   std::string (*text)() = nullptr;  // text for `trainer list`; null: the rows in columns
+  std::function<void(Visitor&, const std::string&)> visit = nullptr;  // options of an entry
 };
 const std::vector<Table>& tables();  // includes those of AddTable, at the end
 
