@@ -66,10 +66,6 @@ static Values toggles_that_ran(const Json& run) {
 
 // ---- text of 80 columns
 
-static void say_wrapped(const std::string& text, const std::string& indent) {
-  say_part(wrapped(text, indent) + "\n");
-}
-
 // Returns the number of differences. `missing` stands for a value that a run does not record.
 static size_t print(const std::string& group, const Values& a, const Values& b,
                     const std::string& missing = "absent") {
