@@ -195,12 +195,22 @@ void BatchMaker::fill(int64_t sample, int64_t epoch, const Batch& to, int64_t i)
   });
 }
 
+// Sleeps for this long in parts, because `ab` stops a process between its blocks, and a sleep ends
+// while the process is stopped: not the whole batch comes for nothing then, but a part at most.
+static void sleep_planted(int64_t us) {
+  const int64_t part = std::max<int64_t>(us / 16, 1000);
+  while (us > 0) {
+    const int64_t begin = trace::now_ns();
+    std::this_thread::sleep_for(std::chrono::microseconds(std::min(us, part)));
+    us -= std::min((trace::now_ns() - begin) / 1000, 2 * part);
+  }
+}
+
 BatchResult BatchMaker::make(const EpochPlan& plan, int64_t batch, int64_t epoch) {
   const trace::Range range("make_batch");
   const int64_t begin = trace::now_ns();
   if (source_->options.sim_latency_us)
-    std::this_thread::sleep_for(
-        std::chrono::microseconds(planted_us(source_->options, source_->seed, epoch, batch)));
+    sleep_planted(planted_us(source_->options, source_->seed, epoch, batch));
   try {
     BatchResult made = {source_->take(buffers_, plan, batch), nullptr};
     const Tensor samples = source_->sampler.samples(plan, batch);

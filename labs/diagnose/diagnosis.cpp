@@ -93,7 +93,7 @@ std::string to_text(const Diagnosis& d) {
   if (e.cpu_used >= 0)
     text += fmt::format(
         "  cores: {:.1f} of {} in use{}\n", e.cpu_used, e.cores,
-        e.waited > 0.1 ? fmt::format("; threads waited for {:.1f} more", e.waited) : "");
+        e.waited > 0.1 ? fmt::format("; ready threads lacked another {:.1f}", e.waited) : "");
   if (e.batch_bytes > 0)
     text += fmt::format("  batches: {:.1f} MB/s\n", 1e-6 * e.batch_bytes / e.batch_s());
   if (e.disk_bytes_per_s >= 0)

@@ -56,7 +56,7 @@ static void print_findings(const std::vector<std::string>& found) {
   say("");
   if (found.empty()) return say("findings: none");
   say("findings:");
-  for (const std::string& line : found) say("  - " + line);
+  for (const std::string& line : found) say_wrapped("  - " + line, "    ");
 }
 
 std::string unaligned_shapes(const NamedTensors& parameters) {

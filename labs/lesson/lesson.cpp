@@ -107,17 +107,15 @@ static int run_lesson(CommandLine& line, const Arguments& args) {
   CHECK(kind_of("configs/lessons", Exit::usage) == Kind::folder,
         "lesson: no folder configs/lessons here; start it in the folder of the checkout");
   int64_t wrong = 0;
-  say_part(wrapped(cat(lesson.name, ": ", lesson.title), "  ") + "\n");
+  say_wrapped(cat(lesson.name, ": ", lesson.title));
   for (const LessonStep& step : lesson.steps) {
     std::string command = "    trainer";
     for (const std::string& word : step.command) command += " " + bellows::quoted(word);
     say_part(cat("\n", wrapped(step.look, ""), "\n\n", command, "\n\n"));
     wrong += report(step, run_command("/proc/self/exe", step.command));
   }
-  say_part(wrapped(cat("The lesson's page, with the mechanism and a question: docs/course/", name,
-                       ".md"),
-                   "  ") +
-           "\n");
+  say_wrapped(
+      cat("The lesson's page, with the mechanism and a question: docs/course/", name, ".md"));
   if (wrong > 0)
     fail(Exit::numeric, "lesson: ", name, ": ", count_of(wrong, "figure"), " not as expected here");
   return 0;

@@ -92,8 +92,7 @@ static int run_profile(CommandLine& line, const Arguments& args) {
           count_of(pool_threads(), "thread")));
   if (session.device == Device::cuda && given.train.cuda_graph)
     say("cuda_graph: off here, because a replay enters no ranges");
-  if (const std::string planted = planted_load(plan); !planted.empty())
-    say_part(wrapped(planted, "  ") + "\n");
+  if (const std::string planted = planted_load(plan); !planted.empty()) say_wrapped(planted);
   const std::string text =
       text_of(profile, ceilings) + (ranks.is_null() ? "" : "\n" + ranks_text(ranks));
   say_part(text);

@@ -1,4 +1,5 @@
 #include "ops/matmul/einsum.h"
+#include <map>
 #include "core/tensor/copy.h"
 #include "ops/base/op.h"
 #include "ops/base/work.h"
@@ -14,7 +15,7 @@ bool has_letter(const std::string& letters, char letter) {
   return letters.find(letter) != std::string::npos;
 }
 
-using Sizes = std::array<int64_t, 128>;  // of each letter, by its code; -1: no axis has it
+using Sizes = std::map<char, int64_t>;  // by letter
 
 struct Expression {
   std::vector<std::string> terms;  // one per input
@@ -70,7 +71,7 @@ struct Factor {
     for (const std::string& group : groups) {
       shape.push_back(1);
       for (const char letter : group)
-        order.push_back(int(letters.find(letter))), shape[-1] *= sizes[letter];
+        order.push_back(int(letters.find(letter))), shape[-1] *= sizes.at(letter);
     }
     return reshape(permute(t, order), shape);
   }
@@ -82,16 +83,14 @@ Sizes sizes_in(const std::string& text, const Expression& e, TensorSpan inputs) 
   CHECK(e.terms.size() == inputs.size() && inputs.size() <= 2, where, e.terms.size(), " terms for ",
         inputs.size(), " tensors; it takes one or two of each");
   Sizes sizes;
-  sizes.fill(-1);
   for (size_t k = 0; k < inputs.size(); ++k) {
     const Tensor& t = inputs[k];
     CHECK(t.dtype() == inputs[0].dtype(), where, "dtypes ", inputs[0].dtype(), " and ", t.dtype());
     CHECK(int(e.terms[k].size()) == t.rank(), where, "term ", e.terms[k], " for a tensor of shape ",
           t.shape());
     for (int i = 0; i < t.rank(); ++i) {
-      int64_t& size = sizes[e.terms[k][i]];
-      if (size < 0) size = t.dim(i);
-      CHECK(size == t.dim(i), where, "letter ", e.terms[k][i], " is ", size, " in one tensor and ",
+      const auto& [letter, size] = *sizes.emplace(e.terms[k][i], t.dim(i)).first;
+      CHECK(size == t.dim(i), where, "letter ", letter, " is ", size, " in one tensor and ",
             t.dim(i), " in ", t.shape());
     }
   }
@@ -118,7 +117,7 @@ Factor matrix_product(const Sizes& sizes, Factor a, Factor b, const std::string&
   const Tensor y = kernels::product(a.matrices(sizes, {batch, rows, contracted}),
                                     b.matrices(sizes, {batch, contracted, columns}));
   Shape shape;
-  for (const char letter : batch + rows + columns) shape.push_back(sizes[letter]);
+  for (const char letter : batch + rows + columns) shape.push_back(sizes.at(letter));
   return {batch + rows + columns, y.view_as(shape)};
 }
 
@@ -133,7 +132,7 @@ Tensor computed(const Sizes& sizes, TensorSpan inputs, const std::vector<std::st
   Strides strides;
   for (const char letter : out) {
     const size_t axis = y.letters.find(letter);
-    shape.push_back(sizes[letter]);
+    shape.push_back(sizes.at(letter));
     strides.push_back(axis == out.npos ? 0 : y.t.strides()[int(axis)]);
   }
   return y.t.view(shape, strides, y.t.offset());
@@ -166,23 +165,22 @@ Tensor einsum(const std::string& expression, TensorSpan inputs) {
 
 std::string explain_einsum(const std::string& expression) {
   const Expression e = parse(expression);
-  const auto at = [](std::string text, const std::string& letters) {
+  const auto element = [](std::string text, const std::string& letters) {
     for (const char letter : letters) text += cat("[", letter, "]");
     return text;
   };
-  const bool sums = e.all.size() > e.out.size();
-  std::string text, indent, product;
-  const auto loop = [&](char letter) {
-    text += cat(indent, "for ", letter, ":\n");
-    indent += "  ";
-  };
-  std::ranges::for_each(e.out, loop);
-  if (sums) text += indent + at("y", e.out) + " = 0\n";
+  std::string text, indent, loops = e.out;
   for (const char letter : e.all)
-    if (!has_letter(e.out, letter)) loop(letter);
+    if (!has_letter(e.out, letter)) loops += letter;
+  const bool sums = loops.size() > e.out.size();
+  for (size_t i = 0; i < loops.size(); ++i, indent += "  ") {
+    if (i == e.out.size()) text += cat(indent, element("y", e.out), " = 0\n");
+    text += cat(indent, "for ", loops[i], ":\n");
+  }
+  text += cat(indent, element("y", e.out), sums ? " += " : " = ");
   for (size_t k = 0; k < e.terms.size(); ++k)
-    product += (k ? " * " : "") + at(std::string(1, char('a' + k)), e.terms[k]);
-  return cat(text, indent, at("y", e.out), sums ? " += " : " = ", product, "\n");
+    text += cat(k ? " * " : "", element(std::string(1, char('a' + k)), e.terms[k]));
+  return text + "\n";
 }
 
 // Shapes alone do not show which axes are summed over.

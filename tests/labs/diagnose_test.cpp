@@ -11,6 +11,7 @@
 #include "tests/place.h"
 #include "tests/trainer/program.h"
 #include "trainer/session/session.h"
+#include "trainer/verbs/topics.h"
 
 using namespace bellows;
 using testing::Contains;
@@ -163,7 +164,10 @@ TEST(Diagnose, EveryRuleFiresOnItsFaultAlone) {
     }
     EXPECT_FALSE(d.findings[0].remedies.empty() && d.findings[0].advice.empty());
   }
-  for (const Rule& rule : diagnosis_rules()) EXPECT_THAT(planted, Contains(rule.name));
+  for (const Rule& rule : diagnosis_rules()) {
+    EXPECT_THAT(planted, Contains(rule.name));
+    EXPECT_TRUE(find_topic(rule.name)) << rule.name << " has no word in docs/topics.md";
+  }
 }
 
 // Two faults at once, in ten mixtures: the one that costs more is named first.

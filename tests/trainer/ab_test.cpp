@@ -717,7 +717,7 @@ TEST_F(AbVerb, ComparesTwoRunsThatDifferInOneToggleAndAPlacebo) {
       run(ab("--toggle fused_optimizer --processes 3 --steps 20 --blocks 2 --warmup 2 "
              "--report r.md optimizer.lr=0.5"));
   ASSERT_EQ(ended.code, 0) << ended.err;
-  EXPECT_THAT(ended.out, HasSubstr("# fused_optimizer=off against fused_optimizer=on"));
+  EXPECT_THAT(ended.out, HasSubstr("fused_optimizer=off against fused_optimizer=on"));
   EXPECT_THAT(ended.out, Not(HasSubstr("no conclusion")));
   EXPECT_THAT(ended.out + ended.err, Not(testing::ContainsRegex("ETA|\r|\033"))) << "no terminal";
   const Json report = this->report();
@@ -770,7 +770,7 @@ TEST_F(AbVerb, ComparesSeveralValuesAtOnceWithoutTheTogglesThatNeedThisOne) {
   EXPECT_THAT(succeed(ab("--toggle num_workers --value 1,2 --processes 1 --steps 1 --blocks 1 "
                          "--warmup 1 --report r.md toggles=default toggles.prefetch_factor=4")),
               AllOf(StartsWith("ab: " + held), HasSubstr("\n- " + held),
-                    HasSubstr("# num_workers=0 against num_workers=1, num_workers=2\n"),
+                    HasSubstr("\nnum_workers=0 against num_workers=1, num_workers=2\n"),
                     HasSubstr("\n## num_workers=2\n"), HasSubstr(" --value 1,2 ")));
   EXPECT_EQ(report().at("held").size(), 3);
 }
@@ -859,7 +859,7 @@ TEST_F(AbVerb, ComparesTwoConfigurationsThatDifferInOneOption) {
   const std::string against = "--against other.yaml --processes 1 --steps 1 --blocks 1 --warmup 1 ";
   other("optimizer: {lr: 0.5}\n");
   const std::string out = succeed(ab(against)), difference = "optimizer.lr is 0.1 and 0.5\n";
-  EXPECT_THAT(out, AllOf(HasSubstr("# tiny.yaml against other.yaml\n"),
+  EXPECT_THAT(out, AllOf(HasSubstr("\ntiny.yaml against other.yaml\n"),
                          HasSubstr("ab: " + difference), HasSubstr("\n- difference: " + difference),
                          HasSubstr("ab --config tiny.yaml --against other.yaml "),
                          Not(HasSubstr("footprint"))));

@@ -147,7 +147,9 @@ TEST(Pilot, EstimatesTheDurationAndFitsTheStepsToTheBudget) {
             "ab: --budget: 2 s are too short for one process of each of 10 arms, about 00:00:03 "
             "(a step takes 0.01 s, a start 0.3 s); raise the budget or compare fewer arms");
   ArmOptions brief = options;
-  EXPECT_EQ(pilot.fit(brief, 10), 6u);
+  EXPECT_EQ(pilot.fit(brief, 10), 5u);
+  const Pilot careful = {.start_s = 0.3, .step_s = 0.01, .usable = 0.6};
+  EXPECT_EQ(careful.fit(brief, 10), 3u) << "of the 6 for which 2 s have time";
   options.budget_s = 1000;
 
   const Pilot slow = {.start_s = 0.65, .step_s = 0.1};
@@ -206,7 +208,7 @@ TEST_F(LadderVerb, ClimbsInProcessesAndEachStepMovesItsOwnCounters) {
   const std::string out = succeed(ladder({"--warmup", "2", "--processes", "3", "--toggles",
                                           "num_workers=2,fused_optimizer", "--report", "r.md"}));
   EXPECT_THAT(out, HasSubstr("ladder: 5 arms in 3 rounds of 6 steps, about 00:00:"));
-  EXPECT_EQ(out.substr(out.find("# tiny.yaml")), terminal_text(read(folder_ / "r.md")));
+  EXPECT_EQ(out.substr(out.find("\ntiny.yaml") + 1), terminal_text(read(folder_ / "r.md")));
   const Json report = Json::parse(read(folder_ / "r.json"));
   const Json& steps = report.at("steps");
   ASSERT_EQ(steps.size(), 2u);

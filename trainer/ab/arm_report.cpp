@@ -101,7 +101,7 @@ void prepare(ArmOptions& options, const std::string& budget) {
 }
 
 void announce(const std::string& verb, const std::string& text) {
-  say_part(wrapped(cat(verb, ": ", text), "  ") + "\n");
+  say_wrapped(cat(verb, ": ", text));
 }
 
 std::string terminal_text(const std::string& markdown) {
@@ -114,7 +114,9 @@ std::string terminal_text(const std::string& markdown) {
   };
   for (std::string line; std::getline(lines, line);) {
     if (!line.starts_with("|")) {
-      text += table() + line + "\n";
+      for (size_t bold; (bold = line.find("**")) != line.npos;) line.erase(bold, 2);
+      line.erase(0, line.find_first_not_of('#') == 1 ? 2 : 0);  // the title
+      text += table() + (line.starts_with("    ") ? line : wrapped(line, "  ")) + "\n";
     } else if (!line.starts_with("|--")) {
       TableRow& row = rows.emplace_back();
       for (size_t at = 1, end; (end = line.find('|', at)) != line.npos; at = end + 1)

@@ -36,7 +36,7 @@ struct AddPageWriter {
 };
 // Prints a line before the measurement, "<verb>: <text>", as lines of at most 80 columns.
 void announce(const std::string& verb, const std::string& text);
-// Returns a report in Markdown as a terminal shows it: its tables have aligned columns.
+// Returns a report in Markdown as text of 80 columns: its tables have aligned columns.
 std::string terminal_text(const std::string& markdown);
 // Prints the report as terminal_text() and, if a file is wanted, writes FILE.md, FILE.json and,
 // with a page_writer(), the page FILE.html. Returns the exit code of a comparison: 0, or 128 +

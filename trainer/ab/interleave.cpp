@@ -156,9 +156,9 @@ double Pilot::round_s(const ArmOptions& options, size_t arms) const {
 size_t Pilot::fit(ArmOptions& options, size_t arms) const {
   if (options.budget_s == 0) return arms;
   const double left_s = budget_left_s(options);
-  // Number of steps per process for which the budget has time in one round, with some reserve.
+  // Number of steps per process for which the budget has time in one round.
   const auto affordable = std::max<int64_t>(
-      2, int64_t(std::min((0.95 * left_s / double(arms) - start_s) / step_s, 1e9)));
+      2, int64_t(std::min((usable * left_s / double(arms) - start_s) / step_s, 1e9)));
   if (may_warm_up_less(options))
     options.warmup =
         std::clamp(int64_t(kWarmupSeconds / step_s), std::min(kFewestWarmup, affordable / 2),
@@ -169,7 +169,7 @@ size_t Pilot::fit(ArmOptions& options, size_t arms) const {
                                              std::min(kFewestBlockSteps, options.steps));
   options.blocks = std::clamp<int64_t>(steps / fewest, 1, options.blocks);
   options.steps = std::clamp<int64_t>(steps / options.blocks, 1, options.steps);
-  return std::min(arms, size_t(std::max(0.0, left_s / round_s(options, 1))));
+  return std::min(arms, size_t(std::max(0.0, usable * left_s / round_s(options, 1))));
 }
 
 void Pilot::fit_all(ArmOptions& options, size_t arms) const {

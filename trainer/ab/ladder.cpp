@@ -258,7 +258,8 @@ static int run_ladder(CommandLine& line, const Arguments& args) {
   const Signals signals;
   std::vector<AbArm> ends = {{"plain", options.config, settings_of({})},
                              {"all", options.config, settings_of(plan.toggles)}};
-  const Pilot pilot = try_arms(ends, options, signals);
+  Pilot pilot = try_arms(ends, options, signals);
+  pilot.usable = 0.6;  // some thirty processes feel every slow moment of a busy machine
   if (wanted.empty() && !ends[1].processes.empty()) drop_idle(plan, ends[1]);
   CHECK(!plan.toggles.empty(), "ladder: no toggle ran; raise --warmup or choose with --toggles");
   // Arms: plain, its placebo and, per toggle, a step and an arm without it, which the last lacks.

@@ -89,6 +89,7 @@ void run_rounds(Comparison& c, const Signals& signals, const AtLook& at_look = n
 struct Pilot {
   double start_s = 0;  // mean time to start and end an arm, without its warm-up
   double step_s = 0;
+  double usable = 0.95;  // part of the time left that a round may take; the rest is a reserve
   double round_s(const ArmOptions& options, size_t arms) const;
   // With a budget, gives each process fewer steps, so that there is time for more processes,
   // because processes differ by luck: a warm-up of kWarmupSeconds, but of at least kFewestWarmup

@@ -60,9 +60,6 @@ static Values toggles_that_ran(const Json& run) {
   return facts;
 }
 
-static void say_wrapped(const std::string& text, const std::string& indent) {
-  say_part(wrapped(text, indent) + "\n");
-}
 
 // Returns the number of differences. `missing` stands for a value that a run does not record.
 static size_t print(const std::string& group, const Values& a, const Values& b,

@@ -94,7 +94,7 @@ static void say_row(const std::string& label, const std::string& text) {
   if (text.empty()) return;
   std::string line = cat("  ", label, ":");
   line.resize(std::max<size_t>(line.size() + 1, 13), ' ');
-  say_part(wrapped(line + text, std::string(13, ' ')) + "\n");
+  say_wrapped(line + text, std::string(13, ' '));
 }
 
 static void say_lessons(const std::string& name) {
@@ -109,7 +109,7 @@ static void say_lessons(const std::string& name) {
 static bool explain_statement(const std::string& number) {
   const Names cells = cells_of(number);
   if (cells.empty()) return false;
-  say_part(wrapped(statement(number), "  ") + "\n");
+  say_wrapped(statement(number));
   static constexpr const char* kLabels[] = {"shown by", "source", "ours", "holds"};
   for (size_t i = 0; i < std::size(kLabels); ++i) say_row(kLabels[i], cells.at(i + 1));
   Names of;
@@ -212,7 +212,7 @@ static bool explain_entry(const std::string& name) {
       if (row[0] != name) continue;
       say(cat(table.name, ": ", name, ": ", row[1]));
       for (const Listing::Line& line : list_options(table, name))
-        say(cat("  ", line.key, " = ", line.described()));
+        say_wrapped(cat("  ", line.key, " = ", line.described()), "    ");
       found = true;
     }
   }
@@ -231,7 +231,7 @@ static bool explain_option(const std::string& key) {
     const auto owner = owners.find(line.key);
     const std::string by =
         owner == owners.end() ? "" : cat("; set by  toggles: {", owner->second->name, ": ...}");
-    say(cat("option ", line.key, " = ", line.described(), by));
+    say_wrapped(cat("option ", line.key, " = ", line.described(), by));
     found = true;
   }
   return found;
@@ -244,7 +244,8 @@ static bool explain_entry_option(const std::string& key) {
     for (const TableRow& row : table.rows())
       for (const Listing::Line& line : list_options(table, row[0])) {
         if (line.key != key && !key.ends_with("." + line.key)) continue;
-        say(cat("option of ", table.name, ": ", row[0], ": ", line.key, " = ", line.described()));
+        say_wrapped(
+            cat("option of ", table.name, ": ", row[0], ": ", line.key, " = ", line.described()));
         found = true;
       }
   return found;

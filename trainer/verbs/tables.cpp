@@ -1,6 +1,7 @@
 #include "trainer/verbs/tables.h"
 #include <fmt/format.h>
 #include <algorithm>
+#include "core/base/output.h"
 #include "dist/groups/process_group.h"
 #include "ops/base/op.h"
 #include "optim/schedule.h"
@@ -183,6 +184,10 @@ std::string wrapped(std::string text, const std::string& indent) {
     text.replace(0, end + (text[end] == ' '), indent);
   }
   return lines + text;
+}
+
+void say_wrapped(const std::string& text, const std::string& indent) {
+  say_part(wrapped(text, indent) + "\n");
 }
 
 }  // namespace bellows

@@ -37,5 +37,6 @@ std::string fitted_table(const std::vector<TableRow>& rows, const TableRow& head
 // Breaks text after spaces, or within a word that is longer than a line, into lines of at most 80
 // columns. All lines except the first are indented.
 std::string wrapped(std::string text, const std::string& indent);
+void say_wrapped(const std::string& text, const std::string& indent = "  ");  // and prints them
 
 }  // namespace bellows

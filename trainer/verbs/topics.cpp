@@ -80,9 +80,9 @@ bool explain_topic(const std::string& name) {
   const Topic* const topic = find_topic(name);
   if (!topic) return false;
   if (topic->counter) {
-    say_part(wrapped(cat("counter ", name, ": ", topic->text), "  ") + "\n");
+    say_wrapped(cat("counter ", name, ": ", topic->text));
     if (const std::string places = list_places(name); !places.empty())
-      say_part(wrapped("  counted in: " + places, "    ") + "\n");
+      say_wrapped("  counted in: " + places, "    ");
     for (const Toggle& toggle : toggles())
       if (toggle.footprint == name) say("  footprint of the toggle " + toggle.name);
     return true;
