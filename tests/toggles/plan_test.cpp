@@ -6,12 +6,6 @@
 
 using namespace bellows;
 
-static Values given(const std::map<std::string, std::string>& texts) {
-  Values values;
-  for (const auto& [key, text] : texts) values[key] = {text, "test"};
-  return values;
-}
-
 TEST(DeviceChoiceTest, ReadsWhatItPrintsAndNoOtherText) {
   DeviceChoice choice = DeviceChoice::automatic;
   const Option option = option_of(choice, Bounds());
@@ -29,11 +23,11 @@ TEST(DeviceChoiceTest, ReadsWhatItPrintsAndNoOtherText) {
 }
 
 TEST(Plan, HasABatchSizeThatTheProgramFinds) {
-  const Plan plan = load(Plan{}, given({{"data.batch_size", "auto"}}));
+  const Plan plan = load(Plan{}, {{"data.batch_size", {"auto"}}});
   EXPECT_EQ(plan.data.loader.sampler.batch_size, kAutoBatch);
   EXPECT_EQ(dump(plan).at("data.batch_size").text, "auto");
   EXPECT_EQ(refusal([] {
-              load(Plan{}, given({{"data.batch_size", "0"}}));
+              load(Plan{}, {{"data.batch_size", {"0", "test"}}});
             }),
             "test: data.batch_size: '0' is not auto or a whole number from 1 to 16777216");
 }
