@@ -12,7 +12,6 @@
 #include "tests/place.h"
 
 using namespace bellows;
-using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -51,37 +50,6 @@ TEST(PrintedCommands, AreRunWhereverThatIsPossible) {
     std::cout << count << " different commands: " << treatment << "\n";
   std::cout << run.size() << " commands are run\n";
   EXPECT_GT(run.size(), 60u);
-}
-
-TEST(PrintedCommands, KeepTheirWordsAndGetSmallerSizes) {
-  EXPECT_EQ(planned("trainer pack").command, "trainer pack --help");
-  EXPECT_EQ(planned("trainer list toggles").command, "trainer list toggles");
-  EXPECT_EQ(planned("tools/test.sh --all").treatment, Treatment::script);
-  EXPECT_EQ(planned("./run ops_test --gtest_filter=A").treatment, Treatment::machine);
-  EXPECT_EQ(planned("tools/train.sh train.epochs=2").command,
-            "trainer --config configs/lenet.yaml train.epochs=2 data.train_size=16 "
-            "data.test_size=16 data.batch_size=16 train.tuning_window=[1,1] train.max_iters=2");
-  EXPECT_THAT(planned("trainer ab --config configs/lenet.yaml --toggle amp --value fp16 "
-                      "--blocks 40")
-                  .command,
-              HasSubstr("--value fp16 --blocks 1 --processes 1 --steps 2 --warmup 2 "
-                        "data.train_size=32"));
-  EXPECT_THAT(planned("trainer sweep --config configs/lenet.yaml --key num_workers=0,1").command,
-              HasSubstr("--key num_workers=0,1 --processes 1 --blocks 1 --steps 2 --warmup 2 "
-                        "data.train_size=32"));
-  EXPECT_THAT(planned("trainer ab --config configs/resnet18.yaml --toggle fused_bn_act --measure "
-                      "epoch data.train_size=1024")
-                  .command,
-              AllOf(HasSubstr("--measure epoch --processes 1"), HasSubstr(" data.train_size=32"),
-                    Not(HasSubstr("1024"))));
-  EXPECT_THAT(planned("trainer ladder --config configs/lenet.yaml --budget 150s").command,
-              AllOf(HasSubstr("lenet.yaml --processes 1 "), Not(HasSubstr("--budget"))));
-  EXPECT_EQ(planned("trainer doctor --stress").command, "trainer doctor --stress 64");
-  EXPECT_EQ(planned("trainer bench matmul --align").command,
-            "trainer bench matmul --align --rounds 1");
-  EXPECT_EQ(planned("trainer list [toggles]").command, "trainer list --help");
-  EXPECT_THROW(planned("trainer train OTHER"), Error);
-  EXPECT_THROW(planned("ls"), Error);
 }
 
 // Negative control: a wrong command on a page would be found.

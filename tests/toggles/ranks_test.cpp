@@ -160,19 +160,3 @@ TEST_P(TogglesOnRanks, KeepTheirPromiseBesideThoseOfTheUpdate) {
   }
   EXPECT_GT(pairs, 10);
 }
-
-TEST(Ranks, WriteEveryGradientOfLeNetIntoItsBucketAndOverlapInTwoThreads) {
-  Plan plan = plan_for(*find_toggle("gradient_as_bucket_view"));
-  plan.dist.views = plan.dist.overlap = plan.optimizer.set_to_none = true;
-  const Counters counters = tried_on_ranks(plan).counters;
-  EXPECT_EQ(counters.at("dist.view_grads"), 10 * kRanks * kUpdates);
-  for (const char* copied : {"dist.grad_copy_bytes", "grad.place_copy_bytes"})
-    EXPECT_EQ(counters.contains(copied) ? counters.at(copied) : 0, 0) << copied;
-  EXPECT_EQ(counters.at("dist.early_buckets"), counters.at("dist.buckets"));
-}
-
-TEST(Ranks, HaveTogglesWithoutEffectInASingleProcess) {
-  const Toggle& toggle = *find_toggle("overlap_allreduce");
-  EXPECT_EQ(no_effect(toggle), "no effect with a single rank");
-  EXPECT_FALSE(can_run(toggle, DeviceChoice::cpu));
-}

@@ -183,15 +183,6 @@ TEST(Presets, ATogglesOwnLineWinsOverThePresetOfItsSource) {
               "test: toggles: a list; write a map, such as  toggles: {amp: on}");
 }
 
-TEST(Presets, ALaterSourceWins) {
-  const Config config = make_config({values({{"toggles.fused_optimizer", "off"}, {"seed", "5"}}),
-                                     values({{"toggles.fused_optimizer", "on"}}),
-                                     values({{"toggles.set_to_none", "off"}})});
-  EXPECT_TRUE(config.plan.optimizer.fused);
-  EXPECT_FALSE(config.plan.optimizer.set_to_none);
-  EXPECT_EQ(config.plan.seed, 5u);
-}
-
 // ---- toggles that this machine cannot run
 
 TEST(Machine, WithoutAGpuAToggleStaysOffAndSaysSo) {

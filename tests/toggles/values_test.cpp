@@ -1,12 +1,10 @@
-// Options of every type from text and back to it. Errors name what would be right.
+// Options of every type from text and back to it. options_test.cpp has texts that are refused.
 #include "core/config/values.h"
 #include <gmock/gmock.h>
 #include "core/config/choice.h"
-#include "tests/refusal.h"
 
 using namespace bellows;
 using testing::HasSubstr;
-using testing::StartsWith;
 
 namespace {
 
@@ -20,7 +18,7 @@ struct LoaderOptions {
   std::vector<int> sizes = {28, 28};
 };
 void visit(Visitor& v, LoaderOptions& o) {
-  v("batch_size", o.batch_size, "samples per step and rank", {.min = 1}).also({"bs"});
+  v("batch_size", o.batch_size, "samples per step and rank", {.min = 1});
   v("order", o.order, {"sequential", "shuffled"}, "of the samples in an epoch");
   v("pin_memory", o.pin_memory, "page-locked buffers");
   v("seed", o.seed, "of the shuffle");
@@ -35,7 +33,7 @@ struct SgdOptions {
   double lr = 0.1, momentum = 0;
 };
 void visit(Visitor& v, SgdOptions& o) {
-  v("lr", o.lr, "learning rate").also({"learning_rate"});
+  v("lr", o.lr, "learning rate");
   v("momentum", o.momentum, "share of the last step", {.min = 0, .max = 1});
 }
 struct AdamOptions {
@@ -82,12 +80,6 @@ Values given(const std::vector<std::pair<std::string, std::string>>& keys) {
   return values;
 }
 
-std::string answer(const std::vector<std::pair<std::string, std::string>>& keys) {
-  const Refusal refusal = refused([&] { load(Options{}, given(keys)); });
-  EXPECT_TRUE(refusal.exit == Exit::usage || refusal.message == "no error");
-  return refusal.message;
-}
-
 }  // namespace
 
 TEST(Values, AreReadAndDumpedForEveryKind) {
@@ -118,71 +110,6 @@ TEST(Values, AreReadAndDumpedForEveryKind) {
   EXPECT_EQ(dump(Options{}).at("phases").text, "[]");
 }
 
-TEST(Values, OfAWrongTypeAreRefusedWithWhatIsAccepted) {
-  const std::string whole = "a whole number from 1 to 1000000000",
-                    plainly = "; write it in plain decimal digits";
-  const struct {
-    std::string key;
-    std::vector<std::string> texts;
-    std::string accepts;
-  } table[] = {
-      {"loader.batch_size", {"12x", "0", "-3", "99999999999", " 5", "1.5", "auto"}, whole},
-      {"loader.batch_size", {"010", "0x10", "+5", "1_000", "1e3"}, whole + plainly},
-      {"loader.seed", {"-1"}, "a whole number >= 0"},
-      {"optimizer.lr", {".5"}, "a number" + plainly},
-      {"optimizer.lr", {"nan", ".inf", "1e400"}, "a number"},
-      {"optimizer.momentum", {"1.5"}, "a number from 0 to 1"},
-      {"loader.pin_memory", {"yes", "True"}, "false or true; write true"},
-      {"loader.pin_memory", {"Off", "0"}, "false or true; write false"},
-      {"loader.pin_memory", {"maybe"}, "false or true"},
-      {"loader.order", {"random", "a\nb"}, "sequential or shuffled"},
-      {"optimizer.name", {"adagrad"}, "adam or sgd"},
-      {"phases.0.name", {"adagrad"}, "adam or sgd"},
-  };
-  for (const auto& [key, texts, accepts] : table)
-    for (const std::string& text : texts)
-      EXPECT_THAT(answer({{key, text}}),
-                  StartsWith(cat("a.yaml:1:1: ", key, ": '", text == "a\nb" ? "a b" : text,
-                                 "' is not ", accepts)));
-  EXPECT_THAT(answer({{"phases.0", "adagrad"}}), StartsWith("a.yaml:1:1: phases.0.name: "));
-  EXPECT_THAT(answer({{"loader.root", "[]"}}),
-              StartsWith("a.yaml:1:1: loader.root: an empty list is not text"));
-}
-
-TEST(Values, OfAWrongShapeAreRefused) {
-  EXPECT_EQ(answer({{"loader", "5"}}),
-            "a.yaml:1:1: loader: '5' is not a map; write  loader: {batch_size: ...}");
-  EXPECT_EQ(
-      answer({{"loader.batch_size.big", "5"}}),
-      "a.yaml:1:1: loader.batch_size: a map or a list is not a whole number from 1 to 1000000000");
-  EXPECT_EQ(answer({{"loader.root.0", "a"}}),
-            "a.yaml:1:1: loader.root: a map or a list is not text");
-  EXPECT_EQ(
-      answer({{"loader.sizes.0.x", "5"}}),
-      "a.yaml:1:1: loader.sizes.0: a map or a list is not a whole number from 1 to 1000000000");
-  EXPECT_EQ(answer({{"loader.sizes", "5"}}),
-            "a.yaml:1:1: loader.sizes: '5' is not a list; write  loader.sizes: [5]");
-  EXPECT_EQ(answer({{"phases.0.lr", "5"}}),
-            "a.yaml:1:1: phases.0.name is missing; write  name: adam or sgd");
-}
-
-TEST(Values, UnderAnUnknownKeyNameTheOneToType) {
-  const std::vector<std::pair<std::string, std::string>> table = {
-      {"loader.batch_siz", "the nearest known key is 'loader.batch_size'"},
-      {"optimizr.lr", "the nearest known key is 'optimizer.lr'"},
-      {"lr", "the nearest known key is 'optimizer.lr'"},
-      {"model.momentum", "the nearest known key is 'optimizer.momentum'"},
-      {"train.bs", "it is called 'loader.batch_size' here"},
-      {"train.learning_rate", "it is called 'optimizer.lr' here"},
-      {"use_amp", "and no known key is like it"},          // its toggle is not among these options
-      {"optimizer.beta2", "and no known key is like it"},  // adam's
-  };
-  for (const auto& [key, hint] : table)
-    EXPECT_THAT(answer({{key, "1"}}), StartsWith("a.yaml:1:1: unknown key '" + key + "', " + hint));
-  EXPECT_THAT(answer({{"phases.0", "sgd"}, {"phases.0.beta", "1"}}),
-              StartsWith("a.yaml:2:1: unknown key 'phases.0.beta', and no known key is like it"));
-}
-
 static Values load_all(Options& options, const std::vector<Values>& sources) {
   Values origins = dump(options);
   for (const Values& source : sources) load_onto(options, origins, source);
@@ -204,21 +131,6 @@ TEST(Values, OfALaterSourceReplaceThoseBefore) {
   EXPECT_FALSE(dump(options).contains("optimizer.beta2")) << "an option outlived its entry";
   load_all(options, {given({{"phases", "[]"}})});
   EXPECT_TRUE(options.phases.empty());
-}
-
-TEST(Values, KnowWhereTheyComeFrom) {
-  Options options;
-  const Values base =
-      given({{"loader.batch_size", "7"}, {"optimizer.lr", "1e-1"}, {"phases.0", "sgd"}});
-  const Values over = {{"optimizer.name", {"adam", "command line"}},
-                       {"loader.seed", {"3", "command line"}}};
-  const Values all = load_all(options, {base, over});
-  EXPECT_EQ(all.at("loader.batch_size"), (Value{"7", "a.yaml:1:1"}));
-  EXPECT_EQ(all.at("phases.0.name"), (Value{"sgd", "a.yaml:3:1"}));
-  EXPECT_EQ(all.at("optimizer.name"), (Value{"adam", "command line"}));
-  EXPECT_EQ(all.at("optimizer.lr"), (Value{"0.001", "default"}))
-      << "the base set sgd's, not adam's";
-  EXPECT_EQ(all.at("loader.root"), (Value{"data", "default"}));
 }
 
 TEST(Values, ArePrintedAsNestedYamlWithTheirOrigins) {
@@ -255,19 +167,4 @@ TEST(Values, ArePrintedAsNestedYamlWithTheirOrigins) {
             "    lr: 0.001 # default\n"
             "    beta2: 0.999 # default\n");
   EXPECT_THAT(print(Options{}, {}), HasSubstr("\nphases: []"));
-}
-
-TEST(Values, AreDescribedForHelp) {
-  Options options;
-  Listing help(true);
-  visit(help, options);
-  const auto line = [&](const std::string& key) {
-    const auto found = std::ranges::find(help.lines, key, &Listing::Line::key);
-    return found == help.lines.end() ? "no such line" : found->described();
-  };
-  EXPECT_EQ(line("loader.batch_size"),
-            "128 (a whole number from 1 to 1000000000): samples per step and rank");
-  EXPECT_EQ(line("optimizer.name"), "sgd (adam or sgd): update rule");
-  EXPECT_EQ(line("phases"), "[] (a list): rules that follow one another");
-  EXPECT_THAT(line("phases.0.name"), testing::StartsWith("(adam or sgd): "));
 }

@@ -1,16 +1,12 @@
 // Arms as processes: their time slices, that they are stopped in between, and every failure of an
-// arm. The arms are real programs: a shell, or this test program itself.
+// arm. The arms are real programs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <atomic>
 #include <cerrno>
 #include <csignal>
-#include <cstdlib>
-#include <filesystem>
-#include <thread>
 #include "tests/refusal.h"
 #include "tests/trainer/processes.h"
 #include "trainer/ab/process.h"
@@ -24,25 +20,6 @@ constexpr double kPatience = 60;  // s
 
 std::vector<std::string> shell(const std::string& script) { return {"sh", "-c", script}; }
 
-// An arm with a second thread that always spins, like a pool's. Never returns.
-void spin_in_two_threads() {
-  std::atomic<int64_t> spins = 0;
-  const std::thread spinning([&] {
-    while (true) ++spins;
-  });
-  while (true) {
-    const int64_t begun = spins;
-    while (spins < begun + 1'000'000) std::this_thread::yield();
-    if (write(kReportFd, "{}\n", 3) != 3) _exit(1);
-    raise(SIGSTOP);
-  }
-}
-// With BELLOWS_TEST_ARM set, this program is that arm, before any test starts.
-[[maybe_unused]] const bool kIsTest = [] {
-  if (std::getenv("BELLOWS_TEST_ARM")) spin_in_two_threads();
-  return true;
-}();
-
 // Counts its time slices forever.
 const char* const kCounting = "n=0; while :; do n=$((n+1)); echo $n >&3; kill -STOP $$; done";
 
@@ -54,17 +31,6 @@ TEST(ArmProcess, IsStoppedAfterEachTimeSlice) {
     EXPECT_EQ(arm.run_slice(), slice);
     EXPECT_TRUE(arm.stopped());
   }
-}
-
-TEST(ArmProcess, UsesNoProcessorWhileItWaitsNotEvenInOtherThreads) {
-  const std::string self = std::filesystem::read_symlink("/proc/self/exe");
-  ArmProcess arm("arm", {"env", "BELLOWS_TEST_ARM=1", self}, kPatience);
-  for (int slice = 0; slice < 3; ++slice) {
-    arm.run_slice();
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  }
-  arm.run_slice();
-  EXPECT_LT(arm.cpu_seconds_waiting(), 0.03);  // of 0.3 s that a spinning thread would have used
 }
 
 TEST(ArmProcess, MayReportMoreThanAPipeOrALineOfARankHolds) {
@@ -147,16 +113,6 @@ TEST(ArmProcess, LeavesNoProcessAfterATimeOut) {
   }
   EXPECT_EQ(kill(pid, 0), -1);
   EXPECT_EQ(errno, ESRCH);
-}
-
-// A child of the arm still holds the pipe, so that it does not close.
-TEST(ArmProcess, NoticesTheEndOfAnArmWhoseChildGoesOn) {
-  ArmProcess arm("arm", shell("sleep 20 & echo $! >&3; kill -STOP $$; exit 6"), kPatience);
-  const pid_t child = std::stoi(arm.run_slice());
-  const Refusal error = refused([&] { arm.run_slice(); });
-  kill(child, SIGKILL);
-  EXPECT_EQ(error.exit, Exit::memory);
-  EXPECT_THAT(error.message, HasSubstr("exit code 6 after 1 time slice"));
 }
 
 // This process adopts orphans, so that it can see that they have ended.

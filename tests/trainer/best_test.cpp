@@ -71,16 +71,6 @@ TEST(PlateauSchedule, LowersTheRatesOfGroups) {
   EXPECT_NE(before, at_drop);
 }
 
-TEST(PlateauSchedule, LeavesAWarmUpBelowTheFloor) {
-  Session session(on_plateau({{"schedule.warmup_updates", {"4"}}, {"schedule.min_lr", {"0.5"}}}));
-  const double first = session.rates.data<double>()[0], peak = session.rates.data<double>()[8];
-  session.set_rate_state({.factor = 0.125});
-  EXPECT_EQ(session.rates.data<double>()[0], first);
-  EXPECT_EQ(session.rates.data<double>()[8], 0.5);
-  session.set_rate_state({});
-  EXPECT_EQ(session.rates.data<double>()[8], peak);
-}
-
 TEST(PlateauSchedule, ResumesAtAnyStepWithTheSameBits) {
   const Plan plan = on_plateau();
   const Ran whole = run(plan);

@@ -3,7 +3,6 @@
 #include "trainer/state/checkpoints.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <unistd.h>
 #include <fstream>
 #include "core/base/trace.h"
@@ -52,22 +51,6 @@ TEST_F(CheckpointsTest, KeepsTheNewestAndLeavesForeignFilesAlone) {
   EXPECT_THAT(names(),
               ElementsAre("notes", "step_00000001 (copy).safetensors", "step_00000003.safetensors",
                           "step_00000004.safetensors", "step_1.safetensors"));
-}
-
-TEST_F(CheckpointsTest, KeepsTheBestBesidesTheNewest) {
-  for (const bool async : {false, true}) {
-    Checkpoints checkpoints(folder_, {.keep = 1, .async = async});
-    save(checkpoints, 1);
-    checkpoints.save_best({{"w", full({4}, 1)}}, {});
-    checkpoints.save_best({{"w", full({4}, 2)}}, {});
-    for (int64_t step = 2; step <= 4; ++step) save(checkpoints, step);
-    checkpoints.wait();
-    EXPECT_THAT(names(), ElementsAre("best.safetensors", "step_00000004.safetensors"));
-    EXPECT_EQ(
-        load_checkpoint(best_path(folder_), messages_).content.tensors[0].tensor.data<float>()[0],
-        2);
-    EXPECT_EQ(load_newest(folder_, messages_).path, checkpoint_path(folder_, 4));
-  }
 }
 
 TEST_F(CheckpointsTest, RetriesASaveAndNeverReportsAFailedOneAsDone) {
@@ -128,13 +111,6 @@ TEST_F(CheckpointsTest, WithoutAnIntactOneIsACheckpointError) {
                                       checkpoint_path(folder_, 1).string()));
 }
 
-TEST_F(CheckpointsTest, AFailedSaveMayBeAWarning) {
-  std::ofstream(folder_ / "file") << "x";
-  Checkpoints checkpoints(folder_ / "file", {.on_error = OnSaveError::warn});
-  save(checkpoints, 1);
-  EXPECT_THAT(checkpoints.take_messages(), ElementsAre(HasSubstr("WARNING")));
-}
-
 TEST_F(CheckpointsTest, ABackgroundSaveHoldsTheStateOfItsStep) {
   Checkpoints checkpoints(folder_, {.async = true});
   const Tensor w = full({4}, 1);
@@ -142,34 +118,4 @@ TEST_F(CheckpointsTest, ABackgroundSaveHoldsTheStateOfItsStep) {
   w.data<float>()[0] = 99;  // training goes on at once
   checkpoints.wait();
   EXPECT_EQ(load_newest(folder_, messages_).content.tensors[0].tensor.data<float>()[0], 1);
-}
-
-// Leaves memory for half a copy, which is more than another thread's arena may have reserved.
-// Contiguous tensors on the host are then written without a copy.
-TEST_F(CheckpointsTest, WithoutMemoryForACopySavesAtOnce) {
-#ifdef __SANITIZE_ADDRESS__
-  GTEST_SKIP() << "its shadow memory takes all address space";
-#endif
-  const Tensor w = full({18'000'000}, 1);
-  Checkpoints checkpoints(folder_, {.async = true});
-  int64_t pages = 0;
-  std::ifstream("/proc/self/statm") >> pages;
-  rlimit before = {};
-  getrlimit(RLIMIT_AS, &before);
-  const rlimit little = {rlim_t(pages * getpagesize() + w.nbytes() / 2), before.rlim_max};
-  setrlimit(RLIMIT_AS, &little);
-  checkpoints.save(1, {{"w", w}}, {});
-  setrlimit(RLIMIT_AS, &before);
-  EXPECT_THAT(checkpoints.take_messages(),
-              ElementsAre(HasSubstr("warning: async_checkpoint: no thread or no memory"),
-                          HasSubstr("saved ")));
-  EXPECT_EQ(load_newest(folder_, messages_).content.tensors[0].tensor.data<float>()[17'999'999], 1);
-}
-
-TEST_F(CheckpointsTest, CreatesADeletedFolderAgain) {
-  Checkpoints checkpoints(folder_ / "deep", {});
-  save(checkpoints, 1);
-  fs::remove_all(folder_ / "deep");
-  save(checkpoints, 2);
-  EXPECT_EQ(load_newest(folder_ / "deep", messages_).path, checkpoint_path(folder_ / "deep", 2));
 }

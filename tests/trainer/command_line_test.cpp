@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <csignal>
+#include "core/base/words.h"
 #include "tests/place.h"
 #include "tests/trainer/program.h"
 #include "trainer/verbs/verbs.h"
@@ -11,7 +12,6 @@ using namespace bellows;
 namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
-using testing::StartsWith;
 
 class CommandLineTest : public Program {
  protected:
@@ -35,20 +35,6 @@ class CommandLineTest : public Program {
     return found;
   }
 };
-
-TEST_F(CommandLineTest, NumbersAreFiniteAndRangesReadable) {
-  expect_usage_errors({
-      {{"diagnose", "--config", "tiny.yaml", "--seconds", "nan"}, "--seconds: 'nan' is not a num"},
-      {{"plan", "--gbps", "nan", "--ranks", "8"}, "--gbps: 'nan' is not a number"},
-      {{"plan", "--step-ms", "inf"}, "--step-ms: 'inf' is not a number"},
-      {{"plan", "--gbps", "-1"}, "--gbps: '-1' is not a number above 0"},
-      {{"predict", "run", "a.png", "--top", "0"}, "--top: '0' is not a number above 0; see"},
-      {{"ab", "--config", "tiny.yaml", "--processes", "0"}, "'0' is not a number above 0; see"},
-      {{"ab", "--config", "tiny.yaml", "--steps", "1.5"}, "--steps: '1.5' is not a whole number"},
-      {{"ab", "--config", "tiny.yaml", "--steps", "010"}, "--steps: '010' is not a whole number"},
-      {{"launch", "--ranks", "two", "--", "check"}, "--ranks: 'two' is not a whole number"},
-  });
-}
 
 TEST_F(CommandLineTest, UnknownEntriesLeadToTheNearestByMeaningOrSpelling) {
   expect_refusal({"train", "data=table"}, 2, " or text; the nearest one is 'csv'");
@@ -129,16 +115,6 @@ TEST_F(CommandLineTest, HelpHas80ColumnsAndWholeExamples) {
             HasSubstr("--toggle num_workers --value 2\n")));
 }
 
-TEST_F(CommandLineTest, ArgumentsThatAreUnexpectedOrWithoutEffectAreRefused) {
-  expect_usage_errors({
-      {{"predict", "run", "a.png", "--one", "--two"}, "trainer: unexpected: --one --two; see  "},
-      {{"compare", "a", "b", "more", "--words"}, "trainer: unexpected: more --words; see  "},
-      {{"doctor", "--device", "cuda"}, "doctor: only --stress takes a --device"},
-      {{"pack", "-c", "tiny.yaml", "-o", "p", "--quality", "90"},
-       "pack: no image is encoded, so --quality has no effect"},
-  });
-}
-
 TEST_F(CommandLineTest, HelpNamesAnArgumentOnceAndErrorsNameTheArgument) {
   for (const auto& [verb, required] :
        std::map<std::string, size_t>{{"eval", 1}, {"predict", 1}, {"export", 2}}) {
@@ -158,18 +134,27 @@ TEST_F(CommandLineTest, HelpNamesAnArgumentOnceAndErrorsNameTheArgument) {
   expect_refusal({"eval", "--checkpoint", "nowhere"}, 4, "nowhere");
 }
 
-TEST_F(CommandLineTest, AFolderIsNoFileToWrite) {
+// The config does not exist, so the message about the file shows that it came first.
+TEST_F(CommandLineTest, NumbersFilesAndUnexpectedWordsAreCheckedBeforeTheWork) {
   write("runs/lenet/log.txt", "");
   expect_usage_errors({
+      {{"diagnose", "--config", "tiny.yaml", "--seconds", "nan"}, "--seconds: 'nan' is not a num"},
+      {{"plan", "--gbps", "nan", "--ranks", "8"}, "--gbps: 'nan' is not a number"},
+      {{"plan", "--step-ms", "inf"}, "--step-ms: 'inf' is not a number"},
+      {{"plan", "--gbps", "-1"}, "--gbps: '-1' is not a number above 0"},
+      {{"predict", "run", "a.png", "--top", "0"}, "--top: '0' is not a number above 0; see"},
+      {{"ab", "--config", "tiny.yaml", "--processes", "0"}, "'0' is not a number above 0; see"},
+      {{"ab", "--config", "tiny.yaml", "--steps", "1.5"}, "--steps: '1.5' is not a whole number"},
+      {{"ab", "--config", "tiny.yaml", "--steps", "010"}, "--steps: '010' is not a whole number"},
+      {{"launch", "--ranks", "two", "--", "check"}, "--ranks: 'two' is not a whole number"},
+      {{"predict", "run", "a.png", "--one", "--two"}, "trainer: unexpected: --one --two; see  "},
+      {{"compare", "a", "b", "more", "--words"}, "trainer: unexpected: more --words; see  "},
+      {{"doctor", "--device", "cuda"}, "doctor: only --stress takes a --device"},
+      {{"pack", "-c", "tiny.yaml", "-o", "p", "--quality", "90"},
+       "pack: no image is encoded, so --quality has no effect"},
       {{"export", "x.safetensors", "runs/lenet"},
        "runs/lenet is a folder; write  trainer export RUN FILE.safetensors"},
       {{"report", "runs/lenet", "--out", "runs"}, "report: --out: runs is a folder; name a file"},
-  });
-}
-
-// The config does not exist, so the message about the file shows that it came first.
-TEST_F(CommandLineTest, FilesToWriteAreCheckedBeforeTheWork) {
-  expect_usage_errors({
       {{"profile", "-c", "no.yaml", "--trace", "no/t.json"}, "profile: --trace: no folder no; "},
       {{"profile", "-c", "no.yaml", "--json", "no/t.json"}, "profile: --json: no folder no; "},
       {{"profile", "-c", "no.yaml", "--json", ".run0"}, "profile: --json: .run0 is a folder; "},
@@ -177,22 +162,6 @@ TEST_F(CommandLineTest, FilesToWriteAreCheckedBeforeTheWork) {
       {{"ab", "-c", "tiny.yaml", "--toggle", "fused_optimizer", "--report", "no/r.md"},
        "ab: --report: no folder no; "},
   });
-}
-
-TEST_F(CommandLineTest, AdviceHasTheFormThatTheSourceTakes) {
-  expect_usage_errors({
-      {tiny({"amp=bf16"}), "it is a toggle; write  toggles.amp=bf16"},
-      {tiny({"data.num_workers=4"}), "is set by a toggle; write  toggles.num_workers=4"},
-      {tiny({"loss.fused=x"}), "write  toggles.fused_loss=off  or  toggles.fused_loss=on"},
-      {tiny({"toggles={num_workers: 0, persistent_workers: on}"}),
-       "persistent_workers needs num_workers; write  toggles.num_workers="},
-      {tiny({"toggles.num_workers=x"}), "'x' is not 0 or 1 or 2 or 4 or auto or a whole number f"},
-      {tiny({"train=5"}), "'5' is not a map; write  'train={"},
-      {tiny({"data.transforms=x"}), "is not a list; write  'data.transforms=[x]'"},
-      {tiny({"optimizer={lr: "}), "write  optimizer=VALUE, 'optimizer=[A, B]' or 'optimizer={KEY"},
-  });
-  write("amp.yaml", "amp: bf16\n");
-  expect_refusal({"--config", "amp.yaml"}, 2, "write  toggles: {amp: bf16}");
 }
 
 // A signal before the work begins ends the program at once, so the wait grows until it does not.
@@ -256,13 +225,4 @@ TEST_F(CommandLineWords, NameAConfigThatIsElsewhere) {
   const std::string advised = run({"--config", "lenet.yaml"}).err;
   EXPECT_THAT(advised, HasSubstr("no such config file; write  --config configs/lenet.yaml"));
   succeed({"--config", "configs/lenet.yaml", "--print-config"});
-}
-
-TEST(Help, EndsAlsoIfANoteHasTwoSpacesFarToTheRight) {
-  CommandLine line("trainer x", "does x", "trainer x");
-  const std::string words(90, 'w');
-  line.add_note(words + "  and the rest of it");
-  testing::internal::CaptureStdout();
-  EXPECT_FALSE(line.read({"--help"}));
-  EXPECT_THAT(testing::internal::GetCapturedStdout(), HasSubstr("and the rest of it"));
 }

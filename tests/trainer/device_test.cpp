@@ -177,16 +177,6 @@ TEST_F(TrainingOnDevice, CapturedNormedShortcutsEqualEagerBitForBit) {
   }
 }
 
-TEST_F(TrainingOnDevice, CapturedResidualNetEqualsEagerBitForBit) {
-  for (const char* const precision : {"off", "bf16", "fp16"}) {
-    Plan eager = fast(small_lenet({{"amp.dtype", {precision}}}));
-    eager = load(eager, parse_yaml(kResidualNet, "residual net"));
-    eager.train.epochs = 1;  // 8 updates: warm-up, capture, replays
-    SCOPED_TRACE(precision);
-    expect_same_captured(with(with(eager, "fused_bn_act"), "fused_bn_add_act"));
-  }
-}
-
 TEST_F(TrainingOnDevice, CapturedUpdateOfMicroBatchesEqualsEagerBitForBit) {
   Plan eager = fast(small_lenet({{"optimizer.clip_norm", {"0.5"}}}));
   eager.train.accumulate = 2;
@@ -267,60 +257,6 @@ TEST_F(TrainingOnDevice, AugmentedThereItIsAsFromTheHostBitForBit) {
   }
   Session a(host), b(copied);
   EXPECT_EQ(evaluate(a).value("loss"), evaluate(b).value("loss"));
-}
-
-// In f16, in NHWC and with room for padded channels: equal to casting, transposing and padding
-// later.
-TEST_F(TrainingOnDevice, AugmentedAsConvolutionsWantItIsAsFromTheHostBitForBit) {
-  const trace::Counter& padded = trace::counter("pad.bytes");
-  Values values = from_yaml(R"(
-model:  # begins with a convolution
-  name: layers
-  layers: [{name: conv2d, out: 4, kernel: 5, stride: 3}, flatten, {name: linear, out: 10}]
-amp.dtype: fp16
-data.train_size: 14
-)");
-  values.insert(kMoved.begin(), kMoved.end());
-  for (const bool pads : {false, true}) {
-    Plan host = with(with(small_lenet(values), "channels_last"), "caching_allocator");
-    if (pads) host = with(host, "pad_channels");
-    const Plan copied = with(host, "device_augment");
-    int64_t before = padded.value();
-    const Ran want = run(host);
-    const int64_t bytes = padded.value() - before;
-    for (const Plan& plan : {copied, with(copied, "device_tensors"), with(copied, "cuda_graph")}) {
-      before = padded.value();
-      const Ran got = run(plan);
-      EXPECT_EQ(got.losses, want.losses);
-      EXPECT_EQ(got.hash, want.hash);
-      const int64_t spared = 2 * 14 * 28 * 28 * 8 * 2;  // of each image, forward and backward
-      if (!plan.train.cuda_graph) {
-        EXPECT_EQ(bytes - (padded.value() - before), pads ? spared : 0);
-      }
-    }
-    Session a(host), b(copied);
-    EXPECT_EQ(evaluate(a).value("loss"), evaluate(b).value("loss"));
-  }
-}
-
-TEST_F(TrainingOnDevice, AugmentedSteadyStepCopiesItsBytesAndNoMore) {
-  Values values = kMoved;
-  values["debug.sync_guard"] = {"error"};
-  const Plan augmented = with(fast(small_lenet(values)), "device_augment");
-  Plan copied = with(with(augmented, "pin_memory"), "non_blocking");
-  copied.data.loader.feed.device_tensors = false;
-  for (const Plan& plan : {augmented, copied}) {
-    std::map<std::string, int64_t> warm, steady;
-    run(plan, [&](const Position& at) {
-      if (at.step == 3) warm = trace::counters();
-      if (at.step == 5) steady = trace::counters();
-    });
-    for (const char* name : {"alloc.system_calls", "sync.count", "copy.d2h_bytes"})
-      EXPECT_EQ(steady[name], warm[name]) << name;
-    const int64_t bytes = 4 * 28 * 28, labels = 4 * 8;
-    EXPECT_EQ(steady["copy.h2d_bytes"] - warm["copy.h2d_bytes"],
-              plan.data.loader.feed.device_tensors ? 0 : 2 * (bytes + labels));
-  }
 }
 
 TEST_F(TrainingOnDevice, SyncGuardNamesTheLineThatWaits) {

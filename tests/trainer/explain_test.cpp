@@ -5,6 +5,7 @@
 #include "plan/toggle.h"
 #include "tests/place.h"
 #include "tests/trainer/program.h"
+#include "trainer/ab/arm_report.h"
 #include "trainer/verbs/topics.h"
 
 using namespace bellows;
@@ -138,31 +139,12 @@ TEST_F(Explain, KnowsEveryCounterOfTheProgram) {
 
 // Files and commands after "See:" exist, and each name of a topic leads to it.
 TEST_F(Explain, KnowsTheWordsOfTheCourse) {
-  for (const char* word : {"GradScaler",
-                           "DataLoader",
-                           "bucket",
-                           "batch_cost",
-                           "reader_cost",
-                           "ips",
-                           "footprint",
-                           "placebo",
-                           "roofline",
-                           "MFU",
-                           "overlap",
-                           "all-reduce",
-                           "straggler",
-                           "Tensor Cores",
-                           "mixed precision",
-                           "launch overhead",
-                           "kernel fusion",
-                           "pinned memory",
-                           "NUMA",
-                           "Amdahl",
-                           "oversubscription",
-                           "confidence interval",
-                           "micro-batch",
-                           "gpu utilization",
-                           "Winograd"})
+  const std::string words =
+      "GradScaler,DataLoader,bucket,batch_cost,reader_cost,ips,footprint,placebo,roofline,MFU,"
+      "overlap,all-reduce,straggler,Tensor Cores,mixed precision,launch overhead,kernel fusion,"
+      "pinned memory,NUMA,Amdahl,oversubscription,confidence interval,micro-batch,gpu utilization,"
+      "Winograd";
+  for (const std::string& word : split(words))
     EXPECT_THAT(succeed({"explain", word}), HasSubstr("\n\n    ")) << word;
   std::set<std::string> names;
   for (const Topic& topic : topics()) {

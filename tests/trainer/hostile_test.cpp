@@ -74,40 +74,16 @@ TEST_F(Hostile, NamesOnTheCommandLineAreShownEscaped) {
   const std::string& x = kHostile;
   for (const Args& args : std::vector<Args>{
            {x},
-           {x + ".yaml"},
-           {"list", x},
            {"explain", x},
-           {"explain", "einsum", x},
-           {"bench", x},
-           {"bench", "op", x},
-           {"doctor", "--stress", x},
            {"eval", x},
-           {"predict", x, x},
-           {"export", x, x},
            {"pack", "--config", x, "--out", x},
-           {"ab", "--config", x, "--toggle", "amp"},
            {"ab", "--toggle", x},
            {"train", "--" + x},
-           {"train", "--resume", x},
            {"train", x + "=1"},
-           {"train", "seed=" + x},
            {"train", "toggles={" + x + ": on}"},
            {"train", "data={name: mnist, root: \"" + kHostileText + "\"}"},
-           {"train", "train.weights=\"x\\x1b[2J\\nforged: \\u202e\""},
        })
     EXPECT_NE(shown(args), 0) << testing::PrintToString(args);
-}
-
-TEST_F(Hostile, NamesOfFilesThatAreUsedAreShownEscaped) {
-  write(kHostile + ".yaml", "seed: 1\ntrain: {epoch: 1}\n");
-  EXPECT_EQ(shown({"--config", kHostile + ".yaml"}), 2);
-  write(kHostile + ".yaml", "seed: 3\n");
-  EXPECT_EQ(shown({"--config", kHostile + ".yaml", "--print-config"}), 0);
-  EXPECT_EQ(shown(tiny({"--config", kHostile + ".yaml", "--run-dir", kHostile})), 0);
-  EXPECT_EQ(shown({"train", "--resume", kHostile, "train.epochs=3"}), 0);
-  EXPECT_EQ(shown({"eval", kHostile, "--json"}), 0);
-  EXPECT_EQ(shown({"export", kHostile, kHostile + ".safetensors"}), 0);
-  EXPECT_EQ(shown({"export", kHostile, kHostile + ".safetensors"}), 2);
 }
 
 // Folders of classes may have any name that a file system accepts, such as Latin-1 in an old
@@ -129,31 +105,6 @@ TEST_F(Hostile, NamesOfClassesAndImagesAreTrainedAndShownEscaped) {
 
 // ---- checkpoints
 
-TEST_F(Hostile, TextsInACheckpointAreShownEscaped) {
-  succeed(tiny({"ckpt.every=0"}));
-  fs::copy(folder_ / "runs/run/checkpoints/step_00000008.safetensors", folder_ / kSaved);
-  for (const auto& [key, text] : std::vector<std::pair<std::string, std::string>>{
-           {"format", kHostileText},
-           {"version", kHostileText},
-           {"data", kHostileText},
-           {"threads", kHostileText},
-           {"plan", forged("plan", "model.name", kHostileText)},
-           {"plan", kHostileText},
-           {"position", kHostileText},
-           {"classes", to_line(Json(std::vector<std::string>(10, kHostileText)))},
-       }) {
-    forge(key, text, "forged.safetensors");
-    shown({"eval", "forged.safetensors"});
-    shown({"export", "forged.safetensors", "out.safetensors", "--overwrite"});
-    shown(tiny({"--resume", "forged.safetensors", "--run-dir", "branch"}));
-  }
-  SafeTensors named = read_safetensors(folder_ / kSaved);
-  named.tensors[0].name = kHostileText;
-  write_safetensors(folder_ / "forged.safetensors", named.tensors, named.metadata);
-  EXPECT_EQ(shown({"eval", "forged.safetensors"}), 4);
-  EXPECT_EQ(shown(tiny({"train.weights=forged.safetensors"})), 4);
-}
-
 // Each position would train forever, read beyond the table of learning rates, or skip the remaining
 // samples. A branch may start in the middle of an epoch whose length has changed. A plan that
 // cannot be loaded is the checkpoint's fault, not the user's.
@@ -167,8 +118,6 @@ TEST_F(Hostile, APositionOrPlanThatCannotBeIsTheCheckpointsFault) {
     const char* complaint;
   } cases[] = {
       {"position", "step", -1, "'step' is -1, not a count"},
-      {"position", "step", UINT64_MAX, "not a count"},
-      {"position", "step", 1e300, "a number beyond 1e+50"},
       {"position", "step", "6", "not a count"},
       {"position", "step", 5,
        "the checkpoint's position does not fit this run: epoch 1, batch 2, "
@@ -176,13 +125,10 @@ TEST_F(Hostile, APositionOrPlanThatCannotBeIsTheCheckpointsFault) {
       {"position", "batch", 5, "epoch 1, batch 5"},
       {"position", "batch", INT64_MAX, "'batch' is 9223372036854775807"},
       {"position", "epoch", 1'000'000'000'000, "epoch 1000000000000"},
-      {"position", "epoch", -1, "'epoch' is -1"},
       {"step_state", "applied", -1, "'applied' is -1"},
       {"step_state", "schedule_index", 7, "update 7 of the schedule"},
-      {"step_state", "forwards", -1, "'forwards' is -1"},
       {"plan", "model.name", "none", "the checkpoint's plan: "},
       {"plan", "seed", "-1", "the checkpoint's plan: "},
-      {"plan", "nonsense", "1", "the checkpoint's plan: "},
       {"plan", "name", "../out", "the checkpoint's plan: "},
   };
   for (const auto& [entry, key, value, complaint] : cases) {

@@ -50,11 +50,3 @@ TEST(ImagePaths, ReportsWhatIsLeftOut) {
                             ": 2 left out: .gif 1, broken link 1; the first is ",
                             (folder.path / "b/0.gif").string())));
 }
-
-TEST(ReadImage, SkipsTheCommentsOfAPnmHeader) {
-  const TempFolder folder;
-  folder.write("a.pgm", "P5# by hand\n 2\t1 # wide\n#\n255\n\n#");
-  const DecodedImage image = read_image(folder.path / "a.pgm");
-  EXPECT_EQ(image.width, 2);
-  EXPECT_THAT(image.pixels, ElementsAre('\n', '\n', '\n', '#', '#', '#'));
-}

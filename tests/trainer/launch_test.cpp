@@ -1,21 +1,17 @@
 // Ranks as processes: outputs, failures, signals, kills. Most ranks are shell scripts, which signal
 // this process by $PPID; the others are the real program.
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <unistd.h>
 #include <algorithm>
 #include <atomic>
 #include <csignal>
-#include <ctime>
 #include <fstream>
 #include <map>
 #include <random>
 #include <thread>
 #include "core/base/check.h"
 #include "tests/trainer/terminal.h"
-#include "trainer/launch/child.h"
 #include "trainer/launch/supervise.h"
 
 using namespace bellows;
@@ -119,29 +115,6 @@ TEST_F(LaunchTest, AllRanksPrintWholeLinesWithTheirNumbers) {
                                HasSubstr("[1] \\x1b[2J\n"), HasSubstr("[1] unfinished\n")))
       << "a terminal obeys nothing that a rank prints";
   EXPECT_EQ(ended.err, "[1] err\n");
-}
-
-TEST_F(LaunchTest, NoLineIsLostInAFlood) {
-  const std::string flood = "i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done";
-  const Ended ended = supervised({flood, flood}, kAll);
-  EXPECT_EQ(std::ranges::count(ended.out, '\n'), 40000);
-  EXPECT_THAT(ended.out, AllOf(HasSubstr("[0] line 19999\n"), HasSubstr("[1] line 19999\n")));
-}
-
-TEST_F(LaunchTest, AnEndlessLineIsCut) {
-  const Ended ended = supervised({"head -c 3000000 /dev/zero | tr '\\0' x"}, kAll);
-  EXPECT_EQ(std::ranges::count(ended.out, 'x'), 3000000);
-  EXPECT_GE(std::ranges::count(ended.out, '\n'), 2);
-}
-
-TEST_F(LaunchTest, AClosedOutputCostsNoProcessorTime) {
-  const auto cost_of = [](const std::string& script) {
-    const std::clock_t before = std::clock();
-    expect_end(0, _, {script}, kAll);
-    return std::clock() - before;
-  };
-  const std::clock_t open = cost_of("sleep 0.5");
-  EXPECT_LT(cost_of("exec >&- 2>&-; sleep 0.5"), open + CLOCKS_PER_SEC / 20);
 }
 
 // ---- failures
@@ -346,46 +319,45 @@ TEST_F(LaunchTest, OneRankIsThePlainProgram) {
 }
 
 TEST_F(LaunchTest, TellsEachRankItsPlace) {
-  const auto running = start({"launch", "--ranks", "2", "--", "check"});
-  std::map<std::string, std::map<std::string, std::string>> ranks;
-  for (const pid_t pid : wait_for_children(running->process(), 2)) {
-    const auto variables = variables_of(pid);
-    ranks[variables.at("BELLOWS_RANK")] = variables;
+  using Variables = std::map<std::string, std::string>;
+  const auto ranks_of = [&](const Args& more, const Variables& outside = {}) {
+    const auto running = start(with(with({"launch", "--ranks", "2"}, more), {"--", "check"}), [&] {
+      for (const auto& [name, value] : outside) setenv(name.c_str(), value.c_str(), 1);
+    });
+    std::map<std::string, Variables> ranks;
+    for (const pid_t pid : wait_for_children(running->process(), 2)) {
+      const Variables variables = variables_of(pid);
+      ranks[variables.at("BELLOWS_RANK")] = variables;
+    }
+    EXPECT_EQ(ranks.size(), 2u);
+    return ranks;
+  };
+  const auto expect_values = [](Variables& rank, const Variables& expected) {
+    for (const auto& [name, value] : expected) EXPECT_EQ(rank["BELLOWS_" + name], value) << name;
+  };
+  auto here = ranks_of({});
+  for (const char* rank : {"0", "1"}) {
+    Variables& mine = here[rank];
+    expect_values(mine, {{"LOCAL_RANK", rank},
+                         {"WORLD", "2"},
+                         {"LOCAL_WORLD", "2"},
+                         {"HOST", "127.0.0.1"},
+                         {"ATTEMPT", "0"},
+                         {"PORT", here["0"]["BELLOWS_PORT"]},
+                         {"TOKEN", here["0"]["BELLOWS_TOKEN"]}});
+    EXPECT_EQ(mine["BELLOWS_TOKEN"].size(), 32u);
+    EXPECT_GT(std::stoi(mine["BELLOWS_PORT"]), 1023);
   }
-  ASSERT_EQ(ranks.size(), 2u);
-  for (auto& [rank, variables] : ranks) {
-    EXPECT_EQ(variables["BELLOWS_LOCAL_RANK"], rank);
-    EXPECT_EQ(variables["BELLOWS_WORLD"], "2");
-    EXPECT_EQ(variables["BELLOWS_LOCAL_WORLD"], "2");
-    EXPECT_EQ(variables["BELLOWS_HOST"], "127.0.0.1");
-    EXPECT_EQ(variables["BELLOWS_ATTEMPT"], "0");
-    EXPECT_EQ(variables["BELLOWS_TOKEN"].size(), 32u);
-    EXPECT_GT(std::stoi(variables["BELLOWS_PORT"]), 1023);
-    for (const char* name : {"BELLOWS_PORT", "BELLOWS_TOKEN"})
-      EXPECT_EQ(variables[name], ranks["0"][name]);
-  }
-}
-
-TEST_F(LaunchTest, TellsTheRanksOfAnotherMachineTheirPlace) {
-  const auto running = start({"launch", "--ranks", "2", "--nodes", "3", "--node-rank", "1",
-                              "--host", "10.0.0.7", "--port", "5000", "--", "check"},
-                             [] {
-                               setenv("BELLOWS_TOKEN", "secret", 1);
-                               setenv("BELLOWS_ATTEMPT", "4", 1);
-                             });
-  const auto children = wait_for_children(running->process(), 2);
-  ASSERT_EQ(children.size(), 2u);
-  std::set<std::string> ranks;
-  for (const pid_t pid : children) {
-    auto variables = variables_of(pid);
-    ranks.insert(variables["BELLOWS_RANK"] + " " + variables["BELLOWS_LOCAL_RANK"]);
-    EXPECT_EQ(variables["BELLOWS_WORLD"], "6");
-    EXPECT_EQ(variables["BELLOWS_HOST"], "10.0.0.7");
-    EXPECT_EQ(variables["BELLOWS_PORT"], "5000");
-    EXPECT_EQ(variables["BELLOWS_TOKEN"], "secret");
-    EXPECT_EQ(variables["BELLOWS_ATTEMPT"], "4");
-  }
-  EXPECT_THAT(ranks, testing::ElementsAre("2 0", "3 1"));
+  auto elsewhere =
+      ranks_of({"--nodes", "3", "--node-rank", "1", "--host", "10.0.0.7", "--port", "5000"},
+               {{"BELLOWS_TOKEN", "secret"}, {"BELLOWS_ATTEMPT", "4"}});
+  for (const auto& [rank, local] : {std::pair("2", "0"), {"3", "1"}})
+    expect_values(elsewhere[rank], {{"LOCAL_RANK", local},
+                                    {"WORLD", "6"},
+                                    {"HOST", "10.0.0.7"},
+                                    {"PORT", "5000"},
+                                    {"TOKEN", "secret"},
+                                    {"ATTEMPT", "4"}});
 }
 
 TEST_F(LaunchTest, NoRankOutlivesAProgramThatIsKilled) {
@@ -429,19 +401,16 @@ TEST_F(LaunchTest, KeepsTheLastCheckpointHoweverARequestToStopArrives) {
 }
 
 TEST_F(LaunchTest, RefusesWhatCannotWork) {
-  for (const Args& missing : {Args{}, {"--config", "x.yaml"}, {"train.epochs=1"}}) {
-    expect_refusal(with({"launch", "--ranks", "2"}, missing), 2,
-                   "launch: no arguments for the ranks; write them after --, as in");
-  }
-  expect_refusal({"launch", "--ranks", "2", "--a", "b", "--", "check"}, 2,
-                 "unexpected: --a b; see");
-  expect_refusal({"launch", "--ranks", "2", "--"}, 2, "launch: no arguments for the ranks");
-  expect_refusal({"launch", "--", "check"}, 2, "--ranks is required");
-  expect_refusal({"launch", "--ranks", "0", "--", "check"}, 2, "--ranks");
-  expect_refusal({"launch", "--ranks", "2", "--node-rank", "1", "--", "check"}, 2,
-                 "--node-rank 1 of 1 machines");
-  expect_refusal({"launch", "--ranks", "2", "--host", "no such host", "--", "check"}, 2,
-                 "launch: --host 'no such host': ");
+  const std::string none = "launch: no arguments for the ranks";
+  for (const auto& [args, text] : std::vector<std::pair<Args, std::string>>{
+           {{"--ranks", "2", "train.epochs=1"}, none + "; write them after --, as in"},
+           {{"--ranks", "2", "--"}, none},
+           {{"--ranks", "2", "--a", "b", "--", "check"}, "unexpected: --a b; see"},
+           {{"--", "check"}, "--ranks is required"},
+           {{"--ranks", "0", "--", "check"}, "--ranks"},
+           {{"--ranks", "2", "--node-rank", "1", "--", "check"}, "--node-rank 1 of 1 machines"},
+           {{"--ranks", "2", "--host", "no such host", "--", "check"}, "--host 'no such host': "}})
+    expect_refusal(with({"launch"}, args), 2, text);
   Args nodes = {"launch", "--ranks", "2", "--nodes", "2"};
   for (const auto& [name, value] : std::vector<std::pair<std::string, std::string>>{
            {"--node-rank", "1"}, {"--host", "10.0.0.7"}, {"--port", "5000"}}) {
@@ -449,23 +418,4 @@ TEST_F(LaunchTest, RefusesWhatCannotWork) {
     nodes.insert(nodes.end(), {name, value});
   }
   expect_refusal(with(nodes, {"--", "check"}), 2, "BELLOWS_TOKEN");
-}
-
-// ---- the port
-
-TEST(ReservedPort, IsThereForAServerThatKnowsIt) {
-  const ReservedPort reserved;
-  EXPECT_NE(ReservedPort().number(), reserved.number());
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(static_cast<uint16_t>(reserved.number()));
-  const auto bind_it = [&](int reuse) {
-    const Descriptor server(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    setsockopt(server.get(), SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof(reuse));
-    return bind(server.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0 &&
-           listen(server.get(), 1) == 0;
-  };
-  EXPECT_TRUE(bind_it(1));
-  EXPECT_FALSE(bind_it(0));
 }

@@ -1,13 +1,9 @@
-// Files that a process leaves when it ends, in whatever way, and input that is refused or warned
-// about because it would leave unwanted files.
-#include <fcntl.h>
+// Files that a process leaves when it ends, in whatever way, and paths that are refused because
+// they would leave unwanted files.
 #include <gmock/gmock.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmath>
 #include <csignal>
-#include "core/tensor/safetensors.h"
 #include "tests/trainer/program.h"
 #include "trainer/state/run_folder.h"
 
@@ -70,27 +66,7 @@ TEST_F(Scratch, AFolderGoesWithItsOwnerOrWithTheNextOne) {
 
 // ---- files
 
-class Leftovers : public Program {
- protected:
-  std::vector<std::string> files() const {
-    std::vector<std::string> names;
-    for (const auto& entry : fs::directory_iterator(folder_))
-      if (entry.path().filename().native()[0] != '.') names.push_back(entry.path().filename());
-    std::ranges::sort(names);
-    return names;
-  }
-};
-
-TEST_F(Leftovers, ExportReplacesNoDeviceAndNoPipe) {
-  succeed(tiny({}));
-  ASSERT_EQ(mkfifo((folder_ / "pipe").c_str(), 0600), 0);
-  const std::string told = "not a regular file; choose another name";
-  expect_refusal({"export", "runs/run", "pipe", "--overwrite"}, 8, told);
-  EXPECT_TRUE(fs::is_fifo(folder_ / "pipe"));
-  EXPECT_THAT(files(), ElementsAre("pipe", "runs"));
-}
-
-TEST_F(Leftovers, EmptyPathsAreRefused) {
+TEST_F(Program, EmptyPathsAreRefused) {
   succeed(tiny({}));
   for (const Args& args : std::vector<Args>{tiny({"--config", ""}),
                                             tiny({"--resume="}),
@@ -102,24 +78,4 @@ TEST_F(Leftovers, EmptyPathsAreRefused) {
                                             {"export", "runs/run", ""}})
     expect_refusal(args, 2, ": the value is empty; write one, or leave the option out");
   succeed(tiny({"--resume"}));  // its value may be left out
-}
-
-// Each write to the pipe is partial or finds no room. The output must be complete all the same.
-TEST_F(Leftovers, OutputToAPipeThatDoesNotBlockIsWhole) {
-  const std::string expected = run({"list"}).out;
-  ASSERT_GT(expected.size(), 8192u);
-  int ends[2];
-  ASSERT_EQ(pipe2(ends, O_NONBLOCK), 0);
-  fcntl(ends[1], F_SETPIPE_SZ, 4096);
-  const auto running = start({"list"}, [&] { dup2(ends[1], 1); });
-  close(ends[1]);
-  std::string seen;
-  char block[512];
-  for (ssize_t n = 0; (n = ::read(ends[0], block, sizeof block)) != 0;) {
-    if (n > 0) seen.append(block, n);
-    usleep(1000);
-  }
-  close(ends[0]);
-  EXPECT_EQ(running->end().code, 0);
-  EXPECT_EQ(seen, expected);
 }

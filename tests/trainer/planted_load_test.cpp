@@ -57,12 +57,6 @@ TEST(PlantedLoading, IsAFunctionOfSeedEpochAndBatch) {
   EXPECT_NE(planted_us(options, 7, 0, 5), planted_us(options, 7, 1, 5));
 }
 
-TEST(PlantedLoading, FollowsComputing) {
-  EXPECT_EQ(planted_latency_us(planted("sim: {compute: 2000, load: 4.5}")), 9000);
-  EXPECT_EQ(planted_latency_us(planted("data.sim_latency_us: 300")), 300);
-  EXPECT_EQ(planted_latency_us(planted("")), 0);
-}
-
 TEST(PlantedLoading, OptionsThatContradictAreRefused) {
   EXPECT_THAT(complaint(Exit::usage, [] { planted("sim.load: 2"); }), HasSubstr("sim.compute"));
   EXPECT_THAT(complaint(Exit::usage, [] { planted("data.sim_slow: [2, 3]"); }),

@@ -48,19 +48,6 @@ TEST_F(Program, ReportsTheGapBetweenEpochsInTheFirstRowOfAnEpoch) {
   EXPECT_THAT(steps, ElementsAre(6, 10));  // 4 updates per epoch
 }
 
-TEST_F(Program, LogsEachTermOfALoss) {
-  const char* const sum = "loss={name: sum, terms: [{name: cross_entropy}, {name: l1, weight: 2}]}";
-  succeed(tiny({sum, "log={every: 2}"}));
-  for (const auto& [split, count] : {std::pair("train", 4u), {"test", 2u}}) {
-    const std::vector<Json> logged = rows("runs/run", split);
-    EXPECT_EQ(logged.size(), count);
-    for (const Json& row : logged) {
-      const auto value = [&](const char* key) { return row.at(key).get<double>(); };
-      EXPECT_NEAR(value("loss"), value("loss.cross_entropy") + 2 * value("loss.l1"), 1e-4) << row;
-    }
-  }
-}
-
 TEST_F(Program, AnEvaluationInTheMiddleOfAnEpochIsOfThatEpoch) {
   EXPECT_THAT(run(tiny({"train.max_iters=6"})).out, HasSubstr("eval: epoch: 2, step: 6"));
 }
@@ -71,20 +58,6 @@ TEST_F(Program, ASecondRunNeverOverwritesTheFirst) {
   EXPECT_THAT(run(tiny({"seed=2"})).out, HasSubstr("run folder: runs/run-2"));
   EXPECT_EQ(read("runs/run/metrics.jsonl"), first);
   EXPECT_THAT(run(tiny({"--overwrite"})).out, HasSubstr("run folder: runs/run\n"));
-}
-
-TEST_F(Program, ItsPrintedConfigLoadsToTheSame) {
-  const std::string printed = succeed(tiny({"--print-config"}));
-  write("printed.yaml", printed);
-  const auto without_origins = [](const std::string& text) {
-    std::string kept;
-    for (const std::string& line : lines_of(text))
-      kept += line.substr(0, line.find_last_not_of(' ', line.find("  #") - 1) + 1) + "\n";
-    return kept;
-  };
-  EXPECT_EQ(without_origins(run({"--config", "printed.yaml", "--print-config"}).out),
-            without_origins(printed));
-  EXPECT_FALSE(fs::exists(folder_ / "runs"));
 }
 
 TEST_F(Program, ADryRunWritesNothing) {

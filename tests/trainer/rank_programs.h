@@ -41,6 +41,14 @@ class RankPrograms : public Program {
     return ends(start_ranks(
         world, [&](int) { return args; }, in_rank));
   }
+  // Runs that many ranks, or one process, without an error. Returns what rank 0 printed.
+  std::string train(int world, const Args& args) {
+    const std::vector<Ended> all =
+        world == 1 ? std::vector{run(args, [] { setenv("OMP_NUM_THREADS", "1", 1); })}
+                   : run_ranks(world, args);
+    for (const Ended& ended : all) EXPECT_EQ(ended.code, 0) << ended.err;
+    return all[0].out;
+  }
 
   int port_ = 0;  // of the store of the ranks that were started last
 };

@@ -23,16 +23,6 @@ namespace {
 
 class RanksTest : public RankPrograms {
  protected:
-  // Runs that many ranks, or one process, without an error. Returns what rank 0 printed.
-  std::string train(int world, const Args& args) {
-    const std::vector<Ended> all =
-        world == 1 ? std::vector{run(args, [] { setenv("OMP_NUM_THREADS", "1", 1); })}
-                   : run_ranks(world, args);
-    for (const Ended& ended : all) EXPECT_EQ(ended.code, 0) << ended.err;
-    for (const Ended& ended : all) EXPECT_EQ(ended.err, "");
-    return all[0].out;
-  }
-
   // Largest difference between values of the last checkpoints of two runs, relative to 0.1 +
   // |value|.
   double distance(const std::string& a, const std::string& b) const {

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <pty.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <cmath>
 #include <csignal>
@@ -29,14 +28,7 @@ void as_nobody() {
   if (getuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0)) _exit(77);
 }
 
-class BadInput : public Program {
- protected:
-  void make_pipe(const fs::path& path) const {
-    fs::remove(folder_ / path);
-    fs::create_directories((folder_ / path).parent_path());
-    ASSERT_EQ(mkfifo((folder_ / path).c_str(), 0666), 0) << path;
-  }
-};
+using BadInput = Program;
 
 }  // namespace
 
@@ -133,44 +125,6 @@ TEST_F(BadInput, PathsEndWithTheirReasonAndTheDocumentedExit) {
        {Args{"pack", digits, "--out", "locked/p"}, tiny({"--run-dir", "locked/r"})})
     expect_refusal(args, 8, ": mkdir: Permission denied; choose ", as_nobody);
   fs::permissions(folder_ / "locked", fs::perms::owner_all);
-}
-
-// Files.ReadRefusesWhatIsNoRegularFileWithoutBlocking has the reader. These open files otherwise.
-TEST_F(BadInput, PipesInPlaceOfFilesAreRefused) {
-  write_mnist();
-  succeed(tiny({"ckpt.every=0"}));  // one checkpoint, the last
-  succeed({"pack", "data={name: digits, train_size: 20, test_size: 20}", "--out", "packed"});
-  const Args longer = tiny({"--resume", "train.epochs=3"});
-  const struct {
-    const char* pipe;
-    Args args;
-    int code;
-  } uses[] = {
-      {"pipe", {"--config", "pipe"}, 2},
-      {"mnist/train-labels-idx1-ubyte", tiny({kMnist}), 3},
-      {"packed/test-00000.shard", tiny({"data={name: packed, folder: packed, batch_size: 4}"}), 3},
-      {"runs/run/metrics.jsonl", longer, 8},
-      {"runs/run/.lock", longer, 8},
-      {"set/train/a/0.png", on_images(), 3},
-  };
-  for (const auto& [pipe, args, code] : uses) {
-    const std::string whole = read(pipe);
-    make_pipe(pipe);
-    if (args == on_images()) make_pipe("set/val/a/0.png");
-    expect_refusal(args, code,
-                   args == on_images()
-                       ? "no image for a"
-                       : fs::path(pipe).filename().string() + ": not a regular file",
-                   [] { alarm(20); });
-    fs::remove(folder_ / pipe);
-    if (!whole.empty()) write(pipe, whole);
-  }
-}
-
-TEST_F(BadInput, AnOverrideBehindResumeMayBeLongerThanAName) {
-  std::string layers = "flatten, {name: linear, out: 10}";
-  for (int i = 0; i < 40; ++i) layers += ", relu";
-  succeed(tiny({"--resume", "model={name: layers, layers: [" + layers + "]}"}));
 }
 
 // ---- data

@@ -22,13 +22,6 @@ class SequencesTest : public RankPrograms {
                  "log={every: 1, tensorboard: false}", "--run-dir", folder},
                 more);
   }
-  std::string train(int world, const Args& args) {
-    const std::vector<Ended> all =
-        world == 1 ? std::vector{run(args, [] { setenv("OMP_NUM_THREADS", "1", 1); })}
-                   : run_ranks(world, args);
-    for (const Ended& ended : all) EXPECT_EQ(ended.code, 0) << ended.err;
-    return all[0].out;
-  }
   std::vector<double> losses(const std::string& run) const {
     std::vector<double> losses;
     for (const Json& row : rows(run, "train")) losses.push_back(row["loss"].get<double>());

@@ -80,20 +80,6 @@ TEST(LoaderLaw, IsFoundInItsOwnTimes) {
   }
 }
 
-TEST(LoaderLaw, IsFoundInNoisyTimes) {
-  const LoaderLaw law = {.load_s = 0.020, .compute_s = 0.008};
-  auto measured = costs(law, {0, 1, 2, 3, 4, 8});
-  for (size_t i = 0; i < measured.size(); ++i) {
-    measured[i].batch_s *= i % 2 ? 1.03 : 0.97;
-    measured[i].reader_s *= i % 2 ? 1.03 : 0.97;
-  }
-  const auto found = fit_law(measured);
-  ASSERT_TRUE(found);
-  EXPECT_NEAR(found->load_s, law.load_s, 0.03 * law.load_s);
-  EXPECT_NEAR(found->compute_s, law.compute_s, 0.03 * law.compute_s);
-  EXPECT_EQ(found->knee(), 3);
-}
-
 TEST(LoaderLaw, IsUnknownWhereNoArmWaits) {
   const LoaderLaw law = {.load_s = 0.0485, .compute_s = 0.01166};
   EXPECT_FALSE(fit_law(costs(law, {5, 8})));
@@ -291,23 +277,6 @@ TEST_F(SweepVerb, MeasuresTheGapBetweenEpochs) {
     EXPECT_GE(gap, 0.005) << arm.at("name");
     EXPECT_LT(gap, 9 * arm.at("batch_cost").get<double>()) << arm.at("name");
   }
-}
-
-// The lesson's claim: the same bytes and four times the FLOP.
-TEST_F(SweepVerb, ShowsTheWorkOfModels) {
-  const std::string out =
-      succeed({"sweep", "--config", source_dir() + "/configs/lessons/intensity_sweep.yaml", "--key",
-               "model.layers.2.kernel=1,2", "--steps", "1", "--warmup", "1", "--processes", "1",
-               "--blocks", "1", "--report", "r.md", "data.batch_size=8", "data.train_size=16",
-               "data.sim_latency_us=0"});
-  EXPECT_THAT(out, AllOf(HasSubstr("## Model\n"), HasSubstr("  GFLOP/s  CPU %\n")));
-  EXPECT_THAT(read("r.md"), HasSubstr("| GFLOP/s | CPU % |\n"));
-  const Json arms = report().at("arms");
-  const auto ratio = [&](const char* key) {
-    return arms.at(1).at(key).get<double>() / arms.at(0).at(key).get<double>();
-  };
-  EXPECT_NEAR(ratio("flop"), 4, 0.5);
-  EXPECT_NEAR(ratio("bytes"), 1, 0.1);
 }
 
 TEST_F(SweepVerb, MeasuresImageSizesInPixels) {

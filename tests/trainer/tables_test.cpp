@@ -1,7 +1,6 @@
 // Rows of tables and arrays of NumPy through every verb of the real program.
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
-#include "core/base/json.h"
 #include "tests/trainer/program.h"
 
 using namespace bellows;
@@ -82,15 +81,6 @@ TEST_F(TablesTest, ArraysOfTwelveClassesGoThroughEveryVerb) {
   x.resize(12);
   write("one.npy", npy("<f8", "(1, 12)", x));
   EXPECT_THAT(succeed({"predict", "twelve", "one.npy", "--json"}), HasSubstr("\"class\":0"));
-}
-
-TEST_F(TablesTest, ALossThatDoesNotFitIsRefusedBeforeTheRunBegins) {
-  write("t.csv", "a,b\n1,2\n3,4\n5,6\n");
-  const std::string data = "{name: csv, file: t.csv, batch_size: 1, target: b, test_every: 2, ";
-  const Args args = training(data + "target_is: values}", 1, "cross_entropy", "r2");
-  expect_refusal(with({"train", "--run-dir", "run"}, args), 2,
-                 "cross_entropy: the targets are values");
-  EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
 }
 
 }  // namespace

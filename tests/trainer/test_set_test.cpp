@@ -60,13 +60,6 @@ TEST_F(TestSet, WithAnImageSmallerThanTheCropIsRefusedByItsName) {
   EXPECT_EQ(start(resized).message, "no error");
 }
 
-TEST_F(TestSet, WithADanglingLinkSaysSoAtTheStart) {
-  std::filesystem::create_symlink("nowhere.png", folder_.path / "val/a/9.png");
-  EXPECT_EQ(start(crops()).message, "no error");
-  EXPECT_THAT(notes_, testing::Contains(AllOf(HasSubstr("/val: 1 left out: broken link 1"),
-                                              HasSubstr("val/a/9.png"))));
-}
-
 TEST_F(TestSet, IsNotNeededWithoutEvaluations) {
   std::filesystem::remove_all(folder_.path / "val");
   EXPECT_THAT(start(crops()).message, HasSubstr("/val: no such folder"));
@@ -95,17 +88,6 @@ TEST_F(TestSet, OfOneClassAndWithStatisticsOfBytesIsWarnedOf) {
               AllOf(testing::Contains(HasSubstr("warning: data: only one class, a, so ")),
                     testing::Contains(HasSubstr("warning: normalize: mean [123.7,123.7,123.7], but "
                                                 "pixels are scaled to 0..1 before"))));
-}
-
-TEST_F(TestSet, WithADamagedImageFollowsOnDamaged) {
-  folder_.write("val/a/1.png", "no image");
-  Values values = crops();
-  const Refusal refusal = start(values);
-  EXPECT_EQ(refusal.exit, Exit::data);
-  EXPECT_THAT(refusal.message, HasSubstr("val/a/1.png): neither JPEG nor PNG, BMP, PNM or WebP; "
-                                         "data.on_damaged=skip"));
-  values["data.on_damaged"] = {"skip"};
-  EXPECT_EQ(start(values).message, "no error");
 }
 
 TEST_F(TestSet, WithOtherClassesThanTrainingIsRefused) {

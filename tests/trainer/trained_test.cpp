@@ -260,42 +260,7 @@ TEST_F(Trained, OtherDataAreNormalizedAsTheTrainingSetWas) {
                                     .out));
 }
 
-TEST_F(Trained, ADescriptionOfDataThatNoSetHasIsRefused) {
-  run(tiny({}));
-  write("a.pgm", pgm('\x80'));
-  SafeTensors saved = read_safetensors(folder_ / "runs/run/checkpoints/step_00000008.safetensors");
-  const auto with = [&](const char* card) {
-    saved.metadata["dataset"] = card;
-    write_safetensors(folder_ / "other.safetensors", saved.tensors, saved.metadata);
-  };
-  with(R"({"samples":64,"sample":[1,28,28],"classes":10,"mean":[0.5,0.5],"std":[1]})");
-  expect_refusal({"predict", "other.safetensors", "a.pgm"}, 4, "2 values for 1 channels");
-  with(R"({"samples":64,"sample":[1,-28,28],"classes":10,"mean":[0.5],"std":[1]})");
-  expect_refusal({"export", "other.safetensors", "x.safetensors"}, 4, "the height is -28");
-  with(R"({"samples":64,"sample":[1,1,1,1,1,1,1],"classes":10,"mean":[],"std":[]})");
-  expect_refusal({"eval", "other.safetensors"}, 4, "the number of axes is 7");
-  with(R"({"samples":64})");
-  expect_refusal({"eval", "other.safetensors"}, 4, "'dataset' cannot be read");
-  saved.metadata.erase("dataset");
-  write_safetensors(folder_ / "other.safetensors", saved.tensors, saved.metadata);
-  expect_refusal({"eval", "other.safetensors"}, 4, "'dataset' is missing in its metadata");
-}
-
 // ---- evaluation
-
-TEST_F(Trained, EvaluationLossIsWithoutLabelSmoothing) {
-  const auto smooth = [](const char* by) {
-    return tiny({cat("loss={label_smoothing: ", by, "}"), "train.epochs=0"});
-  };
-  const auto evaluated = [](const std::string& out) {
-    const size_t at = out.find("accuracy: ");
-    return out.substr(at, out.find('\n', at) - at);
-  };
-  const std::string plain = evaluated(run(smooth("0")).out);
-  EXPECT_THAT(plain, HasSubstr("loss: "));
-  EXPECT_EQ(evaluated(run(smooth("0.4")).out), plain);
-  EXPECT_EQ(run({"eval", "runs/run-2"}).out, run({"eval", "runs/run"}).out);
-}
 
 TEST_F(Trained, RunsTheTransformsThatItPrints) {
   const std::string silent = run(tiny({"--print-config"})).out;

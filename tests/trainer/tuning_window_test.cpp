@@ -21,21 +21,6 @@ kernels.autotune: benchmark
                  more);
 }
 
-// Returns the option in each of the next updates.
-static std::vector<Autotune> in_force(TuningWindow window, int updates) {
-  std::vector<Autotune> each;
-  for (; updates > 0; --updates, window.end_update()) each.push_back(window.now().autotune);
-  return each;
-}
-
-TEST(TuningWindow, IsFromItsFirstToItsLastUpdate) {
-  const Plan plan = plan_with({{"train.tuning_window.0", {"2"}}, {"train.tuning_window.1", {"3"}}});
-  EXPECT_THAT(in_force(TuningWindow(plan.train, plan.kernels), 5),
-              testing::ElementsAre(Autotune::heuristic, Autotune::benchmark, Autotune::benchmark,
-                                   Autotune::found, Autotune::found));
-  EXPECT_THAT(in_force(TuningWindow(plan.train, {}), 5), testing::Each(Autotune::heuristic));
-}
-
 TEST(Windows, RefuseListsThatAreNoWindow) {
   const auto refused_as = [](const std::string& list) {
     return refusal([&] { load(Plan{}, parse_overrides({list})); });

@@ -3,7 +3,6 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include "core/base/json.h"
-#include "core/tensor/copy.h"
 #include "core/tensor/rng.h"
 #include "tests/refusal.h"
 #include "tests/trainer/program.h"
@@ -65,14 +64,6 @@ model.layers: [{name: conv2d, out: 4}, batch_norm, relu, flatten, {name: linear,
   static NamedTensors without(const std::string& prefix, NamedTensors tensors) {
     std::erase_if(tensors, [&](const NamedTensor& t) { return t.name.starts_with(prefix); });
     return tensors;
-  }
-  // Returns num_batches_tracked after loading.
-  int64_t batches(const char* strict) const {
-    Session session(
-        plan("false", {{"train.weights", {file_}}, {"train.weights_strict", {strict}}}));
-    std::vector<std::string> notes;
-    load_weights(session, notes);
-    return by_name(model_tensors(session)).at("1.num_batches_tracked").data<int64_t>()[0];
   }
   using Evaluated = std::pair<Tensor, std::string>;  // and the last note
   Evaluated evaluated(const char* dropped, Values more) const {
@@ -138,20 +129,6 @@ TEST_F(Weights, NamesMayBeginAsThoseOfAnyWrappersInAnyOrder) {
     write_safetensors(file_, wrapped);
     expect_near(evaluated("false", {}).first, expected);
   }
-}
-
-TEST_F(Weights, DtypesAreConvertedAsPyTorchDoes) {
-  save_trained("false");
-  const NamedTensors tensors = content();
-  for (const DType dtype : {DType::f16, DType::bf16, DType::f64, DType::i32, DType::u8}) {
-    NamedTensors other = tensors;
-    for (NamedTensor& t : other)
-      if (t.name == "1.num_batches_tracked") t.tensor = cast(full({}, 7), dtype);
-    write_safetensors(file_, other);
-    for (const char* strict : {"true", "false"}) EXPECT_EQ(batches(strict), 7) << dtype << strict;
-  }
-  write_safetensors(file_, without("1.num", tensors));
-  for (const char* strict : {"true", "false"}) EXPECT_EQ(batches(strict), 0) << "missing";
 }
 
 TEST_F(Weights, TensorsOfDtypesThatOnlyOthersHaveMayBeThereUnused) {

@@ -60,7 +60,6 @@ static Values toggles_that_ran(const Json& run) {
   return facts;
 }
 
-
 // Returns the number of differences. `missing` stands for a value that a run does not record.
 static size_t print(const std::string& group, const Values& a, const Values& b,
                     const std::string& missing = "absent") {
