@@ -36,22 +36,6 @@ inline Tensor on_device(const Tensor& t, DType dtype) {
   return t.defined() ? to(Device::cuda, cast(t, dtype)) : t;
 }
 
-// Returns a copy of t with axes in the order of `memory`, outermost first, and elements `gap`
-// apart.
-inline Tensor with_order(const Tensor& t, const std::vector<int>& memory, int64_t gap = 1) {
-  Strides strides = t.shape();
-  int64_t step = gap;
-  for (size_t i = memory.size(); i-- > 0;) {
-    strides[memory[i]] = step;
-    step *= t.dim(memory[i]);
-  }
-  const Tensor room({step + 3}, t.dtype(), t.device());
-  fill(room, NAN);
-  const Tensor y = room.view(t.shape(), strides, 3);
-  kernels::copy(y, t);
-  return y;
-}
-
 // Runs each test on a fresh device under every schedule and expects no complaint at the end.
 struct InAnyOrder : testing::TestWithParam<Schedule> {
   void SetUp() override { reset(GetParam()); }
