@@ -1,6 +1,8 @@
 // Pooling beyond the generic suite: the formulas of windows, and NaN.
 #include "ops/conv/pool.h"
 #include <cmath>
+#include "core/tensor/foreach.h"
+#include "ops/conv/conv_act_pool.h"
 #include "tests/difference.h"
 #include "tests/on_device.h"
 
@@ -36,4 +38,13 @@ TEST_F(PoolOnDevice, FirstOfEqualsAndNaNWin) {
   const auto [y_, winner_] = kernels::max_pool2d(to(Device::cuda, x), whole, whole);
   EXPECT_EQ(difference(y, y_), 0);
   EXPECT_EQ(difference(winner, winner_), 0);
+}
+
+TEST_F(PoolOnDevice, AfterAFusedConvolutionNaNStaysAndReluStopsTheRest) {
+  const Tensor x = tensor_of<float>({-1, -2, -3, -4, -1, NAN, -3, 4}, {2, 1, 2, 2}, Device::cuda);
+  const Tensor w = full({1, 1, 1, 1}, 1, DType::f32, Device::cuda);
+  const Tensor b = zeros({1}, DType::f32, Device::cuda);
+  const auto [y, winner] = kernels::conv_act_pool(x, w, b, 0);
+  EXPECT_EQ(difference(tensor_of<float>({0, NAN}, {2, 1, 1, 1}), y), 0);
+  EXPECT_EQ(difference(full({2, 1, 1, 1}, kernels::kNoWinner), winner), 0);
 }
