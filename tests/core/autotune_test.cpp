@@ -267,24 +267,6 @@ TEST_F(TunedAlgorithms, RunsTheFastestThatFitsAndIsAllowed) {
   EXPECT_EQ(count("misses"), misses + 1);
 }
 
-TEST_F(TunedAlgorithms, RunsTheOneThatATestNames) {
-  Slot slot;
-  EXPECT_EQ(answer(10, slot, {.algorithm = "other"}), other);
-  EXPECT_EQ(answer(10, slot, {.algorithm = "small"}), small);
-  EXPECT_EQ(answer(1000, slot, {.algorithm = "small"}), plain) << "it does not fit";
-  EXPECT_EQ(answer(10, slot, {.algorithm = "nobody"}), plain);
-}
-
-TEST(Algorithms, HaveRoomForSomeAndSayForWhose) {
-  static constinit TunedKernel<Op> crowded{"crowded_in_a_test"};
-  for (int i = 0; i < kMostAlgorithms; ++i)
-    crowded.algorithm_on(Device::cpu, "one", any, answers<0, 0>);
-  const Refusal got =
-      refused([] { crowded.algorithm_on(Device::cpu, "one_more", any, answers<0, 0>); });
-  EXPECT_EQ(got.exit, Exit::internal);
-  EXPECT_THAT(got.message, testing::HasSubstr("crowded_in_a_test: no room for 'one_more'"));
-}
-
 // A library that has changed may have become slower, and a stored plan is the best only among the
 // candidates that it was measured against.
 TEST_F(TunedAlgorithms, TriesAgainWithAnotherVersionOfALibraryAndAmongOtherCandidates) {

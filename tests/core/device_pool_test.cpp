@@ -133,20 +133,6 @@ TEST_F(AllocatorOnDevice, AsksTheEventsAndNeverWaitsForThem) {
   api.ready = before;
 }
 
-TEST_F(AllocatorOnDevice, ThreadsShareItWithoutLosingABlock) {
-  const int64_t before = stats().allocated;
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t)
-    threads.emplace_back([] {
-      for (int i = 0; i < 500; ++i) {
-        const Tensor a = on_gpu(1 + i % 50 * 1000), b = on_gpu(300'000);
-        record_use(a, copies());
-      }
-    });
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(stats().allocated, before);
-}
-
 // ---- pools of captured graphs
 
 TEST_F(AllocatorOnDevice, APoolKeepsItsBlocksToItself) {
