@@ -215,18 +215,6 @@ TEST(Loader, NamesTheStuckWorkerAndItsSampleAndGoesOnWithoutIt) {
   }
 }
 
-TEST(Loader, NamesNoSampleOfAStuckWorkerThatHasBegunNone) {
-  Loader loader(std::make_shared<Numbers>(8), {},
-                {.sampler = {.batch_size = 4},
-                 .batch = {.sim_latency_us = 2'000'000},
-                 .workers = {.num_workers = 1, .timeout_s = .05}},
-                5);
-  loader.start(0);
-  Batch batch;
-  EXPECT_THAT(complaint(Exit::data, [&] { loader.next(batch); }),
-              HasSubstr("worker 0 has not begun a sample"));
-}
-
 TEST(Loader, EndsWithoutABatchThatTakesLong) {
   const auto begin = std::chrono::steady_clock::now();
   {
