@@ -25,12 +25,6 @@ TEST(Embedding, PicksRowsForAnIndexOfAnyShapeAndStrides) {
   EXPECT_EQ(embedding(zeros({0, 4}, DType::i64), weight()).shape(), (Shape{0, 4, 2}));
 }
 
-TEST(Embedding, TheGradientOfAnEmptyIndexIsZero) {
-  const Tensor w = require_grad(weight());
-  backward(sum(embedding(zeros({0}, DType::i64), w)));
-  EXPECT_THAT(grad(w).data<float>(), ElementsAre(0, 0, 0, 0, 0, 0));
-}
-
 // More rows and columns than one chunk of work has, in the order of a plain loop.
 TEST(Embedding, GradientsEqualThoseOfAPlainLoop) {
   constexpr int64_t kRows = 50, kColumns = 150, kPicks = 700;

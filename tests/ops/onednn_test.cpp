@@ -142,23 +142,6 @@ TEST(OneDnn, ErrorsAreOurs) {
   EXPECT_EQ(fails_with(dnnl_unimplemented).message, "onednn: could not: unimplemented");
 }
 
-// Arguments that the ops never pass to the kernels.
-TEST(OneDnn, ErrorsOfKernelsAreOursAndNameThem) {
-  const Kernels use({.vendor = true});
-  Slot slot;
-  const Tensor x({1, 3, 4, 4}, DType::f32), w({4, 3, 0, 1}, DType::f32);
-  const Refusal conv = refused([&] { kernels::conv2d(x, w, {}, {}, slot); });
-  EXPECT_EQ(conv.exit, Exit::internal);
-  EXPECT_THAT(conv.message, testing::StartsWith("conv2d: could not create"));
-
-  const Tensor a({1, 2, 3}, DType::f32), b({1, 3, 4}, DType::f32), y({1, 2, 4}, DType::f32);
-  const Tensor overlapping = y.view(y.shape(), {8, 0, 1}, 0);
-  const Refusal product =
-      refused([&] { kernels::matmul(overlapping, a, b, Into::overwrite, slot); });
-  EXPECT_EQ(product.exit, Exit::internal);
-  EXPECT_THAT(product.message, testing::StartsWith("matmul: could not execute sgemm"));
-}
-
 // oneDNN reads its environment once, so this runs in another process.
 TEST(OneDnnDeathTest, LeavesWhatItMayNotUseToThePlainKernels) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
