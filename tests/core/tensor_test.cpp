@@ -110,22 +110,6 @@ TEST(Tensor, ItemReadsEveryType) {
     EXPECT_EQ(full({}, 5, dtype).item(), 5) << dtype;
 }
 
-TEST(Tensor, EmptyLikeKeepsTheFormatOfDenseTensors) {
-  const Tensor nhwc({2, 3, 4, 5}, DType::f64, Device::cpu, kNHWC);
-  EXPECT_TRUE(empty_like(nhwc).is_contiguous(kNHWC));
-  EXPECT_EQ(empty_like(nhwc).dtype(), DType::f64);
-  const Tensor gaps = counting({4, 6}).view({4, 3}, {6, 2}, 1);
-  EXPECT_TRUE(empty_like(gaps).is_contiguous());
-}
-
-TEST(Tensor, LivesWithoutElements) {
-  const Tensor none({0, 5}, DType::f32);
-  EXPECT_EQ(none.numel(), 0);
-  EXPECT_TRUE(none.data<float>().empty());
-  EXPECT_EQ(clone(none).shape(), (Shape{0, 5}));
-  EXPECT_EQ(strides_of({0, 5}), (Strides{5, 1}));
-}
-
 // Independent of the thread's mode for subnormal floats: threads of the pool flush them to 0.
 TEST(DType, SixteenBitFloatsSurviveTheWayThereAndBack) {
   const unsigned before = _mm_getcsr();
