@@ -15,15 +15,6 @@ using namespace bellows;
 
 constexpr DType kFloats[] = {DType::f32, DType::f64, DType::bf16, DType::f16};
 
-// Tolerance relative to the largest magnitude, for rounding of the result and another order of
-// sums.
-inline double tolerance_of(DType dtype) {
-  return dtype == DType::f64    ? 1e-13
-         : dtype == DType::f32  ? 2e-6
-         : dtype == DType::bf16 ? 8e-3
-                                : 1e-3;
-}
-
 // Returns standard normal values, rounded to `dtype`, as f64 on the CPU.
 inline Tensor normal(const Shape& shape, uint64_t seed, DType dtype = DType::f32) {
   const Tensor t(shape, DType::f64);

@@ -53,29 +53,6 @@ void expect_in(const std::string& part, const std::string& text) {
 
 // ---- inside a kernel
 
-TEST_F(Planted, WritePastTheEnd) {
-  const Floats y(100);
-  launch(fill, {1, 128, 0, compute()}, y, 101, 1.0f);
-  const std::string text = refusal([] { compute().synchronize(); });
-  expect_in("fill(float*, int, float) at ", text);
-  expect_in("byte 400 of device allocation #", text);
-  expect_in("(400 bytes) was written, which is past its end", text);
-}
-
-// The user gets one line and exit code 9.
-TEST_F(Planted, AFaultIsToldWithTheLastKernelsAndTheirModules) {
-  const Floats y(100);
-  {
-    const ModuleScope module(site_of("layer1.conv2"));
-    const RunningKernel op("conv2d");
-    launch(fill, {1, 128, 0, compute()}, y, 101, 1.0f);
-  }
-  const Refusal fault = refused([] { compute().synchronize(); });
-  EXPECT_EQ(fault.exit, Exit::internal);
-  expect_in("; the last kernels were conv2d in module 'layer1.conv2'", fault.message);
-  EXPECT_EQ(fault.message.find("the launch failed"), std::string::npos) << fault.message;
-}
-
 TEST_F(Planted, ALaunchThatFailsIsToldWithItsOpAndModule) {
   const Floats y(1);
   const ModuleScope module(site_of("layer1.conv2"));

@@ -3,7 +3,6 @@
 // values with the CPU's.
 #include "tests/cuda_host/vendor/vendor.h"
 #include "core/base/trace.h"
-#include "core/device/graph.h"
 #include "ops/conv/conv2d.h"
 #include "ops/matmul/linear.h"
 #include "ops/matmul/matmul.h"
@@ -75,16 +74,6 @@ TEST_F(VendorCalls, AreCountedAndInF32AlsoAsTf32IfThatIsAllowed) {
   EXPECT_EQ(cuda_host::complaint(), "");
 }
 
-// One more rounding where the second product is added.
-TEST_F(VendorCalls, AddAsThePlainKernelDoes) {
-  for (const DType dtype : kFloats) {
-    const Tensor got = three_products(dtype);
-    const Kernels plain({});
-    const Tensor want = to(Device::cpu, three_products(dtype));
-    EXPECT_LE(difference(want, got), 2 * tolerance_of(dtype)) << dtype;
-  }
-}
-
 // As in PyTorch: NHWC where the images or the weights are, by plain kernels too. The gradient of
 // the images has the format of the result.
 TEST_F(VendorCalls, FollowTheFormatOfImagesAndWeights) {
@@ -109,14 +98,4 @@ TEST_F(VendorCalls, FollowTheFormatOfImagesAndWeights) {
 
 TEST_F(VendorCalls, AreOrderedLikeKernels) {
   EXPECT_EQ(order_dependence([] { return values(three_products(DType::f32)); }), "");
-}
-
-// A captured product reads its operands when the graph is launched.
-TEST_F(VendorCalls, CanBeCaptured) {
-  const Tensor a = random({1, 4, 4}, 1), other = full({1, 4, 4}, 2, a);
-  const Tensor b = random({1, 4, 4}, 2), y = empty({1, 4, 4}, a);
-  const Graph graph(Device::cuda, [&] { kernels::multiply(y, a, b); });
-  copy_into(a, other);
-  graph.launch();
-  EXPECT_EQ(values(y), values(kernels::product(other, b)));
 }
