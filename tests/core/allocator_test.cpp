@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <cstring>
 #include <utility>
-#include "core/base/trace.h"
+#include "core/base/module_path.h"
 #include "core/device/topology.h"
 #include "core/tensor/tensor.h"
 #include "tests/guards.h"

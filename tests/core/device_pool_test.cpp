@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <bit>
-#include <cmath>
 #include <thread>
 #include "core/base/module_path.h"
 #include "core/base/trace.h"

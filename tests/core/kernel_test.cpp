@@ -1,7 +1,6 @@
 // Dispatch: by the device of the first argument that has one, to a vendor if the options request
 // it.
 #include "core/tensor/kernel.h"
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include "core/device/device.h"
 #include "core/tensor/step_state.h"

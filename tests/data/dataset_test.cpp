@@ -8,7 +8,6 @@
 #include "tests/data/files.h"
 #include "tests/data/options.h"
 #include "tests/data/real.h"
-#include "tests/moved.h"
 
 using namespace bellows;
 using testing::AllOf;

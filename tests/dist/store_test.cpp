@@ -9,7 +9,6 @@
 #include <future>
 #include <random>
 #include <thread>
-#include "core/base/trace.h"
 #include "dist/rendezvous/store_server.h"
 #include "dist/rendezvous/tcp_store.h"
 #include "tests/dist/fake_server.h"

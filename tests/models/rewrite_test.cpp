@@ -1,10 +1,8 @@
 // Passes over a model's tree: the same values, with less memory or fewer parameters.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <cstring>
 #include "autograd/amp.h"
 #include "autograd/backward.h"
-#include "core/base/trace.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/rng.h"
 #include "models/losses/loss.h"

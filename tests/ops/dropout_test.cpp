@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include "autograd/backward.h"
 #include "autograd/recompute.h"
-#include "core/base/trace.h"
+#include "core/base/module_path.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
 #include "tests/moved.h"

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include "autograd/amp.h"
 #include "autograd/backward.h"
-#include "core/tensor/copy.h"
 #include "ops/elementwise.h"
 #include "tests/refusal.h"
 

@@ -1,6 +1,5 @@
 // matmul, linear and conv2d beyond the generic suite: mixed dtypes.
 #include <gtest/gtest.h>
-#include <cmath>
 #include "autograd/amp.h"
 #include "core/base/trace.h"
 #include "core/device/parallel.h"
