@@ -227,14 +227,6 @@ TEST(NoGrad, RecordsNothingOnItsThreadOnly) {
   EXPECT_EQ(nodes.value(), before + 1);
 }
 
-TEST(NoGrad, EndsWithAnException) {
-  refusal([] {
-    const NoGrad guard;
-    fail(Exit::data, "planted");
-  });
-  EXPECT_TRUE(grad_mode());
-}
-
 TEST(Leaf, OnlyFloatsHaveGradientsAndOnlyLeavesCollectThem) {
   EXPECT_EQ(refusal([] { require_grad(full({1}, 1, DType::i64)); }),
             "require_grad: a i64 tensor has no gradient");

@@ -2,12 +2,12 @@
 #include "core/tensor/autotune.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include "core/base/check.h"
 #include "core/base/disk_cache.h"
 #include "core/base/trace.h"
 #include "core/device/allocator.h"
 #include "core/tensor/foreach.h"
 #include "core/tensor/tuned_kernel.h"
-#include "tests/refusal.h"
 #include "tests/temp_folder.h"
 #include "tests/variable.h"
 
@@ -265,24 +265,6 @@ TEST_F(TunedAlgorithms, RunsTheFastestThatFitsAndIsAllowed) {
   EXPECT_EQ(answer(20, slot, kFound), plain) << "what was not";
   EXPECT_EQ(count("searches"), searches);
   EXPECT_EQ(count("misses"), misses + 1);
-}
-
-TEST_F(TunedAlgorithms, RunsTheOneThatATestNames) {
-  Slot slot;
-  EXPECT_EQ(answer(10, slot, {.algorithm = "other"}), other);
-  EXPECT_EQ(answer(10, slot, {.algorithm = "small"}), small);
-  EXPECT_EQ(answer(1000, slot, {.algorithm = "small"}), plain) << "it does not fit";
-  EXPECT_EQ(answer(10, slot, {.algorithm = "nobody"}), plain);
-}
-
-TEST(Algorithms, HaveRoomForSomeAndSayForWhose) {
-  static constinit TunedKernel<Op> crowded{"crowded_in_a_test"};
-  for (int i = 0; i < kMostAlgorithms; ++i)
-    crowded.algorithm_on(Device::cpu, "one", any, answers<0, 0>);
-  const Refusal got =
-      refused([] { crowded.algorithm_on(Device::cpu, "one_more", any, answers<0, 0>); });
-  EXPECT_EQ(got.exit, Exit::internal);
-  EXPECT_THAT(got.message, testing::HasSubstr("crowded_in_a_test: no room for 'one_more'"));
 }
 
 // A library that has changed may have become slower, and a stored plan is the best only among the

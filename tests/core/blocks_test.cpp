@@ -52,18 +52,6 @@ TEST(Blocks, SplitWhereTheRestIsWorthIt) {
   EXPECT_EQ(blocks.take(kSmallHome, 1024)->at, address(2) + 512);
 }
 
-TEST(Blocks, MergeWithFreeNeighborsOnEitherSide) {
-  for (const std::vector<int>& order : {std::vector{0, 1, 2}, {2, 1, 0}, {0, 2, 1}, {1, 0, 2}}) {
-    Blocks blocks;
-    blocks.add(address(1), 2 * kMiB, kSmallHome);
-    std::vector<Block*> held;
-    for (int i = 0; i < 3; ++i) held.push_back(blocks.take(kSmallHome, 512));
-    for (const int i : order) blocks.give(*held[i]);
-    EXPECT_EQ(stats_of(blocks).largest_free, int64_t(2 * kMiB));
-    EXPECT_EQ(blocks.take(kSmallHome, 2 * kMiB)->at, address(1)) << "not whole again";
-  }
-}
-
 TEST(Blocks, OfNeighboringSegmentsStayApart) {
   Blocks blocks;
   blocks.add(address(1), 64 * kMiB, kLargeHome);
@@ -73,15 +61,6 @@ TEST(Blocks, OfNeighboringSegmentsStayApart) {
   blocks.give(*first);
   blocks.give(*second);
   EXPECT_EQ(blocks.take(kLargeHome, 65 * kMiB), nullptr);
-}
-
-TEST(Blocks, BelongToAStreamAPoolAndASize) {
-  Blocks blocks;
-  blocks.add(address(1), 2 * kMiB, kSmallHome);
-  EXPECT_EQ(blocks.take({.stream = stream(2), .small = true}, 512), nullptr);
-  EXPECT_EQ(blocks.take({.pool = 1, .stream = stream(1), .small = true}, 512), nullptr);
-  EXPECT_EQ(blocks.take(kLargeHome, 512), nullptr);
-  EXPECT_NE(blocks.take(kSmallHome, 512), nullptr);
 }
 
 TEST(Blocks, AreFoundByAnyAddressInThem) {

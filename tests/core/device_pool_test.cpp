@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <bit>
-#include <cmath>
 #include <thread>
 #include "core/base/module_path.h"
 #include "core/base/trace.h"
@@ -131,20 +130,6 @@ TEST_F(AllocatorOnDevice, AsksTheEventsAndNeverWaitsForThem) {
   EXPECT_EQ(on_gpu(1000).bytes(), address);
   EXPECT_EQ(trace::counter("sync.count").value(), syncs);
   api.ready = before;
-}
-
-TEST_F(AllocatorOnDevice, ThreadsShareItWithoutLosingABlock) {
-  const int64_t before = stats().allocated;
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t)
-    threads.emplace_back([] {
-      for (int i = 0; i < 500; ++i) {
-        const Tensor a = on_gpu(1 + i % 50 * 1000), b = on_gpu(300'000);
-        record_use(a, copies());
-      }
-    });
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(stats().allocated, before);
 }
 
 // ---- pools of captured graphs

@@ -1,6 +1,7 @@
 // Checks every CUDA kernel of core/ against its CPU implementation.
 #include <gtest/gtest.h>
 #include <cmath>
+#include <optional>
 #include "core/base/trace.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
@@ -50,9 +51,17 @@ double rounding(DType dtype) {
 
 }  // namespace
 
-class CoreOnDevice : public OnDevice<> {};
+class CoreOnDevice : public OnDevice<> {
+ protected:
+  static void SetUpTestSuite() { runs.emplace(); }
+  static void TearDownTestSuite() {
+    if (device_count(Device::cuda) == 0) return;
+    EXPECT_EQ(without_twin(*runs, "core"), "");
+  }
+  static inline std::optional<RunCount> runs;
+};
 
-static void check_fill_and_copy() {
+TEST_F(CoreOnDevice, FillsAndCopies) {
   for (const DType dtype : kAll)
     for (const int64_t n : kSizes) {
       SCOPED_TRACE(cat(dtype, " ", n));
@@ -66,7 +75,6 @@ static void check_fill_and_copy() {
   for (const MemoryFormat& format : {kNHWC, kCHWN})
     EXPECT_EQ(difference(image, contiguous(image_, format)), 0) << format.name;
 }
-TEST_F(CoreOnDevice, FillsAndCopies) { check_fill_and_copy(); }
 
 // Returns tensors of every size in kSizes (0 too) and of each dtype.
 static std::vector<Tensor> list_on(Device device, const std::vector<DType>& dtypes) {
@@ -76,7 +84,7 @@ static std::vector<Tensor> list_on(Device device, const std::vector<DType>& dtyp
   return list;
 }
 
-static void check_lists() {
+TEST_F(CoreOnDevice, AddsAndMeasuresLists) {
   for (const DType dtype : kFloats) {
     const auto list = list_on(Device::cpu, {dtype}), list_ = list_on(Device::cuda, {dtype});
     EXPECT_LE(difference(norm_of(list), norm_of(list_)), 1e-7);
@@ -87,7 +95,6 @@ static void check_lists() {
     }
   }
 }
-TEST_F(CoreOnDevice, AddsAndMeasuresLists) { check_lists(); }
 
 TEST_F(CoreOnDevice, TheNormOfNothingIsZero) {
   const Tensor memory = full({64}, 7, DType::f32, Device::cuda);  // stale values must not be read
@@ -95,7 +102,7 @@ TEST_F(CoreOnDevice, TheNormOfNothingIsZero) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(norm_of(list).item(), 0);
 }
 
-static void check_pairs() {
+TEST_F(CoreOnDevice, LerpsAndSwapsPairs) {
   const std::vector<DType> floats{std::begin(kFloats), std::end(kFloats)};
   const auto a = list_on(Device::cpu, floats), a_ = list_on(Device::cuda, floats);
   std::vector<Tensor> b, b_;
@@ -116,7 +123,6 @@ static void check_pairs() {
   swap_each(a_, b_);
   expect_same();
 }
-TEST_F(CoreOnDevice, LerpsAndSwapsPairs) { check_pairs(); }
 
 TEST_F(CoreOnDevice, CopiesPairsIfTheUpdateWasSkipped) {
   auto from = list_on(Device::cuda, {std::begin(kFloats), std::end(kFloats)});
@@ -147,7 +153,7 @@ TEST_F(CoreOnDevice, AListOfManyShortTensorsTakesFewLaunches) {
   for (const Tensor& t : list) EXPECT_EQ(difference(full(t.shape(), 2.5), t), 0);
 }
 
-static void check_random_numbers() {
+TEST_F(CoreOnDevice, DrawsTheSameNumbers) {
   const RngKey key{.seed = 5, .purpose = Purpose::test, .site = 77, .step = 3};
   for (const int64_t n : kSizes) {
     EXPECT_EQ(difference(randperm(n, key, Device::cpu), randperm(n, key, Device::cuda)), 0) << n;
@@ -162,24 +168,12 @@ static void check_random_numbers() {
     }
   }
 }
-TEST_F(CoreOnDevice, DrawsTheSameNumbers) { check_random_numbers(); }
 
-static void check_step_state() {
+TEST_F(CoreOnDevice, CountsForwardPasses) {
   for (const Device device : {Device::cpu, Device::cuda}) {
     const DeviceStepState state(device);
     state.begin_forward();
     state.begin_forward();
     EXPECT_EQ(state.read().forwards, 2) << device;
   }
-}
-TEST_F(CoreOnDevice, CountsForwardPasses) { check_step_state(); }
-
-TEST_F(CoreOnDevice, EveryKernelRanAgainstItsCpuTwin) {
-  const RunCount runs;
-  check_fill_and_copy();
-  check_lists();
-  check_pairs();
-  check_random_numbers();
-  check_step_state();
-  EXPECT_EQ(without_twin(runs, "core"), "");
 }

@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
-#include <cerrno>
 #include <fstream>
 #include <thread>
 #include "core/base/crc32c.h"
@@ -128,29 +127,6 @@ TEST_F(Files, RemovesWhatKilledWritersLeftAndNothingElse) {
   remove_temporaries(folder);
   EXPECT_EQ(entries(), 2);
   remove_temporaries(folder / "not there");
-}
-
-TEST_F(Files, KeepsTheTemporaryFileOfALiveWriter) {
-  const Path path = folder / "a.1-0.bellows-tmp";
-  {
-    const Descriptor writer(::open(path.c_str(), O_WRONLY | O_CREAT, 0600));
-    ASSERT_TRUE(try_lock(writer.get()));
-    remove_temporaries(folder);
-    EXPECT_TRUE(std::filesystem::exists(path));
-  }
-  remove_temporaries(folder);
-  EXPECT_FALSE(std::filesystem::exists(path));
-}
-
-TEST_F(Files, ALockIsToldFromAFailureToLock) {
-  const Path path = folder / "lock";
-  const Descriptor first(::open(path.c_str(), O_RDWR | O_CREAT, 0600));
-  const Descriptor second(::open(path.c_str(), O_RDWR));
-  EXPECT_TRUE(try_lock(first.get()));
-  EXPECT_FALSE(try_lock(second.get()));
-  EXPECT_EQ(errno, EWOULDBLOCK);
-  EXPECT_FALSE(try_lock(-1));
-  EXPECT_EQ(errno, EBADF);
 }
 
 // ---- kinds of paths

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <fstream>
 #include <mutex>
-#include <new>
 #include <set>
 #include <thread>
 #include "core/tensor/foreach.h"
@@ -73,14 +72,6 @@ TEST_P(Threads, WhatAChunkThrowsReachesTheCaller) {
     EXPECT_EQ(got.exit, Exit::memory);
     EXPECT_EQ(ran, GetParam() == 1 ? 3 : 16);
   }
-}
-
-TEST_P(Threads, MemoryThatRunsOutInAChunkIsNotTheEnd) {
-  EXPECT_THROW(parallel_for(8, 1, [](int64_t, int64_t) { throw std::bad_alloc(); }),
-               std::bad_alloc);
-  EXPECT_THROW(parallel_sum(8, 1, [](int64_t, int64_t) -> double { throw std::bad_alloc(); }),
-               std::bad_alloc);
-  EXPECT_EQ(parallel_sum(8, 1, [](int64_t, int64_t) { return 1.0; }), 8) << "afterwards";
 }
 
 // Terms of very different sizes: another order of addition would give other bits.

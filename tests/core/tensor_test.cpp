@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <pmmintrin.h>
 #include <numeric>
-#include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
 #include "tests/refusal.h"
 
@@ -108,22 +107,6 @@ TEST(Tensor, ItemReadsEveryType) {
   for (const DType dtype :
        {DType::f64, DType::f32, DType::bf16, DType::f16, DType::i64, DType::i32, DType::u8})
     EXPECT_EQ(full({}, 5, dtype).item(), 5) << dtype;
-}
-
-TEST(Tensor, EmptyLikeKeepsTheFormatOfDenseTensors) {
-  const Tensor nhwc({2, 3, 4, 5}, DType::f64, Device::cpu, kNHWC);
-  EXPECT_TRUE(empty_like(nhwc).is_contiguous(kNHWC));
-  EXPECT_EQ(empty_like(nhwc).dtype(), DType::f64);
-  const Tensor gaps = counting({4, 6}).view({4, 3}, {6, 2}, 1);
-  EXPECT_TRUE(empty_like(gaps).is_contiguous());
-}
-
-TEST(Tensor, LivesWithoutElements) {
-  const Tensor none({0, 5}, DType::f32);
-  EXPECT_EQ(none.numel(), 0);
-  EXPECT_TRUE(none.data<float>().empty());
-  EXPECT_EQ(clone(none).shape(), (Shape{0, 5}));
-  EXPECT_EQ(strides_of({0, 5}), (Strides{5, 1}));
 }
 
 // Independent of the thread's mode for subnormal floats: threads of the pool flush them to 0.

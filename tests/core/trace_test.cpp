@@ -1,10 +1,10 @@
-// Counters, ranges that also close on exceptions, and module paths.
+// Counters, ranges and module paths.
 #include "core/base/trace.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <thread>
+#include "core/base/check.h"
 #include "core/base/module_path.h"
-#include "tests/refusal.h"
 
 using namespace bellows;
 using testing::ElementsAre;
@@ -67,15 +67,6 @@ TEST_F(Ranges, NestInsideEachOther) {
   EXPECT_LE(first.end_ns, second.begin_ns);
   EXPECT_LE(second.end_ns, outer.end_ns);
   EXPECT_TRUE(trace::take_events().empty()) << "events are handed out once";
-}
-
-TEST_F(Ranges, CloseOnAnException) {
-  refusal([] {
-    const trace::Range outer("outer");
-    const trace::Range inner("inner");
-    fail(Exit::data, "planted");
-  });
-  EXPECT_THAT(names(trace::take_events()), ElementsAre("inner", "outer"));
 }
 
 TEST_F(Ranges, SayInWhichModuleAndThreadTheyRan) {

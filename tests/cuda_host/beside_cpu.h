@@ -15,15 +15,6 @@ using namespace bellows;
 
 constexpr DType kFloats[] = {DType::f32, DType::f64, DType::bf16, DType::f16};
 
-// Tolerance relative to the largest magnitude, for rounding of the result and another order of
-// sums.
-inline double tolerance_of(DType dtype) {
-  return dtype == DType::f64    ? 1e-13
-         : dtype == DType::f32  ? 2e-6
-         : dtype == DType::bf16 ? 8e-3
-                                : 1e-3;
-}
-
 // Returns standard normal values, rounded to `dtype`, as f64 on the CPU.
 inline Tensor normal(const Shape& shape, uint64_t seed, DType dtype = DType::f32) {
   const Tensor t(shape, DType::f64);
@@ -34,22 +25,6 @@ inline Tensor normal(const Shape& shape, uint64_t seed, DType dtype = DType::f32
 
 inline Tensor on_device(const Tensor& t, DType dtype) {
   return t.defined() ? to(Device::cuda, cast(t, dtype)) : t;
-}
-
-// Returns a copy of t with axes in the order of `memory`, outermost first, and elements `gap`
-// apart.
-inline Tensor with_order(const Tensor& t, const std::vector<int>& memory, int64_t gap = 1) {
-  Strides strides = t.shape();
-  int64_t step = gap;
-  for (size_t i = memory.size(); i-- > 0;) {
-    strides[memory[i]] = step;
-    step *= t.dim(memory[i]);
-  }
-  const Tensor room({step + 3}, t.dtype(), t.device());
-  fill(room, NAN);
-  const Tensor y = room.view(t.shape(), strides, 3);
-  kernels::copy(y, t);
-  return y;
 }
 
 // Runs each test on a fresh device under every schedule and expects no complaint at the end.

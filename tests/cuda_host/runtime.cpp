@@ -58,7 +58,6 @@ void copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStr
           "cudaMemcpyKind ", kind, ", but the addresses say ", actual);
   require_range(to, bytes, "the target of a copy");
   require_range(from, bytes, "the source of a copy");
-  if (actual == cudaMemcpyDeviceToHost) runtime.count.bytes_to_host += int64_t(bytes);
   const auto name = [bytes] { return bellows::cat("a copy of ", bytes, " bytes"); };
   const auto first = static_cast<const std::byte*>(from);
   const Task how{Task::copy, cudaMemcpyKind(actual)};
@@ -84,13 +83,9 @@ cudaError_t launch(const cudaLaunchConfig_t& config, const void* kernel,
     require_same_gpu("a launch");
     require_stream(config.stream);
     require_launchable(config);
-    ++runtime.count.launches;
     const Grid grid{config.gridDim, config.blockDim, config.dynamicSmemBytes, std::move(thread)};
     const auto name = [kernel] { return "kernel " + name_of(kernel); };
-    enqueue(config.stream, name, [grid] {
-      ++runtime.count.kernels;
-      run(grid);
-    });
+    enqueue(config.stream, name, [grid] { run(grid); });
   });
 }
 
@@ -101,7 +96,6 @@ void reset(const Schedule& wanted) {
   dice.seed(wanted.seed);
   forget_pending();
   forget_memory();
-  runtime.count = {};
   runtime.last = {cudaSuccess, "no error"};
 }
 
@@ -110,8 +104,6 @@ void use(const Schedule& wanted) {
   schedule = wanted;
   dice.seed(wanted.seed);
 }
-
-const Counters& counters() { return runtime.count; }
 
 static void finish_all() {
   api([] {

@@ -8,7 +8,6 @@
 #include "tests/data/files.h"
 #include "tests/data/options.h"
 #include "tests/data/real.h"
-#include "tests/moved.h"
 
 using namespace bellows;
 using testing::AllOf;
@@ -323,41 +322,3 @@ TEST(ShapesJpeg, AreTheShapesInOtherSizes) {
   EXPECT_GT(sides.size(), 80u);
   EXPECT_LT(difference, 12);
 }
-
-// Returns how many of 1000 test images are classified correctly by the nearest of the ten class
-// means of 3000 training images.
-static int64_t found_by_mean_pictures(const std::string& name) {
-  const auto train = make(name, Split::train, {{"train_size", "3000"}});
-  const auto test = make(name, Split::test, {{"test_size", "1000"}});
-  const int64_t pixels = train->info().input.shape.numel();
-  std::vector<double> mean(10 * pixels), count(10);
-  Scratch scratch;
-  for (int64_t i = 0; i < train->size(); ++i) {
-    const Sample s = train->at(i, scratch);
-    ++count[s.label];
-    for (int64_t p = 0; p < pixels; ++p) mean[s.label * pixels + p] += s.pixels[p];
-  }
-  for (const double n : count) EXPECT_NEAR(n, 300, 75);
-  for (int64_t i = 0; i < 10 * pixels; ++i) mean[i] /= count[i / pixels];
-  int64_t right = 0;
-  for (int64_t i = 0; i < test->size(); ++i) {
-    const Sample s = test->at(i, scratch);
-    std::vector<double> distance(10);
-    for (int64_t j = 0; j < 10 * pixels; ++j)
-      distance[j / pixels] += (mean[j] - s.pixels[j % pixels]) * (mean[j] - s.pixels[j % pixels]);
-    right += std::ranges::min_element(distance) - distance.begin() == s.label;
-  }
-  return right;
-}
-
-// Class means find many of them, but far from all: there is something to learn, and comparing
-// pixels does not learn it.
-TEST(Digits, CanBeLearntButNotByComparingPixels) {
-  const int64_t right = found_by_mean_pictures("digits");
-  EXPECT_GT(right, 400);
-  EXPECT_LT(right, 930);
-}
-
-// Positions, sizes, angles and colors leave no information in single pixels. Softmax regression on
-// all 10000, fitted outside this test, finds 13 %.
-TEST(Shapes, SayNothingToALinearClassifier) { EXPECT_LT(found_by_mean_pictures("shapes"), 250); }

@@ -4,7 +4,6 @@
 #include <zlib.h>
 #include "data/images/file.h"
 #include "tests/data/decoded.h"
-#include "tests/data/real.h"
 
 using namespace bellows;
 using testing::HasSubstr;

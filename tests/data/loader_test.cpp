@@ -215,18 +215,6 @@ TEST(Loader, NamesTheStuckWorkerAndItsSampleAndGoesOnWithoutIt) {
   }
 }
 
-TEST(Loader, NamesNoSampleOfAStuckWorkerThatHasBegunNone) {
-  Loader loader(std::make_shared<Numbers>(8), {},
-                {.sampler = {.batch_size = 4},
-                 .batch = {.sim_latency_us = 2'000'000},
-                 .workers = {.num_workers = 1, .timeout_s = .05}},
-                5);
-  loader.start(0);
-  Batch batch;
-  EXPECT_THAT(complaint(Exit::data, [&] { loader.next(batch); }),
-              HasSubstr("worker 0 has not begun a sample"));
-}
-
 TEST(Loader, EndsWithoutABatchThatTakesLong) {
   const auto begin = std::chrono::steady_clock::now();
   {
@@ -259,25 +247,6 @@ TEST(Loader, CanBeLeftAtAnyPoint) {
     }
   }
   EXPECT_EQ(numbers.use_count(), 1);
-}
-
-TEST(Loader, SleepsThePlantedLatencyInWhoeverLoads) {
-  const std::thread::id trainer = std::this_thread::get_id();
-  for (const int64_t workers : {0, 2}) {
-    const auto numbers = std::make_shared<Numbers>(12);
-    std::atomic<int> here{0};
-    numbers->on_read = [&](int64_t) { here += std::this_thread::get_id() == trainer; };
-    Loader loader(numbers, {},
-                  {.sampler = {.batch_size = 4},
-                   .batch = {.sim_latency_us = 3000},
-                   .workers = {.num_workers = workers}},
-                  5);
-    const int64_t begin = trace::now_ns();
-    epoch_of(loader, 0);
-    // A sleep is never shorter than requested, so this cannot fail on a slow machine.
-    EXPECT_GE(trace::now_ns() - begin, (workers ? 2 : 3) * 3'000'000);
-    EXPECT_EQ(here, workers ? 0 : 12);
-  }
 }
 
 TEST(Update, SplitsABatchIntoViewsThatTogetherAreTheBatch) {

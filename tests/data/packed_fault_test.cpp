@@ -152,16 +152,6 @@ TEST_F(Spoilt, ForgedIndicesAreRefused) {
   EXPECT_THAT(refusal(forged(24, uint64_t{1})), HasSubstr("begins with sample 1, not 0"));
 }
 
-// A limit that only a forged file exceeds.
-TEST_F(Spoilt, MoreClassesThanThereAreAreRefused) {
-  pack(Numbers(6), Split::train, "abc" + std::string(kNames, 'd'), folder.path);  // without names
-  good = read_file(path, 1 << 20, Exit::data);
-  EXPECT_EQ(open()->size(), 6);
-  write(forged(60, uint32_t{1} << 20));
-  EXPECT_EQ(open()->info().classes, 1 << 20);
-  EXPECT_THAT(refusal(forged(60, uint32_t{1} << 21)), HasSubstr("an invalid head"));
-}
-
 TEST_F(Spoilt, AMissingShardIsNamed) {
   EXPECT_THAT(refusal(forged(32, uint32_t{0})),
               AllOf(HasSubstr("train-00001.shard: missing: packing did not end")));

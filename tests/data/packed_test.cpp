@@ -10,7 +10,6 @@
 #include "tests/data/image_files.h"
 #include "tests/data/numbers.h"
 #include "tests/data/options.h"
-#include "tests/data/real.h"
 #include "tests/moved.h"
 
 using namespace bellows;
@@ -53,7 +52,6 @@ static void expect_same(const Dataset& a, const Dataset& b) {
 struct SourceCase {
   const char* name;
   Texts options;
-  const char* needs = "";  // real data that it reads, if any
 };
 static std::ostream& operator<<(std::ostream& out, const SourceCase& s) { return out << s.name; }
 class PackedAs : public testing::TestWithParam<std::tuple<Encoding, SourceCase>> {};
@@ -63,24 +61,15 @@ INSTANTIATE_TEST_SUITE_P(
         testing::Values(Encoding::keep, Encoding::raw),
         testing::Values(SourceCase{"digits", {{"train_size", "300"}, {"test_size", "70"}}},
                         SourceCase{"shapes", {{"train_size", "200"}, {"test_size", "50"}}},
-                        SourceCase{"shapes_jpeg", {{"train_size", "150"}, {"test_size", "40"}}},
-                        SourceCase{"mnist", {}, "mnist/t10k-images-idx3-ubyte.gz"},
-                        SourceCase{"cifar10", {}, "cifar10/test_batch.bin"},
-                        SourceCase{"image_folder", {}, "caltech101-subset/train"})),
+                        SourceCase{"shapes_jpeg", {{"train_size", "150"}, {"test_size", "40"}}})),
     [](const auto& info) {
       return std::string(std::get<1>(info.param).name) +
              (std::get<0>(info.param) == Encoding::keep ? "_kept" : "_raw");
     });
 
 TEST_P(PackedAs, HoldsTheSameSamples) {
-  auto [encoding, source] = GetParam();
-  if (*source.needs) {
-    const fs::path needed = real_data(source.needs);
-    if (!fs::exists(needed)) GTEST_SKIP() << "no " << needed;
-    source.options["root"] = needed.parent_path();
-  }
+  const auto& [encoding, source] = GetParam();
   for (const Split split : {Split::train, Split::test}) {
-    if (*source.needs && split == Split::train) continue;  // it takes half a minute
     const TempFolder folder;
     const auto dataset = make(source.name, split, source.options);
     const PackedSplit made = pack(*dataset, split, "source", folder.path,

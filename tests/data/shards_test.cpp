@@ -85,17 +85,3 @@ TEST(Shards, DropLeavesTheLastRoundOutAsDropLastDoes) {
   }
   EXPECT_EQ(sampler_of(21, 16, {.uneven = Uneven::drop}).joint_size(), 16);  // as one rank does
 }
-
-TEST(Shards, IndicesOnADeviceAreThoseOfTheOrder) {
-  for (const Uneven uneven : {Uneven::drop, Uneven::pad, Uneven::join})
-    for (int rank = 0; rank < 3; ++rank) {
-      const Sampler sampler(37, {.batch_size = 5}, 7, {rank, 3, uneven});
-      const Tensor all = sampler.order(2, Device::cpu);
-      for (int64_t batch = 0; batch < sampler.batches(); ++batch) {
-        const Indices mine = part(sampler, batch, 2);
-        ASSERT_EQ(std::ssize(mine), sampler.count(batch));
-        for (int64_t i = 0; i < sampler.count(batch); ++i)
-          EXPECT_EQ(mine[i], all.data<int64_t>()[sampler.first(batch) + i]);
-      }
-    }
-}

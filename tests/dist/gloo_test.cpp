@@ -2,7 +2,6 @@
 // memory, and what they report of ranks that are late, leave or do something else.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <cmath>
 #include <thread>
 #include "core/base/trace.h"
@@ -271,19 +270,6 @@ TEST(GlooMeshTest, TellsTheTrueTimeOfARefusedConnection) {
   EXPECT_EQ(error.exit, Exit::distributed);
   EXPECT_THAT(error.message, HasSubstr("gloo: no connection to rank 1 after 0"));
   EXPECT_THAT(error.message, HasSubstr("Connection refused"));
-}
-
-// On the thread of the caller, with the right exit code.
-TEST(GlooMeshTest, ALackOfDescriptorsIsNamed) {
-  const RankThreads ranks;
-  rlimit before{};
-  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
-  const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
-  setrlimit(RLIMIT_NOFILE, &none);
-  const Refusal error = refused([&] { ranks.group_of(0); });
-  setrlimit(RLIMIT_NOFILE, &before);
-  EXPECT_EQ(error.exit, Exit::memory);
-  EXPECT_EQ(error.message, "gloo: no connections: Too many open files; raise  ulimit -n");
 }
 
 // Rank 1 lives, but computes.

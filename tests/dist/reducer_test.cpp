@@ -456,37 +456,6 @@ TEST(Reducer, RebuildsBucketsInTheOrderOfReadinessOfRankZero) {
   });
 }
 
-// A module that runs first but is registered last delays all buckets, in the first update only.
-TEST(Reducer, OverlapsAfterTheRebuildWhateverTheOrderOfRegistration) {
-  const auto gone_before_last = [](bool rebuild) {
-    std::vector<size_t> gone;
-    on_ranks(2, [&](ThreadGroup& group) {
-      DistOptions options{.ddp = true};
-      options.overlap = true;
-      options.rebuild = rebuild;
-      const Tensor a = leaf(), b = leaf(), c = leaf(), d = leaf();
-      Reducer reducer(group, options, named({a, b, c, d}), {});
-      for (int update = 0; update < 2; ++update) {
-        const size_t before = buckets_in(group).size();
-        size_t now = 0;
-        const Tensor last = record("look", full({}, 0), {loss_of({d})}, [&](const Tensor& dy) {
-          now = buckets_in(group).size() - before;
-          return Grads{dy};
-        });
-        backward(record("sum", full({}, 0), {last, loss_of({c, a, b})}, [](const Tensor& dy) {
-          return Grads{dy, dy};
-        }));
-        reducer.wait();
-        if (group.rank() == 0) gone.push_back(now);
-        zero_grad(std::vector<Tensor>{a, b, c, d}, true);
-      }
-    });
-    return gone;
-  };
-  EXPECT_THAT(gone_before_last(false), ElementsAre(0, 0)) << "the first bucket is d's";
-  EXPECT_THAT(gone_before_last(true), ElementsAre(0, 3));
-}
-
 // ---- micro-batches
 
 TEST(Reducer, SendsSumsOfMicroBatchesOnce) {

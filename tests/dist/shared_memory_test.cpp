@@ -213,30 +213,3 @@ TEST(SharedMemory, RefusesMessagesOfDifferentSizes) {
   EXPECT_THAT(errors[0].message, HasSubstr("rank 1 sends 404 bytes, this rank 400"));
   EXPECT_THAT(errors[1].message, HasSubstr("rank 0 sends 400 bytes, this rank 404"));
 }
-
-TEST(SharedMemory, EndsTheWaitOfAllRanksWhenOneCloses) {
-  const std::vector<std::byte> values(400);
-  const auto errors = on_ranks(3, [&](SharedMemory* memory, int rank) {
-    SharedMemory::Message message = message_of(values);
-    if (rank == 2) {
-      std::this_thread::sleep_for(Timeout(20));  // until the others sleep
-      memory->close();
-      return;
-    }
-    memory->start(message);
-    memory->finish(message, kPatience);
-  });
-  for (const int rank : {0, 1}) EXPECT_EQ(errors[rank].message, "closed by peer");
-}
-
-TEST(SharedMemory, WaitsNoLongerThanItsTimeout) {
-  const std::vector<std::byte> values(400);
-  const auto errors = on_ranks(2, [&](SharedMemory* memory, int rank) {
-    SharedMemory::Message message = message_of(values);
-    if (rank > 0) return;
-    memory->start(message);
-    memory->finish(message, Timeout(30));
-  });
-  EXPECT_EQ(errors[0].message, "timed out");
-  EXPECT_EQ(errors[0].exit, Exit::distributed);
-}

@@ -9,8 +9,6 @@
 #include <future>
 #include <random>
 #include <thread>
-#include "core/base/trace.h"
-#include "dist/groups/guard.h"
 #include "dist/rendezvous/store_server.h"
 #include "dist/rendezvous/tcp_store.h"
 #include "tests/dist/fake_server.h"
@@ -299,17 +297,6 @@ TEST(StoreTest, OfACrowdOfStrangersTheOldestAreDropped) {
   EXPECT_TRUE(crowd.front()->closed_within(kLong));
 }
 
-TEST(StoreTest, FramesMayArriveByteByByte) {
-  const StoreServer server(of_world(1));
-  RawClient client(server);
-  for (const std::string& frame : {client.hello(0, 1), pack({Word::set, "0/key", "value"})}) {
-    for (const char byte : frame) client.send({byte});
-    ASSERT_EQ(client.answer().value().word, Word::ok);
-  }
-  client.send(pack({Word::find, "0/key"}));
-  EXPECT_EQ(client.answer().value().value, "value");
-}
-
 // ---- cuts
 
 TEST(StoreTest, AFrameCutAnywhereChangesNothing) {
@@ -341,19 +328,6 @@ TEST(StoreTest, AnAnswerCutAnywhereIsAnErrorOfItsKey) {
   EXPECT_EQ(TcpStore(server.ranks(), kLong).get("key", kLong), "value");
 }
 
-TEST(StoreTest, AStoreThatHangsIsAnErrorAfterTheTimeout) {
-  const std::function<void(Store&)> calls[] = {[](Store& store) { store.set("key", "value"); },
-                                               [](Store& store) { store.wait("key", 0ms); }};
-  for (const std::string& bytes : {std::string(), kYes.substr(0, 5)})
-    for (const auto& call : calls) {
-      const FakeServer server(2, {bytes}, true);
-      TcpStore store(server.ranks(), 2s);
-      const Refusal refusal = refused([&] { call(store); });
-      EXPECT_EQ(refusal.exit, Exit::distributed);
-      EXPECT_THAT(refusal.message, HasSubstr("did not answer for 'key' within 2 s"));
-    }
-}
-
 TEST(StoreTest, AllCallsTogetherEndWithinTheirLimitIfTheStoreHangs) {
   const FakeServer server(2, {}, true);
   TcpStore store(server.ranks(), kLong);
@@ -365,24 +339,6 @@ TEST(StoreTest, AllCallsTogetherEndWithinTheirLimitIfTheStoreHangs) {
   EXPECT_EQ(refused([&] { store.add("key", 1); }).exit, Exit::distributed);
   EXPECT_EQ(refused([&] { store.wait("key", 0ms); }).exit, Exit::distributed);
   EXPECT_FALSE(store.wait("key", kLong));
-  EXPECT_LT(Clock::now() - begin, 10s);
-}
-
-TEST(StoreTest, TheSearchForACauseEndsInTimeIfTheStoreHangs) {
-  const FakeServer server(2, {}, true);
-  const GroupContext group{.ranks = server.ranks(),
-                           .store = std::make_shared<TcpStore>(server.ranks(), kLong),
-                           .options = {}};
-  std::atomic<bool> closed = false;
-  Guard guard(group, "gloo", "", [&] { closed = true; });
-  const auto begin = Clock::now();
-  Collective collective{.op = "barrier", .what = "end"};
-  guard.start(collective);
-  guard.begin(collective);
-  guard.diagnose(collective, "");
-  EXPECT_THAT(refusal([&] { guard.wait(1); }),
-              HasSubstr("rank 0 left or is stuck: its store does not answer"));
-  EXPECT_TRUE(closed);
   EXPECT_LT(Clock::now() - begin, 10s);
 }
 

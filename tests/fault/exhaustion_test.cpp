@@ -111,49 +111,6 @@ TEST_F(Exhaustion, WithoutAThreadToSaveInTrainingWaitsForTheSave) {
   EXPECT_EQ(hash_in(run(args).out), hash_in(ended.out));
 }
 
-// Runs as a user without other threads, so a limit of n means n threads.
-TEST_F(Exhaustion, ARealLimitOfThreads) {
-  if (getuid() != 0) GTEST_SKIP() << "only root can become such a user";
-  const uid_t user = 100000 + getpid();
-  ASSERT_EQ(chown(folder_.c_str(), user, user), 0);
-  const auto with_threads = [&](rlim_t count, const Args& args) {
-    return run(args, [=] {
-      setenv("ASAN_OPTIONS", "detect_leaks=0", 1);  // whose search for leaks is a thread
-      const rlimit limit = {count, count};
-      if (setrlimit(RLIMIT_NPROC, &limit) != 0 || setgid(user) != 0 || setuid(user) != 0) _exit(98);
-    });
-  };
-  const Ended help = with_threads(1, {"--help"});
-  if (help.code >= 98) GTEST_SKIP() << "that user may not run the program";
-  EXPECT_EQ(help.code, 0) << help.err;
-  const Ended none = with_threads(1, tiny({}));
-  EXPECT_EQ(none.code, 6);
-  EXPECT_THAT(none.err, HasSubstr("trainer: cannot start the thread that waits for signals"));
-  const Args frugal =
-      tiny({"toggles={num_workers: 0, thread_budget: off}", "threads.threads=4", "--overwrite"});
-  const Ended alone = with_threads(2, frugal);
-  EXPECT_EQ(alone.code, 0) << alone.err;
-  EXPECT_THAT(alone.out, HasSubstr("start 0 of 3 compute threads"));
-  const Ended two = with_threads(4, frugal);
-  EXPECT_EQ(two.code, 0) << two.err;
-  EXPECT_THAT(two.out, HasSubstr("start 1 of 3 compute threads"));
-  for (const rlim_t count : {2, 3, 4, 5, 6, 12}) {
-    if (!has_labs()) break;
-    const Ended profile =
-        with_threads(count, {"profile", "--steps", "2:4", "train.epochs=2", "threads.threads=3",
-                             "model={name: layers, layers: [flatten, {name: linear, out: 10}]}",
-                             "data={name: digits, train_size: 64, test_size: 20, batch_size: 16}",
-                             "toggles={num_workers: 2}"});
-    EXPECT_EQ(profile.code, count < 12 ? 6 : 0) << count << profile.err;
-    EXPECT_EQ(std::ranges::count(profile.err, '\n'), count < 12) << profile.err;
-  }
-  for (const rlim_t count : {8, 18, 60}) {
-    const Ended ranks = with_threads(count, launched(threaded({"--overwrite"})));
-    expect_one_line_each(ranks);
-    EXPECT_LE(ranks.code, count == 60 ? 0 : 6) << ranks.err;
-  }
-}
-
 // One thread after the other: of signals, the store, Gloo's four, those of workers and of savers.
 TEST_F(Exhaustion, RanksWithoutThreadsEndInOneLineEach) {
   std::map<int, int> codes;

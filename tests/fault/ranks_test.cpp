@@ -67,7 +67,7 @@ class FaultyRanks : public RankPrograms {
     return tiny(args);
   }
   // Gloo connects the ranks only if they share no memory, and the shim sees half of a bucket only
-  // on a socket; dist/gloo_process_test.cpp kills and stops ranks that share memory.
+  // on a socket. The other points have memory in common.
   static Args training_to(const Point& point) {
     Args args = training(point.name);
     if (point.name == std::string("mesh") || point.name == std::string("bucket"))

@@ -1,10 +1,8 @@
 // Passes over a model's tree: the same values, with less memory or fewer parameters.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <cstring>
 #include "autograd/amp.h"
 #include "autograd/backward.h"
-#include "core/base/trace.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/rng.h"
 #include "models/losses/loss.h"
@@ -236,33 +234,6 @@ TEST(Recompute, WithoutAGradientRunsOnce) {
   const NoGrad untracked;
   (*model)(full({2, 3, 16, 16}, 1));
   EXPECT_EQ(replays, 0);
-}
-
-// Another forward pass starts before backward. Dropout must still find its own step.
-TEST(Recompute, DropsAgainWhatItDropped) {
-  const auto gradient = [](const char* every) {
-    const auto state = std::make_shared<DeviceStepState>(Device::cpu);
-    const ModulePtr model = build({{"name", "layers"},
-                                   {"layers.0.name", "residual"},
-                                   {"layers.0.layers.0.name", "conv2d"},
-                                   {"layers.0.layers.0.out", "3"},
-                                   {"layers.0.layers.0.padding", "1"},
-                                   {"layers.0.layers.1.name", "dropout"},
-                                   {"layers.1.name", "flatten"},
-                                   {"layers.2.name", "linear"},
-                                   {"layers.2.out", "10"},
-                                   {"recompute", every}},
-                                  {.sample = {3, 6, 6}, .state = state});
-    Tensor losses[2];
-    for (Tensor& loss : losses) {
-      state->begin_forward();
-      loss = criterion((*model)(full({2, 3, 6, 6}, 0.5)), tensor_of<int64_t>({1, 2}, {2}), {});
-    }
-    backward(losses[0]);
-    return clone(grad(find(model->parameters(), "0.0.weight")));
-  };
-  const Tensor kept = gradient("0"), again = gradient("1");
-  EXPECT_EQ(std::memcmp(kept.bytes(), again.bytes(), kept.nbytes()), 0);
 }
 
 // A block does more than run its layers, so linear layers at its end are not left to the loss.

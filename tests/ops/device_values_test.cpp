@@ -96,18 +96,6 @@ TEST_F(ValuesOnDevice, SumsKeepTheirDigitsAndNothingSumsToZero) {
   EXPECT_EQ(sum(zeros({0, 3}, DType::f32, Device::cuda)).item(), 0);
 }
 
-TEST_F(ValuesOnDevice, DropoutDrawsTheMaskOfItsForwardAlsoAfterTheStepHasMovedOn) {
-  const DeviceStepState state(Device::cuda), on_cpu(Device::cpu);
-  state.begin_forward();
-  on_cpu.begin_forward();
-  const Tensor x = require_grad(full({1001}, 1, DType::f32, Device::cuda));
-  const Tensor y = dropout(x, 0.3, 1, state);
-  EXPECT_EQ(values<float>(y), values<float>(dropout(full({1001}, 1), 0.3, 1, on_cpu)));
-  state.begin_forward();
-  backward(sum(y));
-  EXPECT_EQ(values<float>(grad(x)), values<float>(y));
-}
-
 // Another forward pass starts before backward, without a wait: eager, and as a graph.
 TEST_F(ValuesOnDevice, DropoutRunsAgainWithTheMaskOfItsForward) {
   const auto pool = std::make_shared<MemoryPool>(Device::cuda);

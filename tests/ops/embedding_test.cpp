@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include "autograd/amp.h"
 #include "autograd/backward.h"
-#include "core/tensor/copy.h"
 #include "ops/elementwise.h"
 #include "tests/refusal.h"
 
@@ -23,12 +22,6 @@ TEST(Embedding, PicksRowsForAnIndexOfAnyShapeAndStrides) {
   EXPECT_THAT(columns.data<float>(), ElementsAre(5, 6, 5, 6, 1, 2, 5, 6, 3, 4, 5, 6));
   EXPECT_THAT(embedding(tensor_of<int64_t>({1}, {}), weight()).data<float>(), ElementsAre(3, 4));
   EXPECT_EQ(embedding(zeros({0, 4}, DType::i64), weight()).shape(), (Shape{0, 4, 2}));
-}
-
-TEST(Embedding, TheGradientOfAnEmptyIndexIsZero) {
-  const Tensor w = require_grad(weight());
-  backward(sum(embedding(zeros({0}, DType::i64), w)));
-  EXPECT_THAT(grad(w).data<float>(), ElementsAre(0, 0, 0, 0, 0, 0));
 }
 
 // More rows and columns than one chunk of work has, in the order of a plain loop.

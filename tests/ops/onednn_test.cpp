@@ -1,6 +1,5 @@
 // Dtypes that we compute with oneDNN on this CPU, against oneDNN's own answers.
 #include "ops/vendor/onednn.h"
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include "core/base/trace.h"
 #include "core/device/parallel.h"
@@ -37,15 +36,6 @@ static std::vector<std::string> implementations(DType dtype) {
   name_of(dnnl::matmul::primitive_desc(onednn::engine(), matrix(Tag::ba), matrix(Tag::ab),
                                        matrix(Tag::ab), {}, true));
   return names;
-}
-
-TEST(OneDnn, ComputesInNoTypeForWhichItHasButItsReference) {
-  for (const DType dtype : {DType::f32, DType::bf16, DType::f16})
-    if (onednn::computes(dtype)) {
-      EXPECT_THAT(implementations(dtype),
-                  testing::Each(testing::AllOf(testing::Not(""), testing::Not("ref:any"))))
-          << dtype;
-    }
 }
 
 TEST(OneDnn, ComputesInF16WhereverItHasMoreThanItsReference) {
@@ -140,23 +130,6 @@ TEST(OneDnn, ErrorsAreOurs) {
             "out of cpu memory: oneDNN: could not; try a smaller data.batch_size");
   EXPECT_EQ(fails_with(dnnl_unimplemented).exit, Exit::internal);
   EXPECT_EQ(fails_with(dnnl_unimplemented).message, "onednn: could not: unimplemented");
-}
-
-// Arguments that the ops never pass to the kernels.
-TEST(OneDnn, ErrorsOfKernelsAreOursAndNameThem) {
-  const Kernels use({.vendor = true});
-  Slot slot;
-  const Tensor x({1, 3, 4, 4}, DType::f32), w({4, 3, 0, 1}, DType::f32);
-  const Refusal conv = refused([&] { kernels::conv2d(x, w, {}, {}, slot); });
-  EXPECT_EQ(conv.exit, Exit::internal);
-  EXPECT_THAT(conv.message, testing::StartsWith("conv2d: could not create"));
-
-  const Tensor a({1, 2, 3}, DType::f32), b({1, 3, 4}, DType::f32), y({1, 2, 4}, DType::f32);
-  const Tensor overlapping = y.view(y.shape(), {8, 0, 1}, 0);
-  const Refusal product =
-      refused([&] { kernels::matmul(overlapping, a, b, Into::overwrite, slot); });
-  EXPECT_EQ(product.exit, Exit::internal);
-  EXPECT_THAT(product.message, testing::StartsWith("matmul: could not execute sgemm"));
 }
 
 // oneDNN reads its environment once, so this runs in another process.

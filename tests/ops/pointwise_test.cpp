@@ -76,11 +76,6 @@ TEST(Pointwise, NotANumberStaysOneAndInfinityToo) {
   EXPECT_THAT(y.data<float>().last(3), ElementsAre(INFINITY, 0, 0));
 }
 
-TEST(Pointwise, OfNothingIsNothing) {
-  const Inputs in{full({0, 3}, 1), full({3}, 1), full({}, 1)};
-  EXPECT_EQ(pointwise(scaled(), in, Impl::fused).shape(), (Shape{0, 3}));
-}
-
 TEST(Pointwise, KeepsTheMemoryFormatOfWhatIsNotStretched) {
   for (const MemoryFormat& format : {kNCHW, kNHWC, kCHWN}) {
     const Tensor x(Shape{2, 3, 4, 5}, DType::f32, Device::cpu, format);
@@ -260,13 +255,4 @@ TEST(Places, AreNeverSharedByTwoThatAreNeeded) {
       EXPECT_EQ(place_findings(d.program), "") << text << wanted;
     }
   }
-}
-
-TEST(Places, PlantedToClashAreFound) {
-  StepProgram p = Chain("exp(x) + x", {"x"}).program();
-  p.places[1] = p.places[0];
-  EXPECT_EQ(place_findings(p), "step 1 writes what it reads");
-  p = Chain("exp(exp(x)) + x", {"x"}).program();
-  p.places[2] = p.places[0];
-  EXPECT_EQ(place_findings(p), "step 3 lost operand 1");
 }

@@ -161,16 +161,6 @@ TEST(Optimizer, AcceptsWeightsAndGradientsInAnyMemoryOrder) {
   EXPECT_TRUE(same_bits(expected, moved(kCHWN, kNHWC)));
 }
 
-TEST(Optimizer, RaisesTheVersionOfWhatItWrites) {
-  const Tensor w = require_grad(normal({4}, DType::f32, 1));
-  Optimizer optimizer(sgd_options(), {{"w", w}}, rates({0.1}));
-  DeviceStepState state(Device::cpu);
-  set_grad(w, normal({4}, DType::f32, 2));
-  const uint32_t before = w.storage()->version;
-  optimizer.step(state);
-  EXPECT_GT(w.storage()->version, before);
-}
-
 TEST(Optimizer, RefusesWhatCannotWork) {
   const Tensor w = require_grad(normal({4}, DType::f32, 1));
   EXPECT_THROW(Optimizer(sgd_options(), {}, rates({1})), Error);

@@ -4,7 +4,6 @@
 #include "core/base/check.h"
 #include "core/tensor/safetensors.h"
 #include "tests/data/image_files.h"
-#include "tests/data/real.h"
 #include "tests/trainer/program.h"
 
 using namespace bellows;

@@ -1,8 +1,6 @@
 // Collectives of tensors on a GPU: by NCCL, and by Gloo on the host.
-#include <gmock/gmock.h>
 #include "autograd/backward.h"
 #include "core/base/trace.h"
-#include "core/device/graph.h"
 #include "dist/reducer.h"
 #include "ops/elementwise.h"
 #include "ops/reduce.h"
@@ -10,7 +8,6 @@
 #include "tests/optim/trained.h"
 
 using namespace bellows;
-using testing::HasSubstr;
 
 namespace {
 
@@ -86,32 +83,6 @@ TEST_P(CollectivesOnDevice, AverageGradientsOfAReducer) {
         for (const NamedTensor& leaf : leaves) leaf_of(leaf.tensor).grad = {};
       }
     }));
-}
-
-// ---- the choice
-
-TEST_F(RanksOnDevice, ChooseGlooIfTheyShareAGpu) {
-  expect_no_errors(GpuRanks("auto").run([](ProcessGroup& group, Stream) {
-    EXPECT_EQ(group.backend(), "gloo");
-    EXPECT_FALSE(group.on_streams());
-  }));
-}
-
-TEST_F(RanksOnDevice, StagedCollectivesCannotBeCaptured) {
-  std::vector<std::string> messages(2);
-  expect_no_errors(GpuRanks("gloo").run([&](ProcessGroup& group, Stream) {
-    const Tensor t = on_gpu(10, 1);
-    group.barrier("both have it");
-    if (group.rank() == 0) {
-      messages[0] = refusal([&] {
-        const Graph graph(Device::cuda, [&] { group.all_reduce(t, Reduction::sum, "bucket 2"); });
-      });
-    }
-    group.barrier("end");
-  }));
-  EXPECT_EQ(messages[0],
-            "gloo: bucket 2: runs on the host, so no graph can capture it; write  "
-            "toggles.cuda_graph: off");
 }
 
 TEST_F(RanksOnDevice, GlooCopiesToTheHostAndBack) {

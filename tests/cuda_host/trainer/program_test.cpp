@@ -52,12 +52,6 @@ class ProgramOnDevice : public Program {
 
 }  // namespace
 
-TEST_F(ProgramOnDevice, TrainsAndEndsWell) {
-  const Ended ended = run(tiny({"device=cuda"}));
-  EXPECT_EQ(ended.code, 0) << ended.err;
-  EXPECT_THAT(ended.out, testing::HasSubstr("device: cuda\n"));
-}
-
 // cuda_host has two GPUs, and refuses work of a thread that is on another one than the process.
 TEST_F(ProgramOnDevice, UsesTheChosenGpuInEveryThread) {
   const Ended ended =

@@ -32,8 +32,8 @@ Proposals propose(const Problem& p, Search) {
     const View extra = at[kExtra] ? View(at[kExtra], {length}, {1}, p.dtype) : View();
     return [=](bool wrong) {
       Slot slot;
-      const Tensor left = a.load_rounded(p.tf32), product(shape_of(p, p.y), left.dtype());
-      kernels::matmul.plain(product, left, b.load_rounded(p.tf32), Into::overwrite, slot);
+      const Tensor left = a.load(), product(shape_of(p, p.y), left.dtype());
+      kernels::matmul.plain(product, left, b.load(), Into::overwrite, slot);
       const bool row = p.epilogue == Epilogue::add_row || p.epilogue == Epilogue::add_row_relu;
       const bool relu = p.epilogue == Epilogue::relu || p.epilogue == Epilogue::add_row_relu;
       const Tensor bias = row ? cast(extra.load(), DType::f64) : Tensor();

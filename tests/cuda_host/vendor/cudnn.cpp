@@ -32,8 +32,8 @@ Proposals propose(const Convolution& c, Search) {
     const View first = view(kFirst, c.first()), second = view(kSecond, c.second()),
                bias = view(kBias, {1, c.w[0], 1, 1}), result = view(kResult, c.result());
     return [=](bool wrong) {
-      const Tensor left = first.load_rounded(c.runs_tf32());
-      const Tensor y = computed(c, left, second.load_rounded(c.runs_tf32()));
+      const Tensor left = first.load();
+      const Tensor y = computed(c, left, second.load());
       const Tensor wide = cast(y, DType::f64);
       const int64_t plane = wide.dim(2) * wide.dim(3);
       const Tensor added = c.bias ? cast(bias.load(), DType::f64) : Tensor();

@@ -109,14 +109,13 @@ void meet(ncclComm_t comm, const std::string& text, const Part& part, cudaStream
   require_same_gpu("a collective");
   require_stream(stream);
   World& world = *comm->world;
-  const bool captured = stream->capture;
-  calls.push_back({comm->rank, text, stream, captured});
+  calls.push_back({comm->rank, text, stream});
   const bool broken = std::exchange(break_next, false);
   if (broken) comm->error = std::exchange(next_error, ncclSuccess);
   const auto describe = [text] { return text; };
   if (world.size == 1 && !broken)
     return enqueue(stream, describe, [=] { run_watched([&] { exchange({part}); }); });
-  REQUIRE(!captured, cudaErrorStreamCaptureUnsupported,
+  REQUIRE(!stream->capture, cudaErrorStreamCaptureUnsupported,
           "this stand-in captures collectives of one rank only");
   Meeting& meeting = world.meetings[comm->started++];
   if (!meeting.done) {
@@ -154,7 +153,7 @@ ncclResult_t init(ncclComm_t* comm, int size, ncclUniqueId id, int rank, ncclCon
         {rank,
          bellows::cat("ncclCommInitRankConfig",
                       config->maxCTAs > 0 ? bellows::cat(", max_ctas ", config->maxCTAs) : ""),
-         nullptr, false});
+         nullptr});
   });
   return result == ncclSuccess ? ncclInProgress : result;
 }
@@ -168,14 +167,14 @@ ncclResult_t async_error(ncclComm_t comm, ncclResult_t* error) {
 
 ncclResult_t destroy(ncclComm_t comm) {
   return nccl_call([=] {
-    calls.push_back({comm->rank, "ncclCommDestroy", nullptr, false});
+    calls.push_back({comm->rank, "ncclCommDestroy", nullptr});
     delete comm;
   });
 }
 
 ncclResult_t abort_communicator(ncclComm_t comm) {
   return nccl_call([=] {
-    calls.push_back({comm->rank, "ncclCommAbort", nullptr, false});
+    calls.push_back({comm->rank, "ncclCommAbort", nullptr});
     ++aborted;
     // The collectives that this rank has reached; other ranks wait on.
     std::erase_if(comm->world->meetings, [comm](const auto& entry) {

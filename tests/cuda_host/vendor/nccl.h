@@ -12,7 +12,6 @@ struct NcclCall {
   int rank;
   std::string text;  // "ncclAllReduce of 100 float32, avg"
   cudaStream_t stream;
-  bool captured;
 };
 // Returns the calls of all ranks since the last call, in order.
 std::vector<NcclCall> take_nccl_calls();

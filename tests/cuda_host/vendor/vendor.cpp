@@ -1,7 +1,5 @@
 #include "tests/cuda_host/vendor/vendor.h"
-#include <bit>
 #include <chrono>
-#include <cmath>
 #include <thread>
 #include "core/device/kernel_options.h"
 #include "core/device/parallel.h"
@@ -31,12 +29,6 @@ void for_each_pair(T* elements, const Strides& strides, const Tensor& copy, cons
   });
 }
 
-// Rounds to 10 bits of mantissa, ties away from zero.
-float tf32(float value) {
-  if (!std::isfinite(value)) return value;
-  return std::bit_cast<float>((std::bit_cast<uint32_t>(value) + 0x1000) & ~0x1fffu);
-}
-
 }  // namespace
 
 Tensor View::load() const {
@@ -46,13 +38,6 @@ Tensor View::load() const {
     for_each_pair(reinterpret_cast<T*>(bytes_), strides_, copy,
                   [](const T& element, auto& out) { out = Computed<T>(element); });
   });
-  return copy;
-}
-
-Tensor View::load_rounded(bool to_tf32) const {
-  const Tensor copy = load();
-  if (to_tf32 && copy.defined())
-    for (float& value : copy.data<float>()) value = tf32(value);
   return copy;
 }
 

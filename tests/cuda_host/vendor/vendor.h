@@ -20,8 +20,6 @@ class View {
         dtype_(dtype) {}
   // Returns a copy on the host, f64 for f64 and f32 for all other dtypes.
   bellows::Tensor load() const;
-  // Like load(); if `tf32`, rounded to the 10 bits of mantissa that TF32 has.
-  bellows::Tensor load_rounded(bool tf32) const;
   void store(const bellows::Tensor& t) const;  // rounds to the view's dtype
 
  private:
@@ -31,8 +29,7 @@ class View {
   bellows::DType dtype_ = bellows::DType::f32;
 };
 
-// Plans that the stand-ins of cuDNN and cuBLASLt propose, in this order. "compiled" is an engine
-// that compiles at run time.
+// Plans that the stand-ins of cuDNN and cuBLASLt propose, in this order.
 inline const std::vector<std::string> kPlans = {"first", "second", "third"};
 
 // Faults of a plan: how often each happens, -1: always.
