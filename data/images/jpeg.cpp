@@ -140,8 +140,6 @@ Sample decode_jpeg(std::span<const uint8_t> file, Scratch* scratch, const ViewOf
   return sample;
 }
 
-// ---- encoding
-
 namespace {
 
 // Reports an error for lack of memory, or for a side above the format's 65500 pixels.

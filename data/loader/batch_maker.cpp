@@ -56,8 +56,6 @@ int64_t planted_us(const BatchOptions& o, uint64_t seed, int64_t epoch, int64_t 
   return std::llround(us);
 }
 
-// ---- forms
-
 int64_t BatchSource::padded(int64_t length) const {
   const std::vector<int64_t>& to = options.pad_to;
   if (to.empty()) return length;

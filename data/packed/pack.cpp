@@ -106,8 +106,6 @@ void check_options(const DatasetInfo& info, const PackOptions& o) {
         info.input.shape[2]);
 }
 
-// ---- one sample
-
 PackedRecord as_file(EncodedSample file) {
   return {{.label = static_cast<uint32_t>(file.label), .form = Form::file}, std::move(file.file)};
 }

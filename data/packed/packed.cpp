@@ -117,8 +117,6 @@ void Shard::check_records() const {
   if (end != size) refuse(": goes on after its last record, at byte ", end, " of ", size);
 }
 
-// ---- the data set
-
 struct PackedOptions {
   std::string folder = "datasets/packed";
 };

@@ -79,8 +79,6 @@ Tensor tokens_of(const NoOptions&, const GivenInputs& given) {
   return tensor_of(tokens, {1, size});
 }
 
-// ---- collate
-
 template <class To, class From>
 static void collate(const Tensor& out, const Tensor& flat, const Tensor& offsets,
                     const Tensor& samples, To fill) {

@@ -186,8 +186,6 @@ void encode_row(const CsvTable& table, const CsvTable::Row& row, const std::vect
   }
 }
 
-// ---- the data set
-
 enum class CsvTarget { classes, values };
 struct CsvOptions : HeldOut {
   std::string target;

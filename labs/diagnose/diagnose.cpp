@@ -33,7 +33,8 @@ static void declare(CommandLine& line, DiagnoseLine& given) {
       line.add_option("--apply", given.apply,
                       "YAML file to write, with the remedies of the first finding; `ab` then "
                       "compares it with --config");
-  line.add_option("--budget", given.budget, "time for that comparison").shows_default();
+  line.add_option("--budget", given.budget, "time to diagnose, at most half of it, and to compare")
+      .shows_default();
   line.add_flag("--json", given.json, "print one JSON object").excludes(apply);
 }
 
@@ -48,18 +49,15 @@ static std::vector<ConfigLine> parsed(const Names& remedies) {
 }
 
 // Compares the run with its remedy, and returns ab's exit code.
-static int apply(const DiagnoseLine& given, const Diagnosis& d, double budget_s) {
+static int apply(const DiagnoseLine& given, const Diagnosis& d, AbOptions options) {
   const auto curable =
       std::ranges::find_if(d.findings, [](const Fault& fault) { return !fault.remedies.empty(); });
   if (curable == d.findings.end()) return say("nothing to apply: no finding has a setting"), 0;
   write_extension(given.apply, given.config, parsed(curable->remedies));
   say(cat("wrote ", given.apply, ": ", joined(curable->remedies)));
-  AbOptions options;
   options.config = given.config;
   options.against = given.apply;
   options.allow_many = true;
-  limit_time(options, budget_s);
-  options.verb = "diagnose";
   settle_planted_load(options);
   const AbResult result = compare_arms(options, nullptr);
   say(fmt::format("{}: predicted at most {:.2f} x", curable->rule,
@@ -91,16 +89,19 @@ static int run_diagnose(CommandLine& line, const Arguments& args) {
         "diagnose: --apply needs --config, and no key=value: write those into the YAML file");
   CHECK(given.apply.empty() || kind_of(given.apply, Exit::usage) == Kind::nothing,
         "diagnose: --apply ", given.apply, ": exists; name a new file");
-  const double budget_s = parse_budget("diagnose", given.budget);
-  const Diagnosis d = diagnose(
-      given.config.empty()
-          ? read_evidence(given.run)
-          : measure(make_config(sources_of(given.config, given.overrides)), given.seconds));
+  AbOptions options;
+  options.verb = "diagnose";
+  limit_time(options, parse_budget("diagnose", given.budget));
+  const Diagnosis d =
+      diagnose(given.config.empty()
+                   ? read_evidence(given.run)
+                   : measure(make_config(sources_of(given.config, given.overrides)), given.seconds,
+                             given.apply.empty() ? INFINITY : options.budget_s / 2));
   if (given.json)
     say(to_line(to_json(d)));
   else
     say_part(to_text(d));
-  return given.apply.empty() ? 0 : apply(given, d, budget_s);
+  return given.apply.empty() ? 0 : apply(given, d, options);
 }
 
 static const AddVerb diagnose_verb({"diagnose", "names what limits a run, and the switches to try",

@@ -4,6 +4,7 @@
 //   diagnosis  the rules that fire, as text and JSON
 //   diagnose   the verb
 #pragma once
+#include <cmath>
 #include "core/base/json.h"
 #include "plan/toggle.h"
 
@@ -65,8 +66,8 @@ struct Evidence {
 };
 
 // Trains with the plan for about `seconds`, after the warm-up, without evaluations and checkpoints.
-// Throws what training throws.
-Evidence measure(Config config, double seconds);
+// After limit_s both end with the update that runs then. Throws what training throws.
+Evidence measure(Config config, double seconds, double limit_s = INFINITY);
 // Reads what the folder of a run records. Throws Error: exit 2 if no run is in it, 3 if a file of
 // it is damaged.
 Evidence read_evidence(const std::string& folder);

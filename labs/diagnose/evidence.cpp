@@ -120,14 +120,16 @@ static void add_machine(Evidence& e, const Session& session) {
   for (const NormedConv& conv : session.normed_convs) e.biases_before_norm += conv.has_bias;
 }
 
-Evidence measure(Config config, double seconds) {
+Evidence measure(Config config, double seconds, double limit_s) {
+  const int64_t start = trace::now_ns();
+  const auto late = [&] { return seconds_since(start) > limit_s; };
   check_alone("diagnose", config.plan.dist);
   settle_planted_load(config.plan);
   const Plan plan = measured_plan(config.plan);
   Session session(plan);
   const Kernels use(session.kernels());
   Updates train(session);
-  for (int64_t k = 0; k < session.tuning.warm_up(); ++k) train.run();
+  for (int64_t k = 0; k < session.tuning.warm_up() && !late(); ++k) train.run();
   constexpr int64_t kFewest = 5, kMost = 2000;
   Evidence e{.config = config, .cores = allowed_cores(), .measured = true};
   add_machine(e, session);
@@ -148,7 +150,8 @@ Evidence measure(Config config, double seconds) {
     e.reader_cost.push_back(train.run());
     e.batch_cost.push_back(seconds_since(std::exchange(end, trace::now_ns())));
     ++e.updates;
-    done = e.updates == kMost || (e.updates >= kFewest && seconds_since(begin) >= seconds);
+    done =
+        e.updates == kMost || late() || (e.updates >= kFewest && seconds_since(begin) >= seconds);
     if (done) recorder.end_at(1 + e.updates);
     recorder.after_update({.step = 1 + e.updates});
   }

@@ -56,7 +56,11 @@ static void print_findings(const std::vector<std::string>& found) {
   say("");
   if (found.empty()) return say("findings: none");
   say("findings:");
-  for (const std::string& line : found) say_wrapped("  - " + line, "    ");
+  for (const std::string& line : found) {  // "threads wait; type  unset OMP_PROC_BIND"
+    const size_t command = line.find("  ");
+    say_wrapped("  - " + line.substr(0, command), "    ");
+    if (command != line.npos) say("    " + line.substr(command));
+  }
 }
 
 std::string unaligned_shapes(const NamedTensors& parameters) {

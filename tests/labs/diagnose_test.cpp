@@ -275,6 +275,11 @@ TEST(Diagnose, MeasuresForAsLongAsItIsTold) {
   EXPECT_GT(s, 0.4);
 }
 
+TEST(Diagnose, EndsAtItsLimit) {
+  const Names slow = {"data.sim_latency_us=300000", "toggles.num_workers=0"};
+  EXPECT_EQ(measure(config_of(slow), 60, 0.2).updates, 1);
+}
+
 class DiagnoseProgram : public Program {
  protected:
   const std::string lenet_ = source_dir() + "/configs/lenet.yaml";

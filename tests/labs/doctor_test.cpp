@@ -158,7 +158,7 @@ TEST_F(Program, DoctorFindsOtherRuns) {
 TEST_F(Program, DoctorFindsOversubscription) {
   const Ended ended = run({"doctor"}, [] { setenv("OMP_NUM_THREADS", "61", 1); });
   EXPECT_THAT(ended.out, AllOf(HasSubstr("61 of OpenMP"), HasSubstr("61 OpenMP threads on "),
-                               HasSubstr("type  export OMP_NUM_THREADS=")));
+                               HasSubstr("\n      export OMP_NUM_THREADS=")));
 }
 
 // Sets up a fake driver that supports that CUDA version, with a GPU of that architecture.

@@ -33,7 +33,7 @@ TEST_F(Explain, FindsNamesInAnyCaseAndThoseOfOtherTools) {
       {"Loss", {"option loss.fused = true "}},
       {"data.num_workers", {"data.num_workers = 1 ", "toggles: {num_workers"}},
       {"model.width",
-       {"option of models: resnet18: width = 64 (a whole number from 1 to 65536): ",
+       {"option of models: resnet18: width = 64 (a whole number from 1 to 65536):",
         "option of models: resnet50: width"}},
       {"resnet18", {"\n  stem = auto (auto or imagenet or cifar): 7x7 stride 2"}},
       {"matmul", {"op matmul"}},
