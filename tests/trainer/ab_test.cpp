@@ -662,17 +662,12 @@ TEST_F(AbVerb, MeasuresWholeEpochsWithTheirEvaluation) {
 }
 
 TEST_F(AbVerb, ComparesSeveralValuesAtOnceWithoutTheTogglesThatNeedThisOne) {
-  const std::string held =
-      "off in all arms, because they need num_workers: "
-      "persistent_workers=off, prefetch_factor=0, ring_queues=off\n";
-  EXPECT_THAT(
-      succeed(ab("--toggle num_workers --value 1,2 --processes 1 --steps 1 --blocks 1 "
-                 "--warmup 1 --report r.md toggles=default toggles.prefetch_factor=4")),
-      AllOf(StartsWith("ab: " + held),
-            HasSubstr(
-                "\n- off in all arms, because they need num_workers: persistent_workers=off,\n"),
-            HasSubstr("\nnum_workers=0 against num_workers=1, num_workers=2\n"),
-            HasSubstr("\nnum_workers=2\n"), HasSubstr(" --value 1,2 ")));
+  const std::string held = "off in all arms, because they need num_workers: ";
+  EXPECT_THAT(succeed(ab("--toggle num_workers --value 1,2 --processes 1 --steps 1 --blocks 1 "
+                         "--warmup 1 --report r.md toggles=default toggles.prefetch_factor=4")),
+              AllOf(StartsWith("ab: " + held), HasSubstr("\n- " + held),
+                    HasSubstr("\nnum_workers=0 against num_workers=1, num_workers=2\n"),
+                    HasSubstr("\nnum_workers=2\n"), HasSubstr(" --value 1,2 ")));
   EXPECT_EQ(report().at("held").size(), 3);
 }
 

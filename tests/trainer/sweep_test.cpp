@@ -237,7 +237,7 @@ TEST_F(SweepVerb, MeasuresTheLawOfWorkersInProcesses) {
   EXPECT_THAT(succeed(sweep({"--key", "num_workers=0,4", "--processes", "3", "--blocks", "2",
                              "--report", "r.md", "data.sim_latency_us=20000"})),
               AllOf(HasSubstr("sweep: 3 arms in 3 rounds of 6 steps, about 00:00:"),
-                    HasSubstr("## Workers\n")));
+                    HasSubstr("\nWorkers\n")));
   const Json json = report();
   EXPECT_EQ(json.at("placebo").at("processes").size(), 3u);
   const Json& alone = json.at("arms").at(0);
@@ -283,7 +283,7 @@ TEST_F(SweepVerb, MeasuresImageSizesInPixels) {
   EXPECT_THAT(
       succeed(sweep({"--key", "data.transforms.0.size=14,28", "--processes", "1", "--blocks", "1",
                      "--report", "r.md", "data.transforms=[{name: resize, size: 8}, normalize]"})),
-      AllOf(HasSubstr("## Image size\n"), HasSubstr("Mpixels/s")));
+      AllOf(HasSubstr("\nImage size\n"), HasSubstr("Mpixels/s")));
   const Json arms = report().at("arms");
   EXPECT_EQ(arms.at(0).at("pixels"), 14 * 14);
   EXPECT_EQ(arms.at(1).at("pixels"), 28 * 28);

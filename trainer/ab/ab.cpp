@@ -202,7 +202,7 @@ AbResult compare_arms(const AbOptions& options, const Toggle* toggle) {
   if (ranks.rank == 0) {
     for (const std::string& difference : result.differences)
       say(cat(options.verb, ": ", difference));
-    if (!result.forced_off.empty()) say(cat(options.verb, ": ", forced_off_text(result)));
+    if (!result.forced_off.empty()) announce(options.verb, forced_off_text(result));
   }
   if (options.budget_s > 0 && options.measure == AbMeasure::epoch)
     result.options.blocks = std::min<int64_t>(options.blocks, 2);  // after one epoch of warm-up

@@ -115,7 +115,7 @@ std::string terminal_text(const std::string& markdown) {
   for (std::string line; std::getline(lines, line);) {
     if (!line.starts_with("|")) {
       for (size_t bold; (bold = line.find("**")) != line.npos;) line.erase(bold, 2);
-      line.erase(0, line.find_first_not_of('#') == 1 ? 2 : 0);  // the title
+      if (line.starts_with("#")) line.erase(0, line.find(' ') + 1);  // a title
       text += table() + (line.starts_with("    ") ? line : wrapped(line, "  ")) + "\n";
     } else if (!line.starts_with("|--")) {
       TableRow& row = rows.emplace_back();
