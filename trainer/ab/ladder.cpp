@@ -263,7 +263,8 @@ static int run_ladder(CommandLine& line, const Arguments& args) {
   if (wanted.empty() && !ends[1].processes.empty()) drop_idle(plan, ends[1]);
   CHECK(!plan.toggles.empty(), "ladder: no toggle ran; raise --warmup or choose with --toggles");
   // Arms: plain, its placebo and, per toggle, a step and an arm without it, which the last lacks.
-  const size_t affordable = pilot.fit(options, 2 * plan.toggles.size() + 1) / 2;
+  const size_t fits = pilot.fit(options, 2 * plan.toggles.size() + 1);
+  const size_t affordable = (std::max<size_t>(fits, 1) - 1) / 2;
   for (size_t i = std::max<size_t>(affordable, 1); i < plan.toggles.size(); ++i)
     plan.reasons["no time in the budget"].push_back(plan.toggles[i].toggle->name);
   plan.toggles.resize(std::clamp<size_t>(affordable, 1, plan.toggles.size()));
