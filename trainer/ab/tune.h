@@ -5,7 +5,7 @@
 // The answer is a config that extends the user's own.
 #pragma once
 #include <map>
-#include "core/config/values.h"
+#include "core/config/config.h"
 #include "trainer/ab/ab.h"
 #include "trainer/run/signals.h"
 
@@ -52,6 +52,9 @@ AbArm arm_of(const TuneOptions& options, const std::string& name, const Values& 
 // fails.
 void tune(TuneResult& result, const Signals& signals);
 
+// Returns the settings of the config that is written: those of the kept changes, what they need,
+// and the command line's.
+std::vector<ConfigLine> settings_of(const TuneResult& result);
 std::string to_markdown(const TuneResult& result);
 Json to_json(const TuneResult& result);
 

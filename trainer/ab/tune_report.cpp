@@ -14,15 +14,16 @@
 
 namespace bellows {
 
-static std::vector<ConfigLine> settings_of(const TuneResult& result) {
+std::vector<ConfigLine> settings_of(const TuneResult& result) {
   std::vector<ConfigLine> all;
-  Values rest = parse_overrides(result.options.overrides);
+  Values rest;
   if (result.gains)
     for (const Change* change : result.kept) {
       all.push_back({change->key, change->value, ratio_text(change->gain)});
       for (const auto& [key, needed] : change->set)
         rest.emplace(key, Value{needed.text, cat("needed by ", change->name())});
     }
+  rest.merge(parse_overrides(result.options.overrides));  // keeps what a change needs
   for (const ConfigLine& line : all) rest.erase(line.key);
   for (const auto& [key, value] : rest)
     all.push_back({key == "toggles" ? "toggles.preset" : key, yaml(value.text), value.origin});

@@ -49,8 +49,6 @@ std::string log_line(const LogPoint& p, LogFormat format) {
       clock_text(p.eta_s), troubles(p));
 }
 
-// ---- progress bar
-
 // 4300 becomes "4.3k".
 static std::string short_number(double value) {
   if (value >= 1e6) return fmt::format("{:.1f}M", value / 1e6);

@@ -26,8 +26,6 @@ Json read_run(const Path& folder);
 // in that folder's env.json. Older versions wrote none; the origins then stay.
 void restore_origins(Values& values, const Path& folder);
 
-// ---- reading it
-
 Values options_in(const Json& run);    // options of its plan, without origins
 std::string plain(const Json& value);  // as text: a string without quotes, a list as "a, b"
 

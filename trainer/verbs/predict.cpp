@@ -165,8 +165,6 @@ static void predict_all(const Session& session, const std::vector<std::string>& 
   if (unread) fail(Exit::data, unread, " of ", all, " images could not be used");
 }
 
-// ---- samples that are not images
-
 // Arguments are texts, or files of other inputs. "-" is standard input: one text per line, each
 // answered before the next line is read.
 static void predict_inputs(const Session& session, const PredictLine& line) {
