@@ -374,7 +374,7 @@ TEST_F(RanksTest, RefuseALastBatchThatCannotTrainBeforeTheFirstStep) {
       {"model={name: layers, layers: [flatten, {name: linear, out: 8}, "
        "batch_norm, relu, {name: linear, out: 10}]}",
        "data={name: digits, train_size: 18, test_size: 20, batch_size: 8}", "--run-dir", "out"});
-  // Whoever sees it first tells the other, which may not have looked yet.
+  // The rank that sees it first tells the other one, which may not have looked yet.
   const std::string why = "the last batch of an epoch has 1 sample on a rank";
   EXPECT_THAT(run_ranks(2, args), AllOf(testing::Contains(fails(2, why)),
                                         Each(testing::AnyOf(fails(2, why), fails(7, why)))));
