@@ -15,7 +15,7 @@ namespace {
 const std::map<std::string, size_t> kBudgets = {
     {"core", 9523}, {"autograd", 1157}, {"data", 7050},   {"ops", 13052},    {"optim", 1192},
     {"dist", 3551}, {"models", 2679},   {"plan", 872},    {"toggles", 1040}, {"trainer", 13142},
-    {"labs", 8105}, {"peers", 1927},    {"tests", 40414}, {"docs", 2577}};
+    {"labs", 8105}, {"peers", 1927},    {"tests", 40423}, {"docs", 2577}};
 // A budget may exceed the lines by this many, so that a mend need not touch this file.
 constexpr size_t kSlack = 25;
 const std::set<std::string> kSources = {".cpp", ".h", ".cu", ".cuh", ".py", ".html", ".css", ".js"};

@@ -279,6 +279,15 @@ TEST_F(SweepVerb, MeasuresTheGapBetweenEpochs) {
   }
 }
 
+// A planted sleep that went on in the pauses of a process would make it 20 times as fast.
+TEST_F(SweepVerb, PausesDoNotLoadBatches) {
+  write("slow.yaml", "base: tiny.yaml\ndata: {train_size: 640, sim_latency_us: 20000}\n");
+  sweep({});  // writes tiny.yaml
+  succeed({"sweep", "--config", "slow.yaml", "--key", "num_workers=0,4", "--processes", "1",
+           "--blocks", "4", "--steps", "4", "--warmup", "30", "--report", "r.md"});
+  EXPECT_LT(report().at("arms").at(1).at("speedup_over_first").at("ratio").get<double>(), 10);
+}
+
 TEST_F(SweepVerb, MeasuresImageSizesInPixels) {
   EXPECT_THAT(
       succeed(sweep({"--key", "data.transforms.0.size=14,28", "--processes", "1", "--blocks", "1",
