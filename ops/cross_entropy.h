@@ -46,9 +46,9 @@ Tensor mean_of_counted(const Tensor& x, const Tensor& counts, const Tensor& divi
 namespace kernels {
 struct CrossEntropy {
   Tensor loss;  // scalar
-  // (N, 2), for backward: a row's largest logit and log(sum(exp(logits - largest))). Rounded to one
-  // number, log(sum(exp(logits))), they would lose digits of the second. f64 for f64, else f32.
-  // Rows that are left out have undefined values.
+  // (N, 2), for backward: a row's largest logit and log(sum(exp(logits - largest))). They stay two
+  // numbers, because their sum would round off digits of the second. f64 for f64, else f32. Rows
+  // that are left out have undefined values.
   Tensor lse;
   Tensor divisor;  // f64 scalar: the one given, or the number of rows that count, at least 1
 };

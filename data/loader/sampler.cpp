@@ -141,7 +141,7 @@ Tensor Sampler::order(int64_t epoch, Device device) const {
   }
   const int64_t taken = std::max(samples_, cuts_.back());
   if (taken == samples_) return to(device, all);
-  const Tensor repeated({taken}, DType::i64, device);  // the head again, at the end
+  const Tensor repeated({taken}, DType::i64, device);  // `all`, and its first samples again
   for (int64_t at = 0; at < taken; at += samples_) {
     const Shape part{std::min(samples_, taken - at)};
     copy_into(repeated.view(part, {1}, at), all.view(part, {1}, 0));

@@ -34,7 +34,7 @@ void visit(Visitor& v, EmnistOptions& o) {
 // The two files of a split, and how to read them.
 struct IdxFiles {
   std::string root, begin;           // begin: of the file names
-  std::vector<std::string> folders;  // below root, the data set's own first
+  std::vector<std::string> folders;  // folders below root to look in, in this order
   bool by_columns = false;           // images are stored by columns
   int64_t first_label = 0;
 };

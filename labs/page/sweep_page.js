@@ -69,7 +69,7 @@ const sweepBars = arms => [
 const inMs = s => digits(1e3 * s, 4);
 
 const sweptTable = arms => table(['arm', 'ms a step', 'quartiles', 'waiting ms', 'samples/s',
-  'over the first', 'tensors', 'CPU %', 'ms between epochs'], arms.map(arm => [
+  'over the first', 'tensors', 'CPU %', 'epoch gap ms'], arms.map(arm => [
   arm.name, inMs(arm.batch_cost), rangeOf(blockMs(arm)), inMs(arm.reader_cost), short(arm.ips),
   ratioText(arm.speedup_over_first), bytes(arm.peak_tensor_bytes),
   decimals(100 * arm.cpu_share, 0), inMs(arm.epoch_gap_s)]));

@@ -20,7 +20,8 @@ namespace bellows {
 Shape conv2d_shape(const char* op, const Shape& x, const Shape& w, const Conv2dOptions& o) {
   CHECK(x.rank() == 4 && w.rank() == 4 && x[1] == w[1], op, ": x ", x, " needs w of shape [out,",
         x.rank() == 4 ? x[1] : 0, ",height,width], got ", w);
-  CHECK(o.stride >= 1 && o.padding >= 0, op, ": stride ", o.stride, " and padding ", o.padding);
+  CHECK(o.stride >= 1 && o.padding >= 0, op, ": stride ", o.stride,
+        " must be at least 1, and padding ", o.padding, " at least 0");
   CHECK(x[2] + 2 * o.padding >= w[2] && x[3] + 2 * o.padding >= w[3], op, ": w ", w,
         " does not fit x ", x, " with padding ", o.padding);
   return {x[0], w[0], (x[2] + 2 * o.padding - w[2]) / o.stride + 1,

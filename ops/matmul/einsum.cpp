@@ -11,16 +11,15 @@ namespace bellows {
 
 namespace {
 
-bool has_letter(const std::string& letters, char letter) {
-  return letters.find(letter) != std::string::npos;
-}
-
+using std::ranges::count;
 using Sizes = std::map<char, int64_t>;  // by letter
 
 struct Expression {
   std::vector<std::string> terms;  // one per input
   std::string out;
-  std::string all;  // letters of the terms, in order of appearance
+  std::string all;                       // letters of the terms, in order of appearance
+  std::string where;                     // begins each message
+  Sizes sizes(TensorSpan inputs) const;  // throws unless the tensors fit their terms
 };
 
 Expression parse(const std::string& text) {
@@ -29,23 +28,39 @@ Expression parse(const std::string& text) {
   std::erase(letters, ' ');
   const size_t arrow = letters.find("->");
   CHECK(arrow != letters.npos, where, "no '->' before the letters of the output");
-  Expression e{{""}, letters.substr(arrow + 2), ""};
-  for (const char c : letters.substr(0, arrow)) {
-    if (c == ',') {
-      e.terms.emplace_back();
-      continue;
+  Expression e{{}, letters.substr(arrow + 2), "", where};
+  std::istringstream terms(letters.substr(0, arrow) + ",");
+  for (std::string term; std::getline(terms, term, ',');) {
+    for (const char c : term) {
+      CHECK(std::isalpha(static_cast<unsigned char>(c)), where, "'", c, "' is not a letter");
+      CHECK(count(term, c) == 1, where, "a term has ", c, " twice; take the diagonal before");
+      if (!count(e.all, c)) e.all += c;
     }
-    CHECK(std::isalpha(static_cast<unsigned char>(c)), where, "'", c, "' is not a letter");
-    CHECK(!has_letter(e.terms.back(), c), where, "a term has the letter ", c,
-          " twice; take the diagonal before");
-    e.terms.back() += c;
-    if (!has_letter(e.all, c)) e.all += c;
+    e.terms.push_back(term);
   }
   for (const char c : e.out) {
-    CHECK(has_letter(e.all, c), where, "the output's letter ", c, " is in no input");
-    CHECK(std::ranges::count(e.out, c) == 1, where, "the output has the letter ", c, " twice");
+    CHECK(count(e.all, c), where, "the output's letter ", c, " is in no input");
+    CHECK(count(e.out, c) == 1, where, "the output has the letter ", c, " twice");
   }
   return e;
+}
+
+Sizes Expression::sizes(TensorSpan inputs) const {
+  CHECK(terms.size() == inputs.size() && inputs.size() <= 2, where, terms.size(), " terms for ",
+        inputs.size(), " tensors; it takes one or two of each");
+  Sizes sizes;
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    const Tensor& t = inputs[k];
+    CHECK(t.dtype() == inputs[0].dtype(), where, "dtypes ", inputs[0].dtype(), " and ", t.dtype());
+    CHECK(int(terms[k].size()) == t.rank(), where, "term ", terms[k], " for a tensor of shape ",
+          t.shape());
+    for (int i = 0; i < t.rank(); ++i) {
+      const auto& [letter, size] = *sizes.emplace(terms[k][i], t.dim(i)).first;
+      CHECK(size == t.dim(i), where, "letter ", letter, " is ", size, " in one tensor and ",
+            t.dim(i), " in ", t.shape());
+    }
+  }
+  return sizes;
 }
 
 // A tensor, and the letters of its axes.
@@ -58,7 +73,7 @@ struct Factor {
     std::string left;
     Shape kept = t.shape(), shape;
     for (int i = 0; i < t.rank(); ++i)
-      if (has_letter(wanted, letters[i]))
+      if (count(wanted, letters[i]))
         left += letters[i], shape.push_back(t.dim(i));
       else
         kept[i] = 1;
@@ -77,26 +92,6 @@ struct Factor {
   }
 };
 
-// Returns the sizes of the letters. Throws unless the tensors fit their terms.
-Sizes sizes_in(const std::string& text, const Expression& e, TensorSpan inputs) {
-  const std::string where = cat("einsum '", text, "': ");
-  CHECK(e.terms.size() == inputs.size() && inputs.size() <= 2, where, e.terms.size(), " terms for ",
-        inputs.size(), " tensors; it takes one or two of each");
-  Sizes sizes;
-  for (size_t k = 0; k < inputs.size(); ++k) {
-    const Tensor& t = inputs[k];
-    CHECK(t.dtype() == inputs[0].dtype(), where, "dtypes ", inputs[0].dtype(), " and ", t.dtype());
-    CHECK(int(e.terms[k].size()) == t.rank(), where, "term ", e.terms[k], " for a tensor of shape ",
-          t.shape());
-    for (int i = 0; i < t.rank(); ++i) {
-      const auto& [letter, size] = *sizes.emplace(e.terms[k][i], t.dim(i)).first;
-      CHECK(size == t.dim(i), where, "letter ", letter, " is ", size, " in one tensor and ",
-            t.dim(i), " in ", t.shape());
-    }
-  }
-  return sizes;
-}
-
 // Letters of a, b and y are batches, letters of y and one factor are rows or columns, and letters
 // of a and b alone are contracted. The factor that has the first row or column of y provides the
 // rows, so y seldom needs a copy.
@@ -105,15 +100,13 @@ Factor matrix_product(const Sizes& sizes, Factor a, Factor b, const std::string&
   b = b.summed_to(a.letters + out);
   std::string batch, rows, columns, contracted;
   for (const char letter : out) {
-    const bool in_a = has_letter(a.letters, letter), in_b = has_letter(b.letters, letter);
-    if (in_b && !in_a && rows.empty()) std::swap(a, b);
-    if (in_a && in_b)
-      batch += letter;
-    else if (in_a || in_b)
-      (has_letter(a.letters, letter) ? rows : columns) += letter;
+    const bool in_a = count(a.letters, letter), in_b = count(b.letters, letter);
+    if (!in_a && !in_b) continue;
+    if (!in_a && rows.empty()) std::swap(a, b);
+    (in_a && in_b ? batch : count(a.letters, letter) ? rows : columns) += letter;
   }
   for (const char letter : a.letters)
-    if (!has_letter(out, letter)) contracted += letter;
+    if (!count(out, letter)) contracted += letter;
   const Tensor y = kernels::product(a.matrices(sizes, {batch, rows, contracted}),
                                     b.matrices(sizes, {batch, contracted, columns}));
   Shape shape;
@@ -142,15 +135,15 @@ Tensor computed(const Sizes& sizes, TensorSpan inputs, const std::vector<std::st
 
 Tensor einsum(const std::string& expression, TensorSpan inputs) {
   const Expression e = parse(expression);
-  const Sizes sizes = sizes_in(expression, e, inputs);
+  const Sizes sizes = e.sizes(inputs);
   const Tensor terms = computed(sizes, inputs, e.terms, e.out);
   const Tensor y = inputs.size() == 1 ? clone(terms) : contiguous(terms);
   if (!will_record(inputs)) return y;
   // The gradient of an input is also an einsum: of dy and the other input, to that input's letters.
-  const bool wanted[] = {needs_grad(inputs[0]), needs_grad(inputs.back())};
+  const std::array wanted{needs_grad(inputs[0]), needs_grad(inputs.back())};
   return record(
       "einsum", y, inputs,
-      [e, sizes, wanted = std::to_array(wanted),
+      [e, sizes, wanted,
        saved = std::vector<Saved>(inputs.begin(), inputs.end())](const Tensor& dy) {
         const size_t n = saved.size();
         Grads grads(n);
@@ -170,22 +163,19 @@ std::string explain_einsum(const std::string& expression) {
     return text;
   };
   std::string text, indent, loops = e.out;
-  for (const char letter : e.all)
-    if (!has_letter(e.out, letter)) loops += letter;
-  const bool sums = loops.size() > e.out.size();
+  std::ranges::copy_if(e.all, std::back_inserter(loops), [&](char c) { return !count(e.out, c); });
   for (size_t i = 0; i < loops.size(); ++i, indent += "  ") {
     if (i == e.out.size()) text += cat(indent, element("y", e.out), " = 0\n");
     text += cat(indent, "for ", loops[i], ":\n");
   }
-  text += cat(indent, element("y", e.out), sums ? " += " : " = ");
+  text += cat(indent, element("y", e.out), loops.size() > e.out.size() ? " += " : " = ");
   for (size_t k = 0; k < e.terms.size(); ++k)
     text += cat(k ? " * " : "", element(std::string(1, char('a' + k)), e.terms[k]));
   return text + "\n";
 }
 
-// Shapes alone do not show which axes are summed over.
 static const AddWork work("einsum", [](const RecordedOp& op) -> OpWork {
-  fail(Exit::usage, op.path, ": einsum cannot state its work; write it as matmul and permute");
+  fail(Exit::usage, op.path, ": shapes do not show the work of an einsum; write matmul, permute");
 });
 
 // ---- specs

@@ -39,7 +39,7 @@ TEST(Einsum, RefusesWhatDoesNotFitByName) {
   EXPECT_EQ(message("i,j,k->", {{2}, {2}, {2}}),
             "einsum 'i,j,k->': 3 terms for 3 tensors; it takes one or two of each");
   EXPECT_EQ(message("ii->i", {{2, 2}}),
-            "einsum 'ii->i': a term has the letter i twice; take the diagonal before");
+            "einsum 'ii->i': a term has i twice; take the diagonal before");
   EXPECT_EQ(message("ij->i", {{2}}), "einsum 'ij->i': term ij for a tensor of shape [2]");
   EXPECT_EQ(message("ij,jk->ik", {{2, 3}, {4, 2}}),
             "einsum 'ij,jk->ik': letter j is 3 in one tensor and 4 in [4,2]");

@@ -1,6 +1,6 @@
 // trainer list: prints the registries.
+#include <fmt/format.h>
 #include <algorithm>
-#include <sstream>
 #include "core/base/output.h"
 #include "core/base/words.h"
 #include "core/config/hint.h"
@@ -14,12 +14,18 @@ static std::string as_text(const Table& table) {
   std::vector<TableRow> rows = table.rows();
   rows.insert(rows.begin(), table.columns);
   if (table.columns.size() != 2) return aligned(rows);
+  constexpr size_t kWidest = 30;  // a longer name has a line of its own
   size_t width = 0;
-  for (const TableRow& row : rows) width = std::max(width, row[0].size() + 2);
-  std::istringstream lines(aligned(rows));
+  for (const TableRow& row : rows)
+    if (row[0].size() <= kWidest) width = std::max(width, row[0].size());
   std::string text;
-  for (std::string line; std::getline(lines, line);)
-    text += wrapped(line, std::string(width, ' ')) + "\n";
+  for (const TableRow& row : rows) {
+    const bool alone = row[0].size() > width;
+    if (alone) text += row[0] + "\n";
+    text += wrapped(fmt::format("{:{}}{}", alone ? "" : row[0], width + 2, row[1]),
+                    std::string(width + 2, ' ')) +
+            "\n";
+  }
   return text;
 }
 
@@ -48,20 +54,14 @@ static int run_list(CommandLine& line, const Arguments& args) {
   line.add_option("what", name, "one of: " + joined(names) + " (default: all of them)");
   line.add_flag("--markdown", markdown, "print Markdown tables");
   if (!line.read(args)) return 0;
-  const auto print = [&](const Table& table) {
-    say_part(markdown ? as_markdown(table) : as_text(table));
-  };
-  if (!name.empty()) {
-    const auto at = std::ranges::find(names, name);
-    CHECK(at != names.end(), "unknown list '", name, "', the nearest one is '",
-          nearest(name, names), "'; trainer list  prints all");
-    print(tables()[at - names.begin()]);
-    return 0;
-  }
+  CHECK(name.empty() || std::ranges::count(names, name), "unknown list '", name,
+        "', the nearest one is '", nearest(name, names), "'; trainer list  prints all");
   for (const Table& table : tables()) {
-    say_part(cat(markdown ? "### " : "", table.name, markdown ? "\n\n" : ":\n"));
-    print(table);
-    say("");
+    const std::string text = markdown ? as_markdown(table) : as_text(table);
+    if (name.empty())
+      say(cat(markdown ? "### " : "", table.name, markdown ? "\n\n" : ":\n", text));
+    else if (name == table.name)
+      say_part(text);
   }
   return 0;
 }
