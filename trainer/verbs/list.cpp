@@ -59,7 +59,7 @@ static int run_list(CommandLine& line, const Arguments& args) {
   for (const Table& table : tables()) {
     const std::string text = markdown ? as_markdown(table) : as_text(table);
     if (name.empty())
-      say(cat(markdown ? "### " : "", table.name, markdown ? "\n\n" : ":\n", text));
+      say_part(cat(markdown ? "### " : "", table.name, markdown ? "\n\n" : ":\n", text, "\n"));
     else if (name == table.name)
       say_part(text);
   }
