@@ -1,7 +1,6 @@
 #include "models/layers/batch_norm.h"
 #include "core/config/visitor.h"
 #include "models/layers/sync_batch_norm.h"
-#include "ops/elementwise.h"
 
 namespace bellows {
 
@@ -36,11 +35,6 @@ Tensor BatchNormLayer::with_relu(const Tensor& x, const Tensor& residual) {
   if (synchronized() && takes_statistics())
     return sync_batch_norm(x, residual, true, norm(), *group_);
   return batch_norm_relu(x, residual, norm());
-}
-
-Tensor BatchNormLayer::with_gelu(const Tensor& x) {
-  if (synchronized() && takes_statistics()) return gelu(forward(x));
-  return batch_norm_gelu(x, norm());
 }
 
 static const AddEntry<MakeLayer> batch_norm_entry(

@@ -27,7 +27,6 @@ class BatchNormLayer : public Module {
   bool synchronized() const { return group_; }
   // Returns relu(batch_norm(x) + residual) from the fused op. `residual` may be undefined.
   Tensor with_relu(const Tensor& x, const Tensor& residual);
-  Tensor with_gelu(const Tensor& x);  // gelu(batch_norm(x)), from the fused op
   NormLayer norm() { return {weight_, bias_, running_, options()}; }
 
  protected:

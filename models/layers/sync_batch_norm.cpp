@@ -75,8 +75,8 @@ Tensor sync_batch_norm(const Tensor& x, const Tensor& residual, bool relu, const
     const NoGrad constants;
     joint = merge(kernels::channel_statistics(x, {}), x.numel() / x.dim(1), group);
   }
-  const auto [y, bits] = kernels::batch_norm(x, normalization(joint.statistics, norm), residual,
-                                             relu ? NormAct::relu : NormAct::none);
+  const auto [y, bits] =
+      kernels::batch_norm(x, normalization(joint.statistics, norm), residual, relu);
   kernels::update_running(joint.unbiased, update_of(norm, 1));
   if (!will_record(x, residual, norm.weight, norm.bias)) return y;
   return record(
@@ -85,7 +85,7 @@ Tensor sync_batch_norm(const Tensor& x, const Tensor& residual, bool relu, const
        needs_residual = needs_grad(residual), &group](const Tensor& dy, const Tensor& more) {
         const NormGrads grads(saved);
         const kernels::Normalization n = saved.norm();
-        const auto [g, mask] = kernels::batch_norm_backward_w(dy, more, saved.x(), n, bits(), false,
+        const auto [g, mask] = kernels::batch_norm_backward_w(dy, more, saved.x(), n, bits(),
                                                               needs_residual, grads.dw, grads.db);
         const auto [dw, db] = sums_of_ranks(grads.dw, grads.db, share(), group);
         const Tensor dx = kernels::batch_norm_backward_x(g, saved.x(), n, dw, db, mask);

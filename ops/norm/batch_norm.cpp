@@ -57,24 +57,22 @@ NormGrads::NormGrads(const SavedNorm& norm)
     : dw(cast(grad_out(norm.weight()), norm.statistics().dtype())),
       db(cast(grad_out(norm.bias()), norm.statistics().dtype())) {}
 
-static Tensor normalize(const char* op, const Tensor& x, const Tensor& residual, NormAct act,
+static Tensor normalize(const char* op, const Tensor& x, const Tensor& residual, bool relu,
                         const NormLayer& layer) {
   check_norm(op, x.shape(), layer);
   count_layout(x);
-  const bool gelu = act == NormAct::gelu, training = layer.options.training;
+  const bool training = layer.options.training;
   const Tensor statistics = training ? kernels::channel_statistics(x, update_of(layer, unbiased(x)))
                                      : running_statistics(x, layer.running);
-  const auto [y, bits] = kernels::batch_norm(x, normalization(statistics, layer), residual, act);
+  const auto [y, bits] = kernels::batch_norm(x, normalization(statistics, layer), residual, relu);
   if (!will_record(x, residual, layer.weight, layer.bias)) return y;
   return record(op, y, {x, residual, layer.weight, layer.bias},
-                [saved = SavedNorm(x, statistics, layer), bits = Saved(bits), gelu, training,
+                [saved = SavedNorm(x, statistics, layer), bits = Saved(bits), training,
                  needs_residual = needs_grad(residual)](const Tensor& dy, const Tensor& more) {
                   const NormGrads grads(saved);
                   const kernels::Normalization norm = saved.norm();
-                  const bool sums = gelu && more.defined();  // with gelu the kernel takes one dy
                   const auto [g, mask] = kernels::batch_norm_backward_w(
-                      sums ? add(dy, more) : dy, sums ? Tensor() : more, saved.x(), norm, bits(),
-                      gelu, needs_residual, grads.dw, grads.db);
+                      dy, more, saved.x(), norm, bits(), needs_residual, grads.dw, grads.db);
                   // In evaluation no gradient flows through the statistics.
                   const Tensor dx = kernels::batch_norm_backward_x(
                       g, saved.x(), norm, training ? grads.dw : Tensor(),
@@ -85,7 +83,7 @@ static Tensor normalize(const char* op, const Tensor& x, const Tensor& residual,
 }
 
 Tensor batch_norm(const Tensor& x, const NormLayer& norm) {
-  return normalize("batch_norm", x, {}, NormAct::none, norm);
+  return normalize("batch_norm", x, {}, false, norm);
 }
 
 Tensor batch_norm_relu(const Tensor& x, const Tensor& residual, const NormLayer& norm, Impl impl) {
@@ -94,29 +92,22 @@ Tensor batch_norm_relu(const Tensor& x, const Tensor& residual, const NormLayer&
         " ", residual.shape());
   if (impl == Impl::fused) {
     residual.defined() ? trace::count<"fuse.norm_add_act">() : trace::count<"fuse.norm_act">();
-    return normalize("batch_norm_relu", x, residual, NormAct::relu, norm);
+    return normalize("batch_norm_relu", x, residual, true, norm);
   }
   const Tensor y = batch_norm(x, norm);
   return relu(residual.defined() ? add(y, residual) : y);
 }
 
-Tensor batch_norm_gelu(const Tensor& x, const NormLayer& norm, Impl impl) {
-  if (impl == Impl::composed) return gelu(batch_norm(x, norm));
-  trace::count<"fuse.norm_act">();
-  return normalize("batch_norm_gelu", x, {}, NormAct::gelu, norm);
-}
-
 // ---- specs
 
 // Inputs: x, weight, bias and optionally the residual.
-static OpFn run_with(NormAct act, Impl impl, bool training) {
+static OpFn run_with(bool relu, Impl impl, bool training) {
   return [=](const Inputs& in) {
     const Tensor& x = in[0];
     const DType dtype = precise(x.dtype());
     const auto start = [&](double value) { return full({x.dim(1)}, value, dtype, x.device()); };
     const NormLayer norm{in[1], in[2], {start(0.25), start(2)}, {.training = training}};
-    if (act == NormAct::none) return batch_norm(x, norm);
-    if (act == NormAct::gelu) return batch_norm_gelu(x, norm, impl);
+    if (!relu) return batch_norm(x, norm);
     return batch_norm_relu(x, in.size() > 3 ? in[3] : Tensor(), norm, impl);
   };
 }
@@ -132,59 +123,41 @@ static OpWork work_of_norm(const RecordedOp& op) {
           {0, 5 * x + residual + (keeps ? 1 : 2) * bits},
           keeps ? x : 2 * x - bits};
 }
-// Forward reads x twice and writes y. Backward reads x and dy and writes dz, then reads x and dz
-// and writes dx.
-static OpWork work_with_gelu(const RecordedOp& op) {
-  const double x = result_bytes(op);
-  return {{0, 3 * x}, {0, 6 * x}};
-}
-static const AddWork works[] = {{"batch_norm", work_of_norm},
-                                {"batch_norm_relu", work_of_norm},
-                                {"batch_norm_gelu", work_with_gelu}};
+static const AddWork works[] = {{"batch_norm", work_of_norm}, {"batch_norm_relu", work_of_norm}};
 
-static AddOp spec(const char* name, const char* math, const char* variant, NormAct act,
-                  bool training, std::vector<Shapes> cases, std::vector<Shapes> rejects,
+static AddOp spec(const char* name, const char* math, const char* variant, bool relu, bool training,
+                  std::vector<Shapes> cases, std::vector<Shapes> rejects,
                   std::vector<Shapes> large) {
-  const bool fuses = act != NormAct::none;
   return AddOp({.name = name,
                 .math = math,
                 .cases = std::move(cases),
-                .run = run_with(act, Impl::fused, training),
+                .run = run_with(relu, Impl::fused, training),
                 .rejects = std::move(rejects),
                 .variant = variant,
                 .large = std::move(large),
-                .composed = fuses ? run_with(act, Impl::composed, training) : nullptr,
+                .composed = relu ? run_with(relu, Impl::composed, training) : nullptr,
                 .close_f32 = false});
 }
 static constexpr const char* kMath = "y = (x - mean) / sqrt(var + eps) * weight + bias";
 static constexpr const char* kRelu = "y = relu(batch_norm(x))";
 static constexpr const char* kAddRelu = "y = relu(batch_norm(x) + residual)";
-static constexpr const char* kGelu = "y = gelu(batch_norm(x))";
 static const AddOp specs[] = {
-    spec("batch_norm", kMath, "", NormAct::none, true,
+    spec("batch_norm", kMath, "", false, true,
          {{{3, 5, 4, 3}, {5}, {5}}, {{6, 3}, {3}, {3}}, {{2, 17, 1, 2}, {17}, {17}}},
          {{{3, 5, 4}, {5}, {5}},
           {{3, 5, 4, 3}, {4}, {5}},
           {{3, 5, 4, 3}, {5}, {3}},
           {{1, 5}, {5}, {5}}},
          {{{9, 48, 15, 14}, {48}, {48}}}),
-    spec("batch_norm", kMath, "evaluation", NormAct::none, false, {{{3, 5, 4, 3}, {5}, {5}}}, {},
-         {}),
-    spec("batch_norm_relu", kRelu, "", NormAct::relu, true,
+    spec("batch_norm", kMath, "evaluation", false, false, {{{3, 5, 4, 3}, {5}, {5}}}, {}, {}),
+    spec("batch_norm_relu", kRelu, "", true, true,
          {{{3, 5, 4, 3}, {5}, {5}}, {{6, 3}, {3}, {3}}, {{2, 16, 1, 2}, {16}, {16}}},
          {{{3, 5, 4}, {5}, {5}}}, {{{9, 48, 15, 14}, {48}, {48}}}),
-    spec("batch_norm_relu", kRelu, "evaluation", NormAct::relu, false, {{{3, 5, 4, 3}, {5}, {5}}},
-         {}, {}),
-    spec("batch_norm_relu", kAddRelu, "residual", NormAct::relu, true,
+    spec("batch_norm_relu", kRelu, "evaluation", true, false, {{{3, 5, 4, 3}, {5}, {5}}}, {}, {}),
+    spec("batch_norm_relu", kAddRelu, "residual", true, true,
          {{{3, 5, 4, 3}, {5}, {5}, {3, 5, 4, 3}}, {{2, 8, 3, 3}, {8}, {8}, {2, 8, 3, 3}}},
          {{{3, 5, 4, 3}, {5}, {5}, {3, 5, 4, 2}}},
          {{{9, 48, 15, 14}, {48}, {48}, {9, 48, 15, 14}}}),
-    spec("batch_norm_gelu", kGelu, "", NormAct::gelu, true,
-         {{{3, 5, 4, 3}, {5}, {5}}, {{6, 3}, {3}, {3}}, {{2, 16, 1, 2}, {16}, {16}}},
-         {{{3, 5, 4}, {5}, {5}}, {{3, 5, 4, 3}, {5}, {3}}, {{1, 5}, {5}, {5}}},
-         {{{9, 48, 15, 14}, {48}, {48}}}),
-    spec("batch_norm_gelu", kGelu, "evaluation", NormAct::gelu, false, {{{3, 5, 4, 3}, {5}, {5}}},
-         {}, {}),
 };
 
 }  // namespace bellows

@@ -113,17 +113,14 @@ struct Running {
 
 // ---- elementwise formulas for a piece, with the parameters of its channels
 
-// y = (x - mean) * scale + shift + residual, then gelu, or relu if there are bits.
+// y = (x - mean) * scale + shift + residual, then relu if there are bits.
 template <int K, class A> struct Forward {
   A mean[K], scale[K], shift[K];
 
   __device__ void of(int k, const Batch<A>& batch, const A* weight, const A* bias, int c) {
     mean[k] = batch.mean[c], scale[k] = weight[c] * batch.inverse_deviation(c), shift[k] = bias[c];
   }
-  template <class T> __device__ A normalized(T x, int k) const {
-    return (A(x) - mean[k]) * scale[k] + shift[k];
-  }
-  template <bool adds, bool gelu, class T>
+  template <bool adds, class T>
   __device__ void put(const T* x, const T* residual, T* y, uint8_t* bits, int64_t i) const {
     const AlignedVector<T, K> in = load<K>(x + i);
     AlignedVector<T, K> added;
@@ -131,11 +128,11 @@ template <int K, class A> struct Forward {
     A out[K];
     unsigned on = 0;
     for (int k = 0; k < K; ++k) {
-      A v = normalized(in.at[k], k);
+      A v = (A(in.at[k]) - mean[k]) * scale[k] + shift[k];
       if constexpr (adds) v += A(added.at[k]);
       const bool off = bits && v <= A(0);  // false for NaN
       on |= unsigned(!off) << k;
-      out[k] = off ? A(0) : gelu ? functors::Gelu::value(v) : v;
+      out[k] = off ? A(0) : v;
     }
     store(y + i, packed<T>(out));
     if (bits) bits[i / K] = uint8_t(on);

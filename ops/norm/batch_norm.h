@@ -39,11 +39,6 @@ Tensor batch_norm(const Tensor& x, const NormLayer& norm);
 Tensor batch_norm_relu(const Tensor& x, const Tensor& residual, const NormLayer& norm,
                        Impl impl = Impl::fused);
 
-// y = gelu(batch_norm(x)). D. Hendrycks, K. Gimpel, "Gaussian Error Linear Units (GELUs)", 2016.
-// Fused, neither pass writes or saves the normalized tensor: backward computes it again. 16-bit
-// normalized values are not rounded before GELU. Errors and effects are batch_norm's.
-Tensor batch_norm_gelu(const Tensor& x, const NormLayer& norm, Impl impl = Impl::fused);
-
 // ---- for ops with their own kernels for normalization
 
 DType precise(DType dtype);  // dtype of statistics and other (C) tensors: f64 for f64, else f32
@@ -62,9 +57,6 @@ struct RunningUpdate : RunningStatistics {
 // Returns the update of `norm.running` by one batch; empty while a forward is recomputed, so that
 // each batch counts once.
 RunningUpdate update_of(const NormLayer& norm, double unbiased);
-
-// The activation at the end of batch_norm.
-enum class NormAct { none, relu, gelu };
 
 namespace kernels {
 // norm(x) = (x - mean) / sqrt(var + eps) * weight + bias. statistics: (2, C), means and biased
@@ -88,17 +80,16 @@ inline constinit Kernel<void(const Tensor& statistics, const RunningUpdate& runn
 HD inline double moved(double running, double batch, double momentum, double unbiased = 1) {
   return (1 - momentum) * running + momentum * unbiased * batch;
 }
-// y = act(norm(x) + residual). The residual may be undefined, and must be with gelu.
+// y = norm(x) + residual, and relu of that if `relu`. The residual may be undefined.
 inline constinit Kernel<Normalized(const Tensor& x, const Normalization& norm,
-                                   const Tensor& residual, NormAct act)>
+                                   const Tensor& residual, bool relu)>
     batch_norm{"batch_norm"};
 // db = sum of g, dw = sum of g * normalized x, where g is dy + more, rounded to their dtype, and 0
 // where its bit is 0. `more` may be undefined. Returns the operands of backward_x: with `keep` or
-// `more`, g (also the gradient of a residual) without bits; else dy and the bits. With gelu, g is
-// dy * gelu'(norm(x)), and there are neither bits nor `more`.
+// `more`, g (also the gradient of a residual) without bits; else dy and the bits.
 inline constinit Kernel<Incoming(const Tensor& dy, const Tensor& more, const Tensor& x,
-                                 const Normalization& norm, const Tensor& bits, bool gelu,
-                                 bool keep, const Tensor& dw, const Tensor& db)>
+                                 const Normalization& norm, const Tensor& bits, bool keep,
+                                 const Tensor& dw, const Tensor& db)>
     batch_norm_backward_w{"batch_norm_backward_w"};
 // dx = weight / sqrt(var + eps) * (g - db / n - normalized x * dw / n), with n elements per
 // channel; g is dy masked by the bits. If dw and db are undefined, statistics are constants and

@@ -7,43 +7,30 @@ using namespace batch_norm_cuda;
 
 namespace {
 
-// Also writes each gradient it sums into `kept`, if `kept` is not null. With gelu the gradients are
-// dz = dy * gelu'(z), which are always kept: GELU's slope takes some 40 instructions, so computing
-// it again in the pass for dx would cost more than writing and reading dz in 16 bits.
-template <class T, bool adds, bool gelu> struct Gradients {
+// Also writes each gradient it sums into `kept`, if `kept` is not null.
+template <class T, bool adds> struct Gradients {
   using A = Acc<T>;
   Batch<A> batch;
   A *dw, *db;
   Incoming<T, adds> incoming;
   T* kept;
-  const A *weight, *bias;
 
   template <int K, int M> struct Terms {
-    static constexpr int kUnroll = gelu ? 1 : 2;
+    static constexpr int kUnroll = 2;
     Incoming<T, adds> incoming;
     T* kept;
-    Forward<M, A> norm;  // without gelu only its mean is used
+    A mean[M];
     __device__ void add(int64_t i, Sums<A> (&sums)[K]) const {
       const AlignedVector<T, K> x = load<K>(incoming.x + i);
-      AlignedVector<T, K> g = incoming.template gradients<K>(i);
-      if constexpr (gelu) {
-        A dz[K];
-        for (int k = 0; k < K; ++k)
-          dz[k] = A(g.at[k]) * functors::Gelu::slope(norm.normalized(x.at[k], k % M));
-        g = packed<T>(dz);
-      }
+      const AlignedVector<T, K> g = incoming.template gradients<K>(i);
       if (kept) bellows::store(kept + i, g);
       for (int k = 0; k < K; ++k)
-        sums[k] = sums[k] + Sums<A>{A(g.at[k]), A(g.at[k]) * (A(x.at[k]) - norm.mean[k % M])};
+        sums[k] = sums[k] + Sums<A>{A(g.at[k]), A(g.at[k]) * (A(x.at[k]) - mean[k % M])};
     }
   };
   template <int K, int M> __device__ Terms<K, M> terms(int64_t, int c) const {
     Terms<K, M> terms{incoming, kept, {}};
-    for (int m = 0; m < M; ++m)
-      if constexpr (gelu)
-        terms.norm.of(m, batch, weight, bias, c + m);
-      else
-        terms.norm.mean[m] = batch.mean[c + m];
+    for (int m = 0; m < M; ++m) terms.mean[m] = batch.mean[c + m];
     return terms;
   }
   // These sums need no pivot.
@@ -75,27 +62,20 @@ __global__ void __launch_bounds__(kThreads, 3)
 
 static kernels::Incoming backward_w_cuda(const Tensor& dy_, const Tensor& more_, const Tensor& x_,
                                          const kernels::Normalization& norm, const Tensor& bits,
-                                         bool with_gelu, bool keep, const Tensor& dw,
-                                         const Tensor& db) {
+                                         bool keep, const Tensor& dw, const Tensor& db) {
   const Rows rows(x_);
   const Tensor x = rows.ordered(x_), dy = rows.ordered(dy_);
   const Tensor more = more_.defined() ? rows.ordered(more_) : more_;
-  const Tensor kept = keep || with_gelu || more.defined() ? rows.like(x_) : Tensor();
+  const Tensor kept = keep || more.defined() ? rows.like(x_) : Tensor();
   visit_stored(x.dtype(), [&]<class T>(T) {
     using A = Acc<T>;
-    const auto sum = [&]<bool adds, bool gelu>() {
+    const auto sum = [&]<bool adds>() {
       const Incoming<T, adds> incoming{x.ptr<T>(), dy.ptr<T>(), pointer<T>(more), Bits(bits, x)};
-      sum_channels<T>(Gradients<T, adds, gelu>{Batch<A>(norm.statistics, norm.eps), dw.ptr<A>(),
-                                               db.ptr<A>(), incoming, pointer<T>(kept),
-                                               norm.weight.ptr<A>(), norm.bias.ptr<A>()},
+      sum_channels<T>(Gradients<T, adds>{Batch<A>(norm.statistics, norm.eps), dw.ptr<A>(),
+                                         db.ptr<A>(), incoming, pointer<T>(kept)},
                       rows);
     };
-    if (with_gelu)
-      sum.template operator()<false, true>();
-    else if (more.defined())
-      sum.template operator()<true, false>();
-    else
-      sum.template operator()<false, false>();
+    more.defined() ? sum.template operator()<true>() : sum.template operator()<false>();
   });
   dw.raise_version();
   db.raise_version();

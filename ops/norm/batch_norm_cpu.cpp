@@ -5,7 +5,6 @@
 #include "core/base/round.h"
 #include "core/device/parallel.h"
 #include "core/tensor/copy.h"
-#include "ops/base/functors.h"
 #include "ops/base/lanes.h"
 #include "ops/norm/batch_norm.h"
 
@@ -141,15 +140,6 @@ template <class A> Tensor scales_of(const kernels::Normalization& norm) {
   return scales;
 }
 
-// Applies F, which takes single values, to each lane in a loop that the compiler vectorizes.
-template <class A, int L, class F>
-[[gnu::always_inline]] inline Lanes<A, L> each_lane(Lanes<A, L> z, const F& formula) {
-  A values[L];
-  store<L>(values, z);
-  for (int i = 0; i < L; ++i) values[i] = formula(values[i]);
-  return load<L>(values);
-}
-
 // Writes dw and db of each channel, from the sums of dy and of dy * (x - mean).
 template <class A>
 void fold_gradients(const Rows& rows, const ChannelSums<A>& sums,
@@ -232,10 +222,8 @@ static void update_running_cpu(const Tensor& statistics, const RunningUpdate& ru
   });
 }
 
-// With gelu there is no residual and no relu.
-template <bool gelu>
-static kernels::Normalized normalize(const Tensor& x_, const kernels::Normalization& norm,
-                                     const Tensor& residual_, bool relu) {
+static kernels::Normalized forward_cpu(const Tensor& x_, const kernels::Normalization& norm,
+                                       const Tensor& residual_, bool relu) {
   const Rows rows(x_);
   const Tensor x = rows.ordered(x_), y = rows.like(x_);
   const Tensor residual = residual_.defined() ? rows.ordered(residual_) : residual_;
@@ -249,19 +237,14 @@ static kernels::Normalized normalize(const Tensor& x_, const kernels::Normalizat
           const int64_t c = rows.first_channel(row), first = row * rows.length;
           const A *const m = mean + c, *const s = scale.ptr<A>() + c, *const b = bias + c;
           const S* const from = x.ptr<S>() + first;
-          const S* const added = !gelu && residual.defined() ? residual.ptr<S>() + first : nullptr;
+          const S* const added = residual.defined() ? residual.ptr<S>() + first : nullptr;
           S* const to = y.ptr<S>() + first;
-          uint8_t* const line =
-              !gelu && relu ? bits.ptr<uint8_t>() + row * rows.bytes_of_bits() : nullptr;
+          uint8_t* const line = relu ? bits.ptr<uint8_t>() + row * rows.bytes_of_bits() : nullptr;
           along<L>(
               rows.length, [=]<int K>(int64_t j) __attribute__((always_inline)) {
                 Lanes<A, K> v =
                     (load<K>(from + j) - of_channel<K, inner>(m, j)) * of_channel<K, inner>(s, j) +
                     of_channel<K, inner>(b, j);
-                if constexpr (gelu)
-                  v = each_lane<A, K>(
-                      v,
-                      [](A z) __attribute__((always_inline)) { return functors::Gelu::value(z); });
                 if (added) v += load<K>(added + j);
                 if (line) {
                   const auto off = v <= A(0);  // false for NaN
@@ -273,12 +256,6 @@ static kernels::Normalized normalize(const Tensor& x_, const kernels::Normalizat
         });
   });
   return {y, bits};
-}
-
-static kernels::Normalized forward_cpu(const Tensor& x, const kernels::Normalization& norm,
-                                       const Tensor& residual, NormAct act) {
-  return act == NormAct::gelu ? normalize<true>(x, norm, {}, false)
-                              : normalize<false>(x, norm, residual, act == NormAct::relu);
 }
 
 // ---- backward
@@ -314,40 +291,24 @@ template <class S> struct Gradient {
 
 static kernels::Incoming backward_w_cpu(const Tensor& dy_, const Tensor& more_, const Tensor& x_,
                                         const kernels::Normalization& norm, const Tensor& bits,
-                                        bool with_gelu, bool keep, const Tensor& dw,
-                                        const Tensor& db) {
+                                        bool keep, const Tensor& dw, const Tensor& db) {
   const Rows rows(x_);
   const Tensor x = rows.ordered(x_), dy = rows.ordered(dy_);
   const Tensor more = more_.defined() ? rows.ordered(more_) : more_;
-  const Tensor kept = keep || with_gelu || more.defined() ? rows.like(x_) : Tensor();
+  const Tensor kept = keep || more.defined() ? rows.like(x_) : Tensor();
   visit_stored(x.dtype(), [&]<class S>(S) {
     using A = Acc<S>;
-    const A *const mean = norm.statistics.ptr<A>(), *const bias = norm.bias.ptr<A>();
+    const A* const mean = norm.statistics.ptr<A>();
     const S* const from = x.ptr<S>();
-    const auto sum = [&]<bool gelu>() {
-      const Tensor scales = gelu ? scales_of<A>(norm) : Tensor();
-      const A* const scale = gelu ? scales.ptr<A>() : nullptr;
-      S* const dz = gelu ? kept.ptr<S>() : nullptr;
-      const Gradient<S> incoming(dy, more, bits, gelu ? Tensor() : kept, rows);
-      const ChannelSums<A> sums(
-          rows, [=]<int L, bool inner>(int64_t row, int64_t,
-                                       int64_t j) __attribute__((always_inline)) {
-            const int64_t c = rows.first_channel(row), i = row * rows.length + j;
-            Lanes<A, L> g = incoming.template at<L>(row, j);
-            const Lanes<A, L> d = load<L>(from + i) - of_channel<L, inner>(mean + c, j);
-            if constexpr (gelu) {
-              g *= each_lane<A, L>(
-                  d * of_channel<L, inner>(scale + c, j) + of_channel<L, inner>(bias + c, j),
-                  [](A z) __attribute__((always_inline)) { return functors::Gelu::slope(z); });
-              store<L>(dz + i, g);
-              // Uses the value rounded to 16 bits, because the pass for dx reads that value.
-              if constexpr (!std::is_same_v<S, A>) g = load<L>(dz + i);
-            }
-            return Terms<A, L>{g, g * d};
-          });
-      fold_gradients(rows, sums, norm, dw, db);
-    };
-    with_gelu ? sum.template operator()<true>() : sum.template operator()<false>();
+    const Gradient<S> incoming(dy, more, bits, kept, rows);
+    const ChannelSums<A> sums(
+        rows, [=]<int L, bool inner>(int64_t row, int64_t,
+                                     int64_t j) __attribute__((always_inline)) {
+          const int64_t c = rows.first_channel(row), i = row * rows.length + j;
+          const Lanes<A, L> g = incoming.template at<L>(row, j);
+          return Terms<A, L>{g, g * (load<L>(from + i) - of_channel<L, inner>(mean + c, j))};
+        });
+    fold_gradients(rows, sums, norm, dw, db);
   });
   return kept.defined() ? kernels::Incoming{kept, {}} : kernels::Incoming{dy, bits};
 }

@@ -52,7 +52,7 @@ template <class T> struct Statistics {
 };
 
 // Blocks of kThreads threads, 16 bytes per thread and row. Moves x, the residual and y once.
-template <int K, bool adds, bool gelu, class T, class A = Acc<T>>
+template <int K, bool adds, class T, class A = Acc<T>>
 __global__ void forward_rows(const T* __restrict__ x, const T* __restrict__ residual,
                              T* __restrict__ y, uint8_t* __restrict__ bits, Batch<A> batch,
                              const A* weight, const A* bias, Groups groups) {
@@ -60,9 +60,8 @@ __global__ void forward_rows(const T* __restrict__ x, const T* __restrict__ resi
   if (column >= groups.rows.length) return;
   Forward<K, A> forward;
   for (int k = 0; k < K; ++k) forward.of(k, batch, weight, bias, (column + k) / groups.rows.inner);
-  for_own_rows<gelu ? 1 : 2>(groups, column, [&](int64_t i) {
-    forward.template put<adds, gelu>(x, residual, y, gelu ? nullptr : bits, i);
-  });
+  for_own_rows<2>(groups, column,
+                  [&](int64_t i) { forward.template put<adds>(x, residual, y, bits, i); });
 }
 
 template <class A>
@@ -92,7 +91,7 @@ static void update_running_cuda(const Tensor& statistics, const RunningUpdate& r
 }
 
 static kernels::Normalized forward_cuda(const Tensor& x_, const kernels::Normalization& norm,
-                                        const Tensor& residual_, NormAct act) {
+                                        const Tensor& residual_, bool relu) {
   const Rows rows(x_);
   const Tensor x = rows.ordered(x_), y = rows.like(x_);
   const Tensor residual = residual_.defined() ? rows.ordered(residual_) : residual_;
@@ -100,19 +99,14 @@ static kernels::Normalized forward_cuda(const Tensor& x_, const kernels::Normali
   visit_stored(x.dtype(), [&]<class T>(T) {
     using A = Acc<T>;
     in_pieces<T>(rows.length, [&]<int K>() {
-      if (act == NormAct::relu) bits = Tensor({x.numel() / K}, DType::u8, x.device());
+      if (relu) bits = Tensor({x.numel() / K}, DType::u8, x.device());
       if (x.numel() == 0) return;
-      const auto start = [&]<bool adds, bool gelu>() {
-        launch_on_rows<forward_rows<K, adds, gelu, T>, K>(
+      const auto start = [&]<bool adds>() {
+        launch_on_rows<forward_rows<K, adds, T>, K>(
             rows, x.ptr<T>(), pointer<T>(residual), y.ptr<T>(), pointer<uint8_t>(bits),
             Batch<A>(norm.statistics, norm.eps), norm.weight.ptr<A>(), norm.bias.ptr<A>());
       };
-      if (act == NormAct::gelu)
-        start.template operator()<false, true>();
-      else if (residual.defined())
-        start.template operator()<true, false>();
-      else
-        start.template operator()<false, false>();
+      residual.defined() ? start.template operator()<true>() : start.template operator()<false>();
     });
   });
   return {y, bits};
