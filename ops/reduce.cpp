@@ -60,23 +60,6 @@ Tensor mean(const Tensor& x, const ReduceOptions& options) {
   return scaled_sum("mean", x, options, true);
 }
 
-Tensor max(const Tensor& x, const ReduceOptions& options) {
-  const Reduced r = reduced_shapes("max", x, options);
-  CHECK(x.numel() > 0, "max: x ", x.shape(), " is empty");
-  const auto [y, index] = kernels::max(x, r.kept);
-  if (!will_record(x)) return y.view_as(r.y);
-  return record("max", y.view_as(r.y), {x},
-                [index = Saved(index), shape = x.shape()](const Tensor& dy) {
-                  return Grads{kernels::max_backward(dy, index(), shape)};
-                });
-}
-
-Tensor argmax(const Tensor& x, int axis) {
-  const Reduced r = reduced_shapes("argmax", x, {.axes = {axis}});
-  CHECK(x.numel() > 0, "argmax: x ", x.shape(), " is empty");
-  return kernels::argmax(x, axis_of(axis, x.shape(), "argmax")).view_as(r.y);
-}
-
 Tensor sum_to(const Tensor& x, const Shape& shape) {
   CHECK(broadcast_shape(x.shape(), shape, "sum_to") == x.shape(), "sum_to: ", shape,
         " does not broadcast to x ", x.shape());
@@ -102,8 +85,7 @@ static bool add_specs(const char* name, const char* math, Reduction op) {
            .run = [op, options](const Inputs& in) { return op(in[0], options); },
            .rejects = rejects,
            .variant = variant,
-           .large = large,
-           .distinct = true});
+           .large = large});
   };
   add("all", {}, {{{1}}, {{7}}, {{2, 3, 4, 5}}}, {}, {{{300, 400}}});
   add("axis 1", {.axes = {1}}, {{{2, 5}}, {{2, 3, 4}}, {{2, 3, 4, 5}}}, {{{4}}},
@@ -112,17 +94,8 @@ static bool add_specs(const char* name, const char* math, Reduction op) {
       {{{2, 5}}, {{2, 3, 4, 5}}}, {}, {{{200, 3, 200}}});
   return true;
 }
-static const bool specs = add_specs("sum", "sum of x over axes", sum) &&
-                          add_specs("mean", "mean of x over axes", mean) &&
-                          add_specs("max", "largest of x over axes", max);
-static const AddOp argmax_spec({.name = "argmax",
-                                .math = "index of the largest of x along an axis",
-                                .cases = {{{2, 5}}, {{2, 3, 4, 5}}},
-                                .run = [](const Inputs& in) { return argmax(in[0], 1); },
-                                .rejects = {{{4}}},
-                                .large = {{{300, 400}}},
-                                .distinct = true,
-                                .differentiable = false});
+static const bool specs =
+    add_specs("sum", "sum of x over axes", sum) && add_specs("mean", "mean of x over axes", mean);
 static Tensor run_sum_to(const Inputs& in) {
   return sum_to(in[0], {in[0].dim(-3), 1, in[0].dim(-1)});
 }
@@ -132,38 +105,22 @@ static const AddOp sum_to_spec({.name = "sum_to",
                                 .run = run_sum_to,
                                 .large = {{{200, 3, 200}}}});
 
-// ---- CPU: one accumulator per element of y, folded over x in memory order
+// ---- CPU: one double per element of y, summed over x in memory order
 
 namespace {
 
-template <class T> struct SumOf {
-  using Acc = double;
-  static void add(Acc& sum, const T* x) { sum += *x; }
-  static void merge(Acc& sum, Acc part) { sum += part; }
-  // Eight partial sums: vectorizable, in a fixed order.
-  static void add_row(Acc& sum, const T* x, int64_t n) {
-    double lanes[8] = {};
-    const int64_t whole = n / 8 * 8;
-    for (int64_t i = 0; i < whole; i += 8)
-      for (int k = 0; k < 8; ++k) lanes[k] += x[i + k];
-    for (int64_t i = whole; i < n; ++i) lanes[i - whole] += x[i];
-    for (const double lane : lanes) sum += lane;
-  }
-};
-
-template <class T> struct MaxOf {
-  using Acc = const T*;
-  static void add(Acc& best, const T* x) {
-    if (!best || *x > *best || (*x != *x && *best == *best)) best = x;
-  }
-  static void merge(Acc& best, Acc part) { add(best, part); }
-  static void add_row(Acc& best, const T* x, int64_t n) {
-    for (int64_t i = 0; i < n; ++i) add(best, x + i);
-  }
-};
+// Eight partial sums: vectorizable, in a fixed order.
+template <class T> void add_row(double& sum, const T* x, int64_t n) {
+  double lanes[8] = {};
+  const int64_t whole = n / 8 * 8;
+  for (int64_t i = 0; i < whole; i += 8)
+    for (int k = 0; k < 8; ++k) lanes[k] += x[i + k];
+  for (int64_t i = whole; i < n; ++i) lanes[i - whole] += x[i];
+  for (const double lane : lanes) sum += lane;
+}
 
 // Split of x along its outermost axis in memory, for any number of threads. If the axis is kept,
-// parts have disjoint accumulators (`apart`); else each has a full set, merged in order.
+// parts have disjoint sums (`apart`); else each has a full set, added up in order.
 struct Cut {
   int axis = 0;
   bool apart;
@@ -182,39 +139,39 @@ Cut plan_cut(const Tensor& x, const Strides& slot, int64_t slots) {
   return cut;
 }
 
-template <class R, class T>
-void fold_part(const T* x, const Shape& shape, const Strides& strides, const Strides& slot,
-               typename R::Acc* acc) {
+template <class T>
+void sum_part(const T* x, const Shape& shape, const Strides& strides, const Strides& slot,
+              double* sums) {
   const Walk<2> walk(shape, {&strides, &slot});
   walk.for_rows(0, walk.rows, [&](const auto& at) {
     const auto [x_step, slot_step] = walk.steps;
     const T* const row = x + at[0];
-    typename R::Acc* const to = acc + at[1];
-    if (x_step == 1 && slot_step == 0) return R::add_row(*to, row, walk.length);
-    for (int64_t i = 0; i < walk.length; ++i) R::add(to[i * slot_step], row + i * x_step);
+    double* const to = sums + at[1];
+    if (x_step == 1 && slot_step == 0) return add_row(*to, row, walk.length);
+    for (int64_t i = 0; i < walk.length; ++i) to[i * slot_step] += row[i * x_step];
   });
 }
 
-// Returns one accumulator per element of `kept`, in row-major order.
-template <class R, class T> std::vector<typename R::Acc> fold(const Tensor& x, const Shape& kept) {
-  if (x.rank() == 0) return fold<R, T>(x.view({1}, {1}, x.offset()), {1});
+// Returns one sum per element of `kept`, in row-major order.
+template <class T> std::vector<double> sums_over(const Tensor& x, const Shape& kept) {
+  if (x.rank() == 0) return sums_over<T>(x.view({1}, {1}, x.offset()), {1});
   const int64_t slots = kept.numel();
-  std::vector<typename R::Acc> acc(slots);
-  if (x.numel() == 0) return acc;
+  std::vector<double> sums(slots);
+  if (x.numel() == 0) return sums;
   Strides slot = strides_of(kept);
   for (int i = 0; i < x.rank(); ++i)
     if (kept[i] != x.dim(i)) slot[i] = 0;
   const Cut cut = plan_cut(x, slot, slots);
-  if (!cut.apart) acc.resize(slots * cut.parts);
+  if (!cut.apart) sums.resize(slots * cut.parts);
   parallel_for(x.dim(cut.axis), cut.length, [&](int64_t b, int64_t e) {
     Shape part = x.shape();
     part[cut.axis] = e - b;
     const int64_t first = cut.apart ? b * slot[cut.axis] : b / cut.length * slots;
-    fold_part<R>(x.ptr<T>() + b * x.strides()[cut.axis], part, x.strides(), slot, &acc[first]);
+    sum_part(x.ptr<T>() + b * x.strides()[cut.axis], part, x.strides(), slot, &sums[first]);
   });
-  for (size_t i = slots; i < acc.size(); ++i) R::merge(acc[i % slots], acc[i]);
-  acc.resize(slots);
-  return acc;
+  for (size_t i = slots; i < sums.size(); ++i) sums[i % slots] += sums[i];
+  sums.resize(slots);
+  return sums;
 }
 
 }  // namespace
@@ -222,45 +179,12 @@ template <class R, class T> std::vector<typename R::Acc> fold(const Tensor& x, c
 static Tensor sum_cpu(const Tensor& x, const Shape& kept, double factor) {
   const Tensor y = empty(kept, x);
   visit_float(x.dtype(), [&]<class T>(T) {
-    std::ranges::transform(fold<SumOf<T>, T>(x, kept), y.ptr<T>(),
+    std::ranges::transform(sums_over<T>(x, kept), y.ptr<T>(),
                            [&](double sum) { return T(sum * factor); });
   });
   return y;
 }
 
-// Folds a row-major x, so that the first maximum in memory is the first by index.
-static kernels::Max max_cpu(const Tensor& x, const Shape& kept) {
-  const Tensor dense = contiguous(x), y = empty(kept, x), index(kept, DType::i64);
-  visit_stored(x.dtype(), [&]<class T>(T) {
-    const auto best = fold<MaxOf<T>, T>(dense, kept);
-    for (size_t i = 0; i < best.size(); ++i) {
-      y.ptr<T>()[i] = *best[i];
-      index.ptr<int64_t>()[i] = best[i] - dense.ptr<T>();
-    }
-  });
-  return {y, index};
-}
-
-static Tensor argmax_cpu(const Tensor& x, int axis) {
-  Shape kept = x.shape();
-  kept[axis] = 1;
-  const Tensor index = max_cpu(x, kept).index;
-  for (int64_t& i : index.data<int64_t>()) i = i / strides_of(x.shape())[axis] % x.dim(axis);
-  return index;
-}
-
-static Tensor max_backward_cpu(const Tensor& dy, const Tensor& index, const Shape& shape) {
-  const Tensor dense = contiguous(dy), dx = full(shape, 0, dy);
-  visit_stored(dy.dtype(), [&]<class T>(T) {
-    for (int64_t i = 0; i < dy.numel(); ++i)
-      dx.ptr<T>()[index.ptr<int64_t>()[i]] = dense.ptr<T>()[i];
-  });
-  return dx;
-}
-
-static const bool cpu = kernels::sum.on(Device::cpu, in_f32<sum_cpu>) &&
-                        kernels::max.on(Device::cpu, max_cpu) &&
-                        kernels::argmax.on(Device::cpu, argmax_cpu) &&
-                        kernels::max_backward.on(Device::cpu, max_backward_cpu);
+static const bool cpu = kernels::sum.on(Device::cpu, in_f32<sum_cpu>);
 
 }  // namespace bellows

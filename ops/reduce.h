@@ -1,4 +1,4 @@
-// Reductions over axes. Sums accumulate in double, in an order that depends only on shape and
+// Sums and means over axes. They accumulate in double, in an order that depends only on shape and
 // strides, so the bits are the same for any number of threads.
 #pragma once
 #include "core/tensor/kernel.h"
@@ -16,30 +16,15 @@ struct ReduceOptions {
 // 2) on an axis that x does not have.
 Tensor sum(const Tensor& x, const ReduceOptions& options = {});
 Tensor mean(const Tensor& x, const ReduceOptions& options = {});
-// Returns the maximum, NaN if x has one; throws (exit 2) if x is empty. The gradient goes to the
-// first of equal elements in row-major order.
-Tensor max(const Tensor& x, const ReduceOptions& options = {});
-// Returns the index of the first maximum along the axis, or of the first NaN, as i64. The axis is
-// dropped. Throws (exit 2) if x is empty.
-Tensor argmax(const Tensor& x, int axis);
 
 // Undoes a broadcast: sums x over the axes along which `shape` broadcasts to the shape of x.
 Tensor sum_to(const Tensor& x, const Shape& shape);
 
 namespace kernels {
-struct Max {
-  Tensor y;
-  Tensor index;  // i64, shape of y: row-major index in x of each element of y
-};
 Tensor sum_to(const Tensor& x, const Shape& shape);  // x itself if it has that shape
 
 // kept: shape of x with 1 for every reduced axis; y has this shape. The sum is multiplied by
 // `factor`.
 inline constinit Kernel<Tensor(const Tensor& x, const Shape& kept, double factor)> sum{"sum"};
-inline constinit Kernel<Max(const Tensor& x, const Shape& kept)> max{"max"};
-inline constinit Kernel<Tensor(const Tensor& x, int axis)> argmax{"argmax"};  // keeps the axis
-// Returns dx of shape `shape`: dx[index[i]] = dy[i], else 0.
-inline constinit Kernel<Tensor(const Tensor& dy, const Tensor& index, const Shape& shape)>
-    max_backward{"max_backward"};
 }  // namespace kernels
 }  // namespace bellows

@@ -83,10 +83,6 @@ static const Resource* find_resource(const std::string& name) {
     if (resource.name == name) return &resource;
   return nullptr;
 }
-bool is_machine_feature(const std::string& need) {
-  return find_resource(need.substr(need.find('=') + 1)) != nullptr;
-}
-
 std::string no_effect(const Toggle& toggle, DeviceChoice device, const std::string& value) {
   for (const std::string& need : toggle.needs) {
     const size_t is = need.find('=');

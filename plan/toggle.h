@@ -77,7 +77,6 @@ const Toggle& known_toggle(const std::string& name, const std::string& where);
 // GPU"), or "". Needs of a single value ("bf16=bf16") count only if `value` is that value.
 std::string no_effect(const Toggle& toggle, DeviceChoice device = DeviceChoice::automatic,
                       const std::string& value = "");
-bool is_machine_feature(const std::string& need);  // a machine feature, not a toggle
 
 // Returns the plan with the toggle set to `value`. The toggle must be off in `plan`.
 Plan switched(Plan plan, const Toggle& toggle, const std::string& value);

@@ -54,7 +54,7 @@ Stream stream_of(Device device, StreamUse use) {
   if (device == Device::cpu) return {};
   static const auto make = [] {
     const auto& stream = api_of(Device::cuda).make_stream;
-    return std::array{stream(), stream(), stream(), stream()};
+    return std::array{stream(), stream()};
   };
   static const std::array streams = make();
   return streams[static_cast<int>(use)];

@@ -69,7 +69,7 @@ void choose_gpu(int number);
 int chosen_gpu();  // 0 if none was selected
 
 // Streams of a device: for ops, for copies of batches, and for communication of gradients.
-enum class StreamUse : uint8_t { compute, copy, communicate };
+enum class StreamUse : uint8_t { compute, copy };
 Stream stream_of(Device device, StreamUse use = StreamUse::compute);
 Stream current_stream(Device device);  // this thread's; compute outside StreamGuards
 // Makes the host wait for the stream. Increments sync.count and informs the SyncGuard

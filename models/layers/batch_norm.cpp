@@ -7,7 +7,6 @@ namespace bellows {
 static void visit(Visitor& v, BatchNormLayerOptions& o) {
   v("eps", o.eps, "added to the variance", {.min = 0});
   v("momentum", o.momentum, "share of a batch in the running statistics", {.min = 0, .max = 1});
-  v("scale", o.scale, "train a factor for each channel; off: it stays 1");
 }
 
 BatchNormLayer::BatchNormLayer(const BatchNormLayerOptions& options, LayerContext& context)
@@ -16,8 +15,7 @@ BatchNormLayer::BatchNormLayer(const BatchNormLayerOptions& options, LayerContex
         "batch_norm: needs samples of (C) or (C, H, W), got ", context.shape);
   const Shape channels{context.shape[0]};
   const Device device = context.device;
-  weight_ = options.scale ? add_parameter("weight", channels, {Init::constant, 1}, device)
-                          : add_buffer("weight", full(channels, 1, DType::f32, device));
+  weight_ = add_parameter("weight", channels, {Init::constant, 1}, device);
   bias_ = add_parameter("bias", channels, {Init::constant, 0}, device);
   running_ = {add_buffer("running_mean", zeros(channels, DType::f32, device)),
               add_buffer("running_var", full(channels, 1, DType::f32, device)),

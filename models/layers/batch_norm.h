@@ -8,7 +8,6 @@ namespace bellows {
 
 struct BatchNormLayerOptions {
   double eps = 1e-5, momentum = 0.1;
-  bool scale = true;
 };
 
 class BatchNormLayer : public Module {

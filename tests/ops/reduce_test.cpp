@@ -26,42 +26,6 @@ TEST(Reduce, AMillionSmallNumbersKeepTheirDigits) {
   EXPECT_FLOAT_EQ(sum(full({n, 2}, 0.1), {.axes = {0}}).data<float>()[1], n * double(0.1f));
 }
 
-TEST(Reduce, MaxGivesTheGradientToTheFirstOfEquals) {
-  const Tensor x = require_grad(tensor_of<float>({1, 7, 7, 0}, {4}));
-  const Tensor y = max(x);
-  EXPECT_EQ(y.item(), 7);
-  backward(y);
-  EXPECT_THAT(grad(x).data<float>(), ElementsAre(0, 1, 0, 0));
-  EXPECT_EQ(argmax(x.detach(), 0).item(), 1);
-}
-
-TEST(Reduce, MaxHandsOnNaN) {
-  const Tensor x = tensor_of<float>({1, NAN, 7, NAN}, {4});
-  EXPECT_TRUE(std::isnan(max(x).item()));
-  EXPECT_EQ(argmax(x, 0).item(), 1);
-}
-
-TEST(Reduce, ArgmaxCountsAlongItsAxisInAnyMemoryOrder) {
-  const Tensor x = tensor_of<float>({1, 5, 9, 2, 3, 4}, {2, 3});
-  EXPECT_THAT(argmax(x, 1).data<int64_t>(), ElementsAre(2, 2));
-  EXPECT_THAT(argmax(x, 0).data<int64_t>(), ElementsAre(1, 0, 0));
-  const Tensor flipped = x.view({3, 2}, {1, 3}, 0);
-  EXPECT_THAT(argmax(flipped, 0).data<int64_t>(), ElementsAre(2, 2));
-}
-
-TEST(Reduce, MaxIsExactInSixteenBits) {
-  for (const DType dtype : {DType::bf16, DType::f16}) {
-    const Tensor x = require_grad(cast(tensor_of<float>({1, 2.5, 7, -3}, {2, 2}), dtype));
-    const Tensor y = max(x, {.axes = {1}});
-    EXPECT_EQ(y.dtype(), dtype);
-    EXPECT_THAT(cast(y.detach(), DType::f32).data<float>(), ElementsAre(2.5, 7));
-    EXPECT_THAT(argmax(x.detach(), 1).data<int64_t>(), ElementsAre(1, 0));
-    backward(sum(y));
-    EXPECT_THAT(cast(grad(x), DType::f32).data<float>(), ElementsAre(0, 1, 1, 0));
-  }
-}
-
-TEST(Reduce, NothingSumsToZeroAndHasNoLargest) {
+TEST(Reduce, NothingSumsToZero) {
   EXPECT_EQ(sum(Tensor({0, 3}, DType::f32)).item(), 0);
-  EXPECT_EQ(refusal([] { max(Tensor({0, 3}, DType::f32)); }), "max: x [0,3] is empty");
 }
