@@ -60,13 +60,6 @@ Tensor mean(const Tensor& x, const ReduceOptions& options) {
   return scaled_sum("mean", x, options, true);
 }
 
-Tensor sum_to(const Tensor& x, const Shape& shape) {
-  CHECK(broadcast_shape(x.shape(), shape, "sum_to") == x.shape(), "sum_to: ", shape,
-        " does not broadcast to x ", x.shape());
-  return record("sum_to", kernels::sum_to(x, shape), {x},
-                [full = x.shape()](const Tensor& dy) { return Grads{broadcast_to(dy, full)}; });
-}
-
 Tensor kernels::sum_to(const Tensor& x, const Shape& shape) {
   if (x.shape() == shape) return x;
   Shape kept = x.shape();
@@ -96,15 +89,6 @@ static bool add_specs(const char* name, const char* math, Reduction op) {
 }
 static const bool specs =
     add_specs("sum", "sum of x over axes", sum) && add_specs("mean", "mean of x over axes", mean);
-static Tensor run_sum_to(const Inputs& in) {
-  return sum_to(in[0], {in[0].dim(-3), 1, in[0].dim(-1)});
-}
-static const AddOp sum_to_spec({.name = "sum_to",
-                                .math = "sum of x over what a broadcast has stretched",
-                                .cases = {{{2, 3, 4, 5}}, {{3, 1, 2}}},
-                                .run = run_sum_to,
-                                .large = {{{200, 3, 200}}}});
-
 // ---- CPU: one double per element of y, summed over x in memory order
 
 namespace {

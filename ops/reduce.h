@@ -17,11 +17,10 @@ struct ReduceOptions {
 Tensor sum(const Tensor& x, const ReduceOptions& options = {});
 Tensor mean(const Tensor& x, const ReduceOptions& options = {});
 
-// Undoes a broadcast: sums x over the axes along which `shape` broadcasts to the shape of x.
-Tensor sum_to(const Tensor& x, const Shape& shape);
-
 namespace kernels {
-Tensor sum_to(const Tensor& x, const Shape& shape);  // x itself if it has that shape
+// Undoes a broadcast: sums x over the axes along which `shape` broadcasts to the shape of x.
+// Returns x itself if it has that shape.
+Tensor sum_to(const Tensor& x, const Shape& shape);
 
 // kept: shape of x with 1 for every reduced axis; y has this shape. The sum is multiplied by
 // `factor`.
