@@ -39,7 +39,7 @@ ClassTargets class_targets(const Tensor& target, int64_t classes, DType dtype) {
 static Tensor composed(const Tensor& logits, const Tensor& target, double smoothing,
                        const Tensor& divisor) {
   const auto [index, counts] = class_targets(target, logits.dim(1), logits.dtype());
-  const Tensor log_p = log_softmax(logits, 1);    // (N, C)
+  const Tensor log_p = log_softmax(logits);       // (N, C)
   const Tensor picked = gather(log_p, 1, index);  // (N, 1)
   const Tensor loss = neg(mean_of_counted(picked, counts, divisor));
   if (smoothing == 0) return loss;

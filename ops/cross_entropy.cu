@@ -67,7 +67,7 @@ __global__ void backward(const T* dy, const T* x, Targets targets, int64_t N, co
   const int64_t n = team.line(), C = targets.classes;
   if (n >= N) return;
   const auto slope = slope_of_row(Acc<T>(*dy), n, *divisor, lse, targets);
-  map_line(dx + n * C, C, 1, team, slope, x + n * C);
+  map_line(dx + n * C, C, team, slope, x + n * C);
 }
 
 Grid grid_of_rows(int64_t N, int64_t C, Team team) {
@@ -86,7 +86,7 @@ kernels::CrossEntropy forward_cuda(const Tensor& logits, const Tensor& target,
                                    const Tensor& divisor, double smoothing) {
   const Tensor x = contiguous(logits);
   const int64_t N = x.dim(0), C = x.dim(1);
-  const Team team = team_for(C, 1);
+  const Team team = team_for(C);
   const Grid grid = grid_of_rows(N, C, team);
   const int blocks = int(grid.blocks.x);
   const Tensor parts({blocks, 2}, DType::f64, x.device()), over({}, DType::f64, x.device());
@@ -107,7 +107,7 @@ Tensor backward_cuda(const Tensor& dy, const Tensor& logits, const Tensor& targe
                      const Tensor& lse, const Tensor& divisor, double smoothing) {
   const Tensor x = contiguous(logits), dx = empty(x.shape(), x);
   const int64_t N = x.dim(0), C = x.dim(1);
-  const Team team = team_for(C, 1);
+  const Team team = team_for(C);
   visit_stored(x.dtype(), [&]<class T>(T) {
     launch(backward<T>, grid_of_lines(N, team), dy.ptr<T>(), x.ptr<T>(),
            targets_of(target, C, smoothing), N, lse.ptr<Acc<T>>(), divisor.ptr<double>(),

@@ -41,7 +41,7 @@ __device__ double loss_of_row(const T* x, int64_t n, const Targets& targets, Tea
     exps.take(value);
     sum += value;
   };
-  for_line<T>(targets.classes, 1, team, take, x);
+  for_line<T>(targets.classes, team, take, x);
   exps = team.fold(exps, Exps<A>::nothing(), JoinExps(), reinterpret_cast<Exps<A>*>(scratch));
   sum = team.fold(sum, A(0), Plus(), reinterpret_cast<A*>(scratch));
   if (team.rank() != 0) return 0;

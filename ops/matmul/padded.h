@@ -4,8 +4,7 @@
 //
 // Active under KernelOptions::pad_channels, in 16 bits and in TF32. Otherwise, and where all sizes
 // are multiples of 8 already, these only call the kernel. The padded copy of a weight is kept until
-// the weight is written. Images, rows and gradients are copied at each call, except images that
-// already have zeros after their channels (core/tensor/channel_room.h).
+// the weight is written. Images, rows and gradients are copied at each call.
 //
 // Counters: pad.channels, added in forward; pad.bytes, of all copies.
 #pragma once
@@ -13,10 +12,6 @@
 #include "core/tensor/slot.h"
 
 namespace bellows::padded {
-
-// Channel count the kernel computes with: `channels` rounded up to a multiple of 8 if padding is
-// on.
-int64_t wide_channels(const KernelOptions& options, DType dtype, Device device, int64_t channels);
 
 // ---- Parts. Weights are (K, C, ...): K outputs, C inputs.
 

@@ -29,7 +29,7 @@ TEST(Autocast, ProductsAreLowAndLossesFull) {
   const Tensor y = linear(x, w, b);
   EXPECT_EQ(y.dtype(), DType::bf16);
   EXPECT_EQ(relu(y).dtype(), DType::bf16);
-  EXPECT_EQ(softmax(y, 1).dtype(), DType::f32);
+  EXPECT_EQ(softmax(y).dtype(), DType::f32);
   EXPECT_EQ(cross_entropy(y, labels, {}, Impl::fused).dtype(), DType::f32);
   EXPECT_EQ(matmul(x, transposed(w)).dtype(), DType::bf16);
   EXPECT_EQ(conv2d(leaf({1, 2, 4, 4}, 4), leaf({3, 2, 3, 3}, 5), {}).dtype(), DType::bf16);

@@ -4,7 +4,6 @@
 #include "autograd/amp.h"
 #include "autograd/backward.h"
 #include "core/base/trace.h"
-#include "core/tensor/channel_room.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
 #include "core/tensor/rng.h"
@@ -116,36 +115,4 @@ TEST(Padded, KeepsTheCopyOfAWeightUntilItIsWritten) {
   Slot fresh;
   expect_near(padded::forward(kernels::linear, x, w, Tensor(), Activation::none, fresh), y, 0);
   EXPECT_NE(before.ptr<Bf16>()[0], y.ptr<Bf16>()[0]);
-}
-
-// Images whose channels are already followed by zeros are not copied, forward or backward.
-TEST(Padded, FindsZerosWhereTheyLie) {
-  const Tensor w = cast(normal({5, 3, 3, 3}, 2), DType::bf16);
-  const Tensor values = contiguous(cast(normal({2, 3, 6, 7}, 1), DType::bf16), kNHWC);
-  const Tensor room = channel_room({4, 8, 6, 7}, DType::bf16, Device::cpu);
-  const Tensor x = room.view(values.shape(), room.strides(), room.strides()[0]);  // images 1 and 2
-  copy_into(x, values);
-  for (const bool vendor : {false, true}) {
-    const Kernels use({.vendor = vendor, .pad_channels = true});
-    Slot slot;
-    Tensor y, dw({5, 3, 3, 3}, DType::bf16);
-    const auto run = [&](const Tensor& images) {
-      return moved([&] {
-        y = padded::forward(kernels::conv2d, images, w, Tensor(), Conv2dOptions(), slot);
-        padded::backward_w(kernels::conv2d_backward_w, y, images, dw, Tensor(), Conv2dOptions(),
-                           slot);
-      });
-    };
-    run(values);
-    const Moved copied = run(values);
-    const Tensor want = y, want_dw = clone(dw);
-    EXPECT_EQ(copied.bytes - run(x).bytes, 2 * (2 * 8 * 6 * 7 * 2));
-    expect_near(want, y, 0);
-    expect_near(want_dw, dw, 0);
-    EXPECT_TRUE(y.is_contiguous(kNHWC));
-  }
-  EXPECT_FALSE(whole_room(values, 8).defined());
-  EXPECT_FALSE(whole_room(x, 16).defined());
-  EXPECT_FALSE(whole_room(room.view({2, 3, 6, 7}, room.strides(), 1), 8).defined());
-  EXPECT_FALSE(whole_room(contiguous(x, kNHWC), 8).defined());
 }

@@ -1,8 +1,6 @@
 // Under device_augment, a model that begins with a convolution receives images in the form that the
-// convolution reads: the same bits as if they were cast and padded later.
+// convolution reads: the same bits as if they were cast later.
 #include <gtest/gtest.h>
-#include "core/base/trace.h"
-#include "core/tensor/channel_room.h"
 #include "ops/conv/conv2d.h"
 #include "tests/trainer/runs.h"
 
@@ -29,15 +27,11 @@ Plan augmented(Plan plan) {
 
 struct Evaluated : Ran {
   double loss;
-  int64_t padded;  // bytes, in training
 };
 Evaluated trained(const Plan& plan) {
-  const trace::Counter& padded = trace::counter("pad.bytes");
   Session session(plan);
-  const int64_t before = padded.value();
   const Ran ran = run(session);
-  const int64_t bytes = padded.value() - before;
-  return {ran, evaluate(session).value("loss"), bytes};
+  return {ran, evaluate(session).value("loss")};
 }
 
 void expect_same(const Evaluated& got, const Evaluated& want) {
@@ -75,22 +69,6 @@ TEST(ModelInput, MadeInSixteenBitsTrainsAsCastBitForBit) {
         EXPECT_EQ(captured.dtype(), batch.x.dtype());
         EXPECT_EQ(captured.strides(), batch.x.strides());
       }
-}
-
-// Otherwise an image of one channel is padded to 8 in every forward and every backward.
-TEST(ModelInput, MadeInRoomForPaddingIsNotCopied) {
-  for (const bool nhwc : {false, true}) {
-    Values values = nhwc ? kNhwc : Values{};
-    values["amp.dtype"] = {"bf16"};
-    Plan plan = plan_with(values);
-    plan.kernels.pad_channels = true;
-    const Evaluated want = trained(plan), got = trained(augmented(plan));
-    expect_same(got, want);
-    EXPECT_EQ(want.padded - got.padded, nhwc ? 2 * (2 * 28) * (28 * 28 * 8) * 2 : 0);
-    Session session(augmented(plan));
-    EXPECT_EQ(whole_room(first_batch(session).x, 8).defined(), nhwc);
-    EXPECT_EQ(whole_room(session.zeros_like_batches(8).x, 8).defined(), nhwc);
-  }
 }
 
 // Any other first layer receives images in f32.
