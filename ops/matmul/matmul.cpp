@@ -33,11 +33,11 @@ static Shape product_shape(const Shape& a, const Shape& b) {
   return y;
 }
 
-Tensor matmul(const Tensor& a_, const Tensor& b_, Slot* slot) {
+Tensor matmul(const Tensor& a_, const Tensor& b_) {
   const auto [a, b] = amp::low(a_, b_);
   product_shape(a.shape(), b.shape());
   CHECK(a.dtype() == b.dtype(), "matmul: a is ", a.dtype(), " and b is ", b.dtype());
-  Slot cache = slot ? *slot : Slot();
+  Slot cache;
   const Tensor y = kernels::product(a, b, &cache);
   if (!will_record(a, b)) return y;
   return record("matmul", y, {a, b},

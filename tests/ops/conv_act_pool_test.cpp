@@ -30,7 +30,7 @@ struct Layer {
 std::vector<Tensor> run(const Layer& l, Impl impl, DType dtype) {
   const Tensor x = normal({l.N, l.C, l.H, l.W}, 1, dtype), b = normal({l.K}, 3, dtype);
   const Tensor w = normal({l.K, l.C, l.kernel, l.kernel}, 2, dtype);
-  const Tensor y = conv_act_pool(x, w, b, {.padding = l.padding}, impl);
+  const Tensor y = conv_act_pool(x, w, b, l.padding, impl);
   backward(probe_loss(y));
   std::vector<Tensor> all;
   for (const Tensor& t : {y.detach(), grad(x), grad(w), grad(b)})
@@ -68,8 +68,8 @@ TEST(ConvActPoolBackward, TakesAGradientWithSwappedAxes) {
   const auto gradients = [](Impl impl) {
     const Tensor x = normal({5, 2, 6, 6}, 1, DType::f64), b = normal({3}, 3, DType::f64),
                  w = normal({3, 2, 3, 3}, 2, DType::f64);
-    const Tensor y = conv_act_pool(x, w, b, {.padding = 1}, impl);
-    backward(probe_loss(reshape(transpose(y, 2, 3), {5, 27})));
+    const Tensor y = conv_act_pool(x, w, b, 1, impl);
+    backward(probe_loss(reshape(permute(y, {0, 1, 3, 2}), {5, 27})));
     return std::vector{grad(x), grad(w), grad(b)};
   };
   const auto want = gradients(Impl::composed), got = gradients(Impl::fused);
@@ -79,10 +79,10 @@ TEST(ConvActPoolBackward, TakesAGradientWithSwappedAxes) {
 TEST(ConvActPool, SampleIsTheSameInAnyBatch) {
   const Tensor x = normal({33, 6, 14, 14}, 1), w = normal({16, 6, 5, 5}, 2), b = normal({16}, 3);
   const NoGrad guard;
-  const Tensor all = contiguous(conv_act_pool(x, w, b, {}, Impl::fused));  // samples in the lanes
+  const Tensor all = contiguous(conv_act_pool(x, w, b, 0, Impl::fused));  // samples in the lanes
   const int64_t sample = 6 * 14 * 14;
   const Tensor last = x.view({1, 6, 14, 14}, x.strides(), 32 * sample);
-  const Tensor one = contiguous(conv_act_pool(last, w, b, {}, Impl::fused));  // channels
+  const Tensor one = contiguous(conv_act_pool(last, w, b, 0, Impl::fused));  // channels
   EXPECT_TRUE(std::ranges::equal(one.data<float>(), all.data<float>().last(16 * 5 * 5)));
 }
 
@@ -90,7 +90,7 @@ TEST(ConvActPool, NotANumberStaysOne) {
   for (const int64_t N : {1, 16}) {
     const Tensor x = normal({N, 1, 4, 4}, 1).detach(), w = full({2, 1, 1, 1}, 1), b = full({2}, 0);
     x.data<float>()[0] = NAN;
-    const Tensor y = conv_act_pool(x, w, b, {}, Impl::fused);
+    const Tensor y = conv_act_pool(x, w, b, 0, Impl::fused);
     EXPECT_TRUE(std::isnan(contiguous(y).data<float>()[0]));
     EXPECT_FALSE(std::isnan(contiguous(y).data<float>()[1]));
   }
@@ -102,7 +102,7 @@ TEST(ConvActPool, MakesNoNaNOfWhatIsNone) {
     for (const int64_t N : {1, 16}) {
       const Tensor x({N, 1, 2, 2}, DType::f32), w = full({1, 1, 1, 1}, 1), b = full({1}, 0);
       for (int64_t i = 0; i < x.numel(); ++i) x.data<float>()[i] = window[i % 4];
-      EXPECT_EQ(conv_act_pool(x, w, b, {}, Impl::fused).data<float>()[0], window[0]) << N;
+      EXPECT_EQ(conv_act_pool(x, w, b, 0, Impl::fused).data<float>()[0], window[0]) << N;
     }
 }
 
@@ -110,7 +110,7 @@ TEST(ConvActPool, IsInF32UnderAutocastToo) {
   const Tensor x = full({2, 1, 4, 4}, 1.001), w = full({1, 1, 1, 1}, 1), b = full({1}, 0);
   const Autocast cast(DType::bf16);
   for (const Impl impl : {Impl::composed, Impl::fused}) {
-    const Tensor y = conv_act_pool(x, w, b, {}, impl);
+    const Tensor y = conv_act_pool(x, w, b, 0, impl);
     EXPECT_EQ(y.dtype(), DType::f32);
     EXPECT_EQ(y.ptr<float>()[0], 1.001f);
   }
