@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <cmath>
 #include "ops/chain/pointwise.h"
-#include "tests/ops/listing.h"
 #include "tests/refusal.h"
 
 using namespace bellows;
@@ -45,16 +44,6 @@ TEST(Expression, TakesNumbersAsEverybodyWritesThem) {
   EXPECT_EQ(value("1 - a"), -2);
   EXPECT_EQ(value("12 / a"), 4);
   EXPECT_EQ(value("maximum(a, 7)"), 7);
-}
-
-TEST(Expression, ComputesWithNumbersOnce) {
-  EXPECT_EQ(listing(parse_pointwise("a * (2 * 3 - square(2)) + exp(0)", {"a"})),
-            "v0 = input 0\nv1 = affine(v0, 2, 0)\nv2 = affine(v1, 1, 1)\nout v2\n");
-}
-
-TEST(Expression, ComputesWhatIsWrittenTwiceOnce) {
-  EXPECT_EQ(listing(parse_pointwise("tanh(a + 1) * tanh(1 + a)", {"a"})),
-            "v0 = input 0\nv1 = affine(v0, 1, 1)\nv2 = tanh(v1)\nv3 = mul(v2, v2)\nout v3\n");
 }
 
 // ---- mistakes

@@ -57,31 +57,4 @@ TEST(Lanes, Store16BitFloatsAsTheyConvert) {
   expect_stores_convert<F16>();
 }
 
-// Rows may end anywhere. Their previous content does not matter.
-template <class M> static void expect_bits_come_back() {
-  with_each_width([&]<int L>() __attribute__((always_inline)) {
-    for (int64_t length : {1, 7, 8, 17, 35, 64}) {
-      std::vector<M> mask(length), back(length);
-      for (int64_t j = 0; j < length; ++j) mask[j] = -M(j * j % 7 < 3);
-      std::vector<uint8_t> row((length + 7) / 8, 0xa5);
-      along<L>(
-          length, [&]<int K>(int64_t j) __attribute__((always_inline)) {
-            put_bits<K, M>(row.data(), j, load<K>(&mask[j]));
-          });
-      along<L>(
-          length, [&]<int K>(int64_t j) __attribute__((always_inline)) {
-            store<K>(&back[j], get_bits<K, M>(row.data(), j));
-          });
-      EXPECT_EQ(back, mask) << L << " lanes, " << length;
-      for (int64_t j = 0; j < length; ++j)
-        EXPECT_EQ(row[j / 8] >> j % 8 & 1, -mask[j])
-            << L << " lanes, bit " << j << " of " << length;
-    }
-  });
-}
-TEST(Lanes, BitsComeBack) {
-  expect_bits_come_back<int32_t>();
-  expect_bits_come_back<int64_t>();
-}
-
 }  // namespace bellows
