@@ -283,6 +283,14 @@ std::vector<Size> norms() {
   return all;
 }
 
+// Rows that are a multiple of a piece of 16 bytes and rows that are not, scalars, and a rest.
+std::vector<Size> chains() {
+  return {{"pointwise", {{3, 4, 16}, {4, 1}, {}}},
+          {"pointwise", {{3, 4, 5}, {4, 1}, {4, 1}}},
+          {"pointwise", {{37}, {37}, {}}},
+          {"pointwise", {{2, 3, 8}, {8}, {2, 1, 1}}}};
+}
+
 const OpSpec& spec_of(const Size& size) {
   return *std::ranges::find_if(op_specs(), [&](const OpSpec& op) {
     return std::string(op.name) == size.op && op.cases[0].size() == size.shapes.size();
@@ -292,7 +300,8 @@ const OpSpec& spec_of(const Size& size) {
 }  // namespace
 
 class SizesOnDevice : public OnDevice<testing::TestWithParam<std::vector<Size> (*)()>> {};
-INSTANTIATE_TEST_SUITE_P(Of, SizesOnDevice, testing::Values(products, convolutions, pools, norms));
+INSTANTIATE_TEST_SUITE_P(Of, SizesOnDevice,
+                         testing::Values(products, convolutions, pools, norms, chains));
 
 // In f32, another order of a sum may decide which of two values a relu or a pool lets through.
 TEST_P(SizesOnDevice, OnBothSidesOfBordersEqualTheCpu) {

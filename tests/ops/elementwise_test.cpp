@@ -59,24 +59,9 @@ TEST(Elementwise, AbsClearsTheSignAlsoOfZero) {
 
 // Outputs of at least kLargeBytes are computed in blocks, and those of at least streamed_bytes()
 // are stored another way, unless a view makes them unaligned.
-template <class T> static void expect_same_bits_in_blocks(DType dtype) {
-  const auto fn = [](auto a) { return functors::Gelu::value(a); };
-  const int64_t n = kLargeBytes / sizeof(T) + 12'345, piece = 5'000;
-  Tensor a({n}, DType::f32);
-  fill_uniform(a, -4, 4, {.seed = 1});
-  a = cast(a, dtype);
-  const Tensor y(Shape{n}, dtype, Device::cpu), want(Shape{n}, dtype, Device::cpu);
-  map_into(y, {&a}, fn);
-  for (int64_t i = 0; i < n; i += piece) {
-    const Tensor part = a.view({std::min(piece, n - i)}, {1}, i);
-    map_into(want.view({std::min(piece, n - i)}, {1}, i), {&part}, fn);
-  }
-  // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): the bits are compared
-  EXPECT_EQ(std::memcmp(y.ptr<T>(), want.ptr<T>(), n * sizeof(T)), 0);
-}
-template <class T> static void expect_same_bits_streamed(DType dtype) {
+template <class T> static void expect_bits_of_pieces(DType dtype, int64_t bytes) {
   const auto fn = [](auto a, auto b) { return functors::Gelu::value(a) + b; };
-  const int64_t n = streamed_bytes() / sizeof(T) + 12'345, piece = 5'000;
+  const int64_t n = bytes / sizeof(T) + 12'345, piece = 5'000;
   Tensor a({n}, DType::f32), b({n}, DType::f32);
   fill_uniform(a, -4, 4, {.seed = 1});
   fill_uniform(b, -4, 4, {.seed = 2});
@@ -91,13 +76,14 @@ template <class T> static void expect_same_bits_streamed(DType dtype) {
     fill(y, -9);
     map_into(y.view({n}, {1}, offset), {&a, &b}, fn);
     const T* const got = y.ptr<T>();
+    // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): the bits are compared
     EXPECT_EQ(std::memcmp(got + offset, want.ptr<T>(), n * sizeof(T)), 0) << offset;
     EXPECT_EQ(float(got[offset ? 0 : n]), -9) << offset;
   }
 }
 TEST(Elementwise, LargeOutputsHaveTheBitsOfSmallOnes) {
-  expect_same_bits_in_blocks<float>(DType::f32);
-  expect_same_bits_in_blocks<Bf16>(DType::bf16);
+  expect_bits_of_pieces<float>(DType::f32, kLargeBytes);
+  expect_bits_of_pieces<Bf16>(DType::bf16, kLargeBytes);
 }
 TEST(Elementwise, OutputsThatBypassTheCachesHaveTheSameBits) {
   constexpr int64_t n = kMapBlock<float>, rows = 3;
@@ -116,8 +102,8 @@ TEST(Elementwise, OutputsThatBypassTheCachesHaveTheSameBits) {
   EXPECT_TRUE(std::equal(want.begin(), want.end(), y.begin()));
   EXPECT_EQ(y[rows * n], 0) << "beyond the last";
   if (streamed_bytes() > 64 << 20) GTEST_SKIP() << "the last cache holds more than a test should";
-  expect_same_bits_streamed<float>(DType::f32);
-  expect_same_bits_streamed<Bf16>(DType::bf16);
+  expect_bits_of_pieces<float>(DType::f32, streamed_bytes());
+  expect_bits_of_pieces<Bf16>(DType::bf16, streamed_bytes());
 }
 
 TEST(Elementwise, KeepsTheMemoryFormatOfADenseInput) {

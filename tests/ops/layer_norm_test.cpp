@@ -23,8 +23,8 @@ static Tensor waves(const Shape& shape, double step, double offset = 0) {
 
 // Several chunks of rows. 16-bit x with f32 parameters: statistics and sums are in f32.
 TEST(LayerNorm, ValuesAndGradientsAreThoseOfF64Rounded) {
-  const std::array<Tensor, 4> given = {waves({100, 37}, 0.1), waves({37}, 0.7, 1),
-                                       waves({37}, 0.3), waves({100, 37}, 0.2)};
+  const std::array<Tensor, 4> given = {waves({100, 37}, 0.1), waves({37}, 0.7, 1), waves({37}, 0.3),
+                                       waves({100, 37}, 0.2)};
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
     const auto results = [&](bool exact) {
       const auto input = [&](int i) {

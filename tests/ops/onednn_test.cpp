@@ -2,7 +2,6 @@
 #include "ops/vendor/onednn.h"
 #include <gtest/gtest.h>
 #include "core/base/trace.h"
-#include "core/device/parallel.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/rng.h"
 #include "ops/conv/conv2d.h"
@@ -143,31 +142,4 @@ TEST(OneDnnDeathTest, LeavesWhatItMayNotUseToThePlainKernels) {
   };
   EXPECT_EXIT(std::exit(works() ? 0 : 1), testing::ExitedWithCode(0), "");
   unsetenv("ONEDNN_MAX_CPU_ISA");
-}
-
-// ---- products in tiles
-
-// Products of one tile and of several, with partial tiles, in both orientations.
-TEST(OneDnn, ProductsInF32HaveTheSameBitsForAnyNumberOfThreads) {
-  const int before = omp_get_max_threads();
-  const Kernels use({.vendor = true});
-  const auto random = [](const Shape& shape, uint64_t seed) {
-    const Tensor t(shape, DType::f32);
-    fill_normal(t, 0, 1, {.seed = seed, .purpose = Purpose::test});
-    return t;
-  };
-  for (const auto& [M, K, N] :
-       {std::array<int64_t, 3>{1, 400, 120}, {64, 400, 120}, {300, 500, 130}, {33, 4000, 1100}})
-    for (const bool across : {false, true}) {
-      const Tensor a = random({M, K}, 1), w = transposed(random({N, K}, 2));
-      const Tensor b = across ? w : contiguous(w);
-      const auto bits = [&](int threads) {
-        omp_set_num_threads(threads);
-        const Tensor y = matmul(a, b);
-        return std::vector<float>(y.data<float>().begin(), y.data<float>().end());
-      };
-      const std::vector<float> alone = bits(1);
-      for (const int threads : {2, 3, 8}) EXPECT_EQ(bits(threads), alone);
-    }
-  omp_set_num_threads(before);
 }

@@ -1,4 +1,4 @@
-// matmul, linear and conv2d beyond the generic suite: mixed dtypes.
+// matmul, linear and conv2d beyond the generic suite: mixed dtypes, and libraries.
 #include <gtest/gtest.h>
 #include "autograd/amp.h"
 #include "core/base/trace.h"
@@ -95,21 +95,31 @@ TEST(Products, OfOpenBlasAreTheSameOrNameItsPackage) {
             "libopenblas0-pthread");
 }
 
-// Its own pool of threads would compete with that of the run.
-TEST(Products, OfOpenBlasHaveTheSameBitsForAnyNumberOfThreads) {
-  if (openblas::core().empty()) GTEST_SKIP() << "no OpenBLAS";
+// Products of one tile and of several, with partial tiles, in both orientations. A library's own
+// pool of threads would compete with that of the run.
+static void expect_same_bits_for_any_threads(Blas blas) {
   const int before = omp_get_max_threads();
-  const Kernels use({.blas = Blas::openblas});
-  const Tensor a = normal({300, 500}, 1), b = normal({500, 130}, 2);
-  const auto bits = [&](int threads) {
-    omp_set_num_threads(threads);
-    const Tensor y = matmul(a, b);
-    EXPECT_EQ(omp_get_max_threads(), threads);
-    return std::vector<float>(y.data<float>().begin(), y.data<float>().end());
-  };
-  const std::vector<float> alone = bits(1);
-  for (const int threads : {2, 3, 8}) EXPECT_EQ(bits(threads), alone);
+  const Kernels use({.vendor = true, .blas = blas});
+  for (const auto& [M, K, N] :
+       {std::array<int64_t, 3>{1, 400, 120}, {64, 400, 120}, {300, 500, 130}, {33, 4000, 1100}})
+    for (const bool across : {false, true}) {
+      const Tensor a = normal({M, K}, 1), w = transposed(normal({N, K}, 2));
+      const Tensor b = across ? w : contiguous(w);
+      const auto bits = [&](int threads) {
+        omp_set_num_threads(threads);
+        const Tensor y = matmul(a, b);
+        EXPECT_EQ(omp_get_max_threads(), threads);
+        return std::vector<float>(y.data<float>().begin(), y.data<float>().end());
+      };
+      const std::vector<float> alone = bits(1);
+      for (const int threads : {2, 3, 8}) EXPECT_EQ(bits(threads), alone);
+    }
   omp_set_num_threads(before);
+}
+
+TEST(Products, HaveTheSameBitsForAnyNumberOfThreads) {
+  expect_same_bits_for_any_threads(Blas::onednn);
+  if (!openblas::core().empty()) expect_same_bits_for_any_threads(Blas::openblas);
 }
 
 // f64, and products in 16 bits, have no other library.

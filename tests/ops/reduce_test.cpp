@@ -2,9 +2,11 @@
 #include "ops/reduce.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <cmath>
 #include "autograd/backward.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
+#include "tests/on_device.h"
 #include "tests/refusal.h"
 
 using namespace bellows;
@@ -18,27 +20,6 @@ TEST(Reduce, SumsOverAnyAxes) {
   EXPECT_EQ(sum(x).rank(), 0);
   EXPECT_EQ(sum(x, {.keepdim = true}).shape(), (Shape{1, 1}));
   EXPECT_EQ(mean(x).item(), 3.5);
-}
-
-TEST(Reduce, AMillionSmallNumbersKeepTheirDigits) {
-  const int64_t n = 1 << 20;
-  EXPECT_FLOAT_EQ(sum(full({n}, 0.1)).item(), n * double(0.1f));
-  EXPECT_FLOAT_EQ(sum(full({n, 2}, 0.1), {.axes = {0}}).data<float>()[1], n * double(0.1f));
-}
-
-TEST(Reduce, MaxGivesTheGradientToTheFirstOfEquals) {
-  const Tensor x = require_grad(tensor_of<float>({1, 7, 7, 0}, {4}));
-  const Tensor y = max(x);
-  EXPECT_EQ(y.item(), 7);
-  backward(y);
-  EXPECT_THAT(grad(x).data<float>(), ElementsAre(0, 1, 0, 0));
-  EXPECT_EQ(argmax(x.detach(), 0).item(), 1);
-}
-
-TEST(Reduce, MaxHandsOnNaN) {
-  const Tensor x = tensor_of<float>({1, NAN, 7, NAN}, {4});
-  EXPECT_TRUE(std::isnan(max(x).item()));
-  EXPECT_EQ(argmax(x, 0).item(), 1);
 }
 
 TEST(Reduce, ArgmaxCountsAlongItsAxisInAnyMemoryOrder) {
@@ -61,7 +42,37 @@ TEST(Reduce, MaxIsExactInSixteenBits) {
   }
 }
 
-TEST(Reduce, NothingSumsToZeroAndHasNoLargest) {
-  EXPECT_EQ(sum(Tensor({0, 3}, DType::f32)).item(), 0);
+TEST(Reduce, RefusesTheLargestOfNothing) {
   EXPECT_EQ(refusal([] { max(Tensor({0, 3}, DType::f32)); }), "max: x [0,3] is empty");
+}
+
+// ---- on each device
+
+static void expect_first_of_equals_nan_and_digits(Device device) {
+  const Tensor x = require_grad(full({50000}, 3, DType::f32, device));
+  backward(max(x));
+  const Tensor dx = to(Device::cpu, grad(x));
+  synchronize(current_stream(device));
+  EXPECT_EQ(dx.data<float>()[0], 1);
+  EXPECT_EQ(std::ranges::count(dx.data<float>(), 0.f), 49999);
+  std::vector<float> some(50000);
+  some[300] = some[40000] = NAN;
+  const Tensor y = tensor_of(some, {50000}, device);
+  EXPECT_TRUE(std::isnan(max(y).item()));
+  EXPECT_EQ(argmax(y, 0).item(), 300);
+  const int64_t n = 1 << 16;
+  const Tensor small = full({n, 2}, 0.1, DType::f32, device);
+  EXPECT_FLOAT_EQ(sum(small).item(), 2 * n * double(0.1f));
+  EXPECT_FLOAT_EQ(max(sum(small, {.axes = {0}})).item(), n * double(0.1f));
+  EXPECT_EQ(sum(zeros({0, 3}, DType::f32, device)).item(), 0);
+}
+
+TEST(Reduce, TakesTheFirstOfEqualsHandsOnNaNAndKeepsDigits) {
+  expect_first_of_equals_nan_and_digits(Device::cpu);
+}
+
+class ReduceOnDevice : public OnDevice<> {};
+
+TEST_F(ReduceOnDevice, TakesTheFirstOfEqualsHandsOnNaNAndKeepsDigits) {
+  expect_first_of_equals_nan_and_digits(Device::cuda);
 }

@@ -62,12 +62,6 @@ TEST(Flatten, OfChannelsLastImagesCopiesToRowMajorOrder) {
   EXPECT_EQ(y.data<float>()[61], 61);
 }
 
-TEST(Concat, JoinsAlongAnyAxis) {
-  const std::vector<Tensor> parts{counted({2, 1}), counted({2, 2})};
-  const Tensor y = concat(parts, -1);
-  EXPECT_THAT(y.data<float>(), ElementsAre(0, 0, 1, 1, 2, 3));
-}
-
 TEST(Slice, RefusesARangeOutsideOfTheAxis) {
   EXPECT_EQ(refusal([] { slice(counted({2, 3}), 1, 2, 4); }), "slice: [2, 4) of axis 1 of x [2,3]");
 }
