@@ -6,11 +6,15 @@
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
 #include "core/tensor/rng.h"
+#include "ops/attention/attention.h"
 #include "ops/conv/conv2d.h"
+#include "ops/conv/conv_act_pool.h"
 #include "ops/cross_entropy.h"
 #include "ops/elementwise.h"
+#include "ops/embedding.h"
 #include "ops/matmul/linear.h"
 #include "ops/matmul/matmul.h"
+#include "ops/norm/layer_norm.h"
 #include "ops/softmax.h"
 #include "optim/optimizer.h"
 
@@ -24,6 +28,7 @@ static Tensor leaf(const Shape& shape, uint64_t site) {
 
 TEST(Autocast, ProductsAreLowAndLossesFull) {
   const Tensor x = leaf({4, 8}, 1), w = leaf({6, 8}, 2), b = leaf({6}, 3);
+  const Tensor image = leaf({1, 2, 4, 4}, 4), filter = leaf({3, 2, 3, 3}, 5);
   const Tensor labels = tensor_of<int64_t>({0, 1, 2, 3}, {4});
   const Autocast cast(DType::bf16);
   const Tensor y = linear(x, w, b);
@@ -32,7 +37,12 @@ TEST(Autocast, ProductsAreLowAndLossesFull) {
   EXPECT_EQ(softmax(y, 1).dtype(), DType::f32);
   EXPECT_EQ(cross_entropy(y, labels, {}, Impl::fused).dtype(), DType::f32);
   EXPECT_EQ(matmul(x, transposed(w)).dtype(), DType::bf16);
-  EXPECT_EQ(conv2d(leaf({1, 2, 4, 4}, 4), leaf({3, 2, 3, 3}, 5), {}).dtype(), DType::bf16);
+  EXPECT_EQ(conv2d(image, filter, {}).dtype(), DType::bf16);
+  EXPECT_EQ(attention(leaf({2, 5, 12}, 6), {}, {.heads = 2}).dtype(), DType::bf16);
+  EXPECT_EQ(layer_norm(y, b, b).dtype(), DType::f32);
+  EXPECT_EQ(embedding(labels, w).dtype(), DType::f32);
+  for (const Impl impl : {Impl::composed, Impl::fused})
+    EXPECT_EQ(conv_act_pool(image, filter, leaf({3}, 7), {}, impl).dtype(), DType::f32);
   EXPECT_EQ(add(x, x).dtype(), DType::f32) << "no product: it takes what comes";
 }
 

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <cmath>
 #include <cstring>
-#include "autograd/amp.h"
 #include "autograd/backward.h"
 #include "core/base/trace.h"
 #include "core/tensor/copy.h"
@@ -126,16 +125,6 @@ TEST(Attention, SavesItsResultAndOneValuePerQuery) {
   const int64_t before = saved.value();
   const Tensor y = attention(qkv, {}, {.heads = 2, .causal = true});
   EXPECT_EQ(saved.value() - before, int64_t(y.nbytes()) + 2 * 2 * 100 * 4);
-}
-
-TEST(Attention, RunsInLowPrecisionUnderAmp) {
-  const Tensor qkv = normal({2, 20, 24}, 1, DType::f32);
-  const Tensor want = attention(cast(qkv, DType::bf16), {}, {.heads = 2});
-  const Autocast low(DType::bf16);
-  const Tensor y = attention(qkv, {}, {.heads = 2});
-  EXPECT_EQ(y.dtype(), DType::bf16);
-  EXPECT_EQ(difference(want, y), 0);
-  EXPECT_LE(difference(want, attention(qkv, {}, {.heads = 2}, Impl::composed)), 0x1p-6);
 }
 
 TEST(Attention, RefusesWhatDoesNotFit) {

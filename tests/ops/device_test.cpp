@@ -138,14 +138,10 @@ TEST_P(FusedOpOnDevice, ComposedEqualsTheCpuToo) {
   for (const Shapes& shapes : all_shapes(op)) compare(op, op.composed, shapes, DType::f32);
 }
 
-// The incoming gradient has other strides than y: gaps, and axes in another order.
 TEST_P(OpOnDevice, EqualsTheCpuForAGradientWithGaps) {
-  const OpFn strided = [&](const Inputs& in) {
-    const Tensor y = op.run(in);
-    return record("gaps", y, {y}, [](const Tensor& dy) { return Grads{with_gaps(dy).detach()}; });
-  };
   if (!op.differentiable) return;
-  for (const Shapes& shapes : op.cases) compare(op, strided, shapes, DType::f32);
+  for (const Shapes& shapes : op.cases)
+    compare(op, with_gaps_in_gradient(op.run), shapes, DType::f32);
 }
 
 TEST_P(OpOnDevice, GivesTheSameBitsOnEachRun) {

@@ -2,7 +2,6 @@
 #include "ops/embedding.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include "autograd/amp.h"
 #include "tests/refusal.h"
 
 using namespace bellows;
@@ -19,11 +18,6 @@ TEST(Embedding, PicksRowsForAnIndexOfAnyShapeAndStrides) {
   EXPECT_THAT(columns.data<float>(), ElementsAre(5, 6, 5, 6, 1, 2, 5, 6, 3, 4, 5, 6));
   EXPECT_THAT(embedding(tensor_of<int64_t>({1}, {}), weight()).data<float>(), ElementsAre(3, 4));
   EXPECT_EQ(embedding(zeros({0, 4}, DType::i64), weight()).shape(), (Shape{0, 4, 2}));
-}
-
-TEST(Embedding, KeepsItsPrecisionUnderAmp) {
-  const Autocast precision(DType::bf16);
-  EXPECT_EQ(embedding(zeros({4}, DType::i64), weight()).dtype(), DType::f32);
 }
 
 TEST(Embedding, AnIndexOutOfRangeIsADataErrorThatNamesTheFirstOne) {
