@@ -46,12 +46,6 @@ TEST(Autocast, ProductsAreLowAndLossesFull) {
   EXPECT_EQ(add(x, x).dtype(), DType::f32) << "no product: it takes what comes";
 }
 
-TEST(Autocast, EndsWithItsScope) {
-  const Tensor x = leaf({4, 8}, 1), w = leaf({6, 8}, 2);
-  { const Autocast cast(DType::f16); }
-  EXPECT_EQ(linear(x, w, {}).dtype(), DType::f32);
-}
-
 TEST(Autocast, GradientsOfLeavesAreF32AndClose) {
   const Tensor x = leaf({16, 8}, 1), w = leaf({6, 8}, 2), b = leaf({6}, 3);
   const auto train = [&] { backward(mean(square(amp::full(linear(x, w, b))))); };
@@ -112,17 +106,6 @@ TEST(Autocast, AWeightIsCastOnceUntilItIsWritten) {
   EXPECT_EQ(float(low.ptr<Bf16>()[0]), 0.5f);
 }
 
-TEST(Autocast, BackwardRunsAfterTheScopeAsInIt) {
-  const Tensor x = leaf({16, 8}, 1), w = leaf({6, 8}, 2);
-  Tensor loss;
-  {
-    const Autocast cast(DType::bf16);
-    loss = mean(amp::full(linear(x, w, {})));
-  }
-  backward(loss);
-  EXPECT_EQ(grad(w).dtype(), DType::f32);
-}
-
 // ---- the loss scale
 
 static StepState after(StepState state, std::initializer_list<int> found_inf,
@@ -134,13 +117,6 @@ static StepState after(StepState state, std::initializer_list<int> found_inf,
   return state;
 }
 static const StepState kStart{.loss_scale = 1024, .inverse_scale = 1.f / 1024};
-
-TEST(LossScale, StartsAt1024) {
-  DeviceStepState state(Device::cpu);
-  const GradScaler scaler(true, {}, state);
-  EXPECT_EQ(state.read().loss_scale, 1024);
-  EXPECT_EQ(state.read().inverse_scale, 1.f / 1024);
-}
 
 TEST(LossScale, FallsAtOnceAndGrowsAfterManyGoodUpdates) {
   const GradScalerOptions options{.growth_interval = 3};

@@ -31,22 +31,6 @@ INSTANTIATE_TEST_SUITE_P(Of, LongChain,
                                          [](const Tensor& h, const Tensor&) { return relu(h); },
                                          [](const Tensor& h, const Tensor&) { return mul(h, h); }));
 
-static Tensor join(const Tensor& a, const Tensor& b) {
-  return record("join", scalar(1), {a, b}, [a = Saved(a), b = Saved(b)](const Tensor& dy) {
-    return Grads{dy, dy};
-  });
-}
-TEST(Graph, DroppingTheLastHandleFreesEveryBranch) {
-  const Tensor w = leaf(1);
-  const int64_t before = alive();
-  {
-    Tensor y = join(w, w);
-    for (int i = 0; i < 5; ++i) y = join(join(y, w), join(w, y));
-    EXPECT_GT(alive(), before);
-  }
-  EXPECT_EQ(alive(), before);
-}
-
 // A release that recurses along the chain would overflow the stack here.
 TEST_P(LongChain, IsFreedLinkByLink) {
   for (const bool with_backward : {false, true}) {
@@ -87,24 +71,6 @@ TEST(Saved, CountsEachStorageOnceAndNoParameter) {
   EXPECT_EQ(saved_bytes() - before, 800);
 }
 
-TEST(Saved, IsCountedAgainInTheNextStep) {
-  const Tensor w = require_grad(full({100}, 2)), x = full({100}, 3);
-  const int64_t before = saved_bytes();
-  for (int step = 1; step <= 3; ++step) {
-    mul(x, w);
-    EXPECT_EQ(saved_bytes() - before, 400 * step);
-  }
-}
-
-TEST(Saved, IsNothingUnderNoGrad) {
-  const Tensor w = require_grad(full({100}, 2)), x = full({100}, 3);
-  const int64_t before = saved_bytes();
-  const NoGrad guard;
-  exp(mul(x, w));
-  const Saved left_over(x);
-  EXPECT_EQ(saved_bytes(), before);
-}
-
 TEST(Saved, NoticesThatItWasWrittenInPlace) {
   const Tensor w = leaf(2), x = scalar(3), y = mul(x, w);
   fill(x, 4);
@@ -114,12 +80,4 @@ TEST(Saved, NoticesThatItWasWrittenInPlace) {
   const Tensor z = mul(leaf(5), w);
   add_into(w, scalar(1));
   EXPECT_THAT(refusal([&] { backward(z); }), HasSubstr("written in place")) << "a parameter, too";
-}
-
-TEST(Saved, ACopyKnowsWhatTheFirstOneKnew) {
-  const Tensor x = scalar(3);
-  const Saved first(x);
-  fill(x, 4);
-  const Saved second = first;
-  EXPECT_THAT(refusal([&] { second(); }), HasSubstr("written in place"));
 }
