@@ -1,5 +1,5 @@
 // Compares a small GPT with PyTorch: the losses of 100 updates from equal weights.
-// tests/oracle/make_gpt_fixture.py wrote the fixture; PyTorch is not needed here.
+// tests/oracle/make_fixtures.py wrote the fixture; PyTorch is not needed here.
 #include <gtest/gtest.h>
 #include "autograd/backward.h"
 #include "core/tensor/copy.h"

@@ -1,5 +1,5 @@
 // Compares LeNet with PyTorch: loss and every gradient on one batch, for each implementation.
-// tests/oracle/make_fixture.py wrote the fixture; PyTorch is not needed here.
+// tests/oracle/make_fixtures.py wrote the fixture; PyTorch is not needed here.
 #include <gtest/gtest.h>
 #include "autograd/backward.h"
 #include "core/tensor/copy.h"

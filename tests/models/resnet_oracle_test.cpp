@@ -1,6 +1,6 @@
 // Compares one training step of ResNet-18 and ResNet-50 with PyTorch: loss, every gradient and the
 // running statistics, for each implementation. The fixtures are written and described by
-// tests/oracle/make_resnet_fixture.py; PyTorch is not needed here.
+// tests/oracle/make_fixtures.py; PyTorch is not needed here.
 #include <gtest/gtest.h>
 #include <algorithm>
 #include <cmath>
@@ -14,7 +14,7 @@
 
 using namespace bellows;
 
-// ---- the formula: numbers(), value() and samples() of make_resnet_fixture.py
+// ---- the formula: numbers(), value() and samples() of make_fixtures.py
 
 static Tensor numbers(const std::string& name, const Shape& shape) {
   uint32_t start = 2166136261;
