@@ -2,9 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include "autograd/backward.h"
-#include "core/base/trace.h"
 #include "ops/elementwise.h"
 #include "tests/autograd/leaf.h"
+#include "tests/moved.h"
 #include "tests/refusal.h"
 
 using namespace bellows;
@@ -60,15 +60,13 @@ TEST(Graph, AnErrorInTheMiddleOfAPassLosesNothing) {
 
 // ---- saved tensors
 
-static int64_t saved_bytes() { return trace::counter("mem.saved_bytes").value(); }
-
 TEST(Saved, CountsEachStorageOnceAndNoParameter) {
   const Tensor w = require_grad(full({100}, 2)), x = full({100}, 3);
-  const int64_t before = saved_bytes();
+  const Moved saved("mem.saved_bytes");
   const Tensor y = mul(x, w);  // saves x; w is a parameter, which is not counted
-  EXPECT_EQ(saved_bytes() - before, 400);
+  EXPECT_EQ(saved, 400);
   const Tensor z = mul(x, y);  // saves x again, and y
-  EXPECT_EQ(saved_bytes() - before, 800);
+  EXPECT_EQ(saved, 800);
 }
 
 TEST(Saved, NoticesThatItWasWrittenInPlace) {

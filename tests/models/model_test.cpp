@@ -184,24 +184,6 @@ TEST(EmbeddingLayer, MistakesNameTheLayer) {
               HasSubstr("whole number from 1"));
 }
 
-TEST(LayerNormLayer, NormalizesTheLastAxisOfSamplesOfAnyShape) {
-  for (const Shape& sample : {Shape{4}, Shape{3, 4}, Shape{2, 3, 4}}) {
-    LayerContext context{.shape = sample, .seed = 1, .state = {}, .vectorized = false};
-    const ModulePtr layer = Choice<MakeLayer>("layer_norm").make(context);
-    layer->initialize(1);
-    EXPECT_EQ(context.shape, sample);
-    EXPECT_THAT(shapes(*layer), ElementsAre(Pair("weight", "[4]"), Pair("bias", "[4]")));
-    Shape batch{1};
-    for (const int64_t size : sample) batch.push_back(size);
-    const Tensor x(batch, DType::f32);
-    for (int64_t i = 0; i < x.numel(); ++i) x.ptr<float>()[i] = i % 2 ? 3 : -1;
-    const Tensor y = (*layer)(x);
-    EXPECT_EQ(y.shape(), batch);
-    for (int64_t i = 0; i < y.numel(); ++i)
-      EXPECT_NEAR(y.data<float>()[i], i % 2 ? 1 : -1, 1e-5) << sample;
-  }
-}
-
 // ---- pointwise chains as layers
 
 static const Texts kChain = layer_list(

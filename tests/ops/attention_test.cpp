@@ -5,10 +5,10 @@
 #include <cmath>
 #include <cstring>
 #include "autograd/backward.h"
-#include "core/base/trace.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/rng.h"
 #include "tests/difference.h"
+#include "tests/moved.h"
 #include "tests/refusal.h"
 
 using namespace bellows;
@@ -84,11 +84,10 @@ TEST(Attention, NanReachesTheQueriesThatSeeIt) {
 }
 
 TEST(Attention, SavesItsResultAndOneValuePerQuery) {
-  const trace::Counter& saved = trace::counter("mem.saved_bytes");
+  const Moved saved("mem.saved_bytes");
   const Tensor qkv = require_grad(normal({2, 100, 24}, 1, DType::f32));
-  const int64_t before = saved.value();
   const Tensor y = attention(qkv, {}, {.heads = 2, .causal = true});
-  EXPECT_EQ(saved.value() - before, int64_t(y.nbytes()) + 2 * 2 * 100 * 4);
+  EXPECT_EQ(saved, int64_t(y.nbytes()) + 2 * 2 * 100 * 4);
 }
 
 TEST(Attention, RefusesWhatDoesNotFit) {

@@ -91,27 +91,6 @@ TEST(Padded, IsIdleInF32AndWhereAllIsAMultiple) {
   EXPECT_EQ(bytes_padded_by(multiples), 0);
 }
 
-// The copy of a weight is made once per version.
-TEST(Padded, KeepsTheCopyOfAWeightUntilItIsWritten) {
-  const Kernels use({.pad_channels = true});
-  const Tensor x = cast(normal({3, 8}, 1), DType::bf16);  // a multiple: not copied
-  const Tensor w = cast(normal({10, 8}, 2), DType::bf16);
-  Slot slot;
-  Tensor y;
-  const auto run = [&] {
-    y = padded::forward(kernels::linear, x, w, Tensor(), Activation::none, slot);
-  };
-  const int64_t cut = 3 * 10 * 2;
-  EXPECT_EQ(bytes_padded_by(run), 16 * 8 * 2 + cut);
-  EXPECT_EQ(bytes_padded_by(run), cut);
-  const Tensor before = y;
-  copy_into(w, cast(normal({10, 8}, 3), DType::bf16));
-  run();
-  Slot fresh;
-  expect_near(padded::forward(kernels::linear, x, w, Tensor(), Activation::none, fresh), y, 0);
-  EXPECT_NE(before.ptr<Bf16>()[0], y.ptr<Bf16>()[0]);
-}
-
 // Images whose channels are already followed by zeros are not copied, forward or backward.
 TEST(Padded, FindsZerosWhereTheyLie) {
   const Tensor w = cast(normal({5, 3, 3, 3}, 2), DType::bf16);
