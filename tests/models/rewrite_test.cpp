@@ -146,22 +146,6 @@ TEST(BatchNormAct, TakesGeluToo) {
   EXPECT_EQ(fused, 1);
 }
 
-TEST(Recompute, GivesTheSameBitsAndCountsABatchOnce) {
-  for (const char* const fused : {"false", "true"})
-    for (const DType low : {DType::f32, DType::bf16}) {
-      const Texts texts{{"fuse.bn_act", fused}, {"fuse.bn_add_act", fused}};
-      const Trained plain = train(texts, low);
-      for (const char* const every : {"1", "2", "5"}) {
-        SCOPED_TRACE(cat(fused, " ", low, " ", every));
-        Texts again = texts;
-        again["recompute"] = every;
-        const Trained changed = train(again, low);
-        expect_same(plain, changed);
-        EXPECT_EQ(find(changed.tensors, "layer1.0.bn1.num_batches_tracked").item(), 1);
-      }
-    }
-}
-
 // Blocks that are recomputed together save only their input. Three blocks have an input of (4, 4,
 // 16, 16), two of (4, 8, 8, 8), two of (4, 16, 4, 4), and one of (4, 32, 2, 2). In pairs, only the
 // first is saved: (4, 4, 16, 16) twice, (4, 8, 8, 8) and (4, 16, 4, 4). The stem, the head and the

@@ -2,16 +2,13 @@
 #include "models/layers/sync_batch_norm.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include "autograd/amp.h"
 #include "autograd/backward.h"
 #include "autograd/recompute.h"
-#include "core/base/trace.h"
 #include "core/tensor/copy.h"
 #include "ops/elementwise.h"
 #include "ops/shape.h"
 #include "tests/difference.h"
 #include "tests/dist/thread_ranks.h"
-#include "tests/models/build.h"
 #include "tests/optim/trained.h"
 #include "tests/refusal.h"
 
@@ -115,34 +112,4 @@ TEST(SyncBatchNorm, TakesOneSampleARankAndRefusesWhatDoesNotFit) {
                 }),
                 testing::HasSubstr("sync_batch_norm: x [1,4] needs weight"));
   });
-}
-
-// ---- layers
-
-namespace {
-ModulePtr resnet(ProcessGroup* group, const std::map<std::string, std::string>& more,
-                 std::vector<std::string>* fused = nullptr) {
-  std::map<std::string, std::string> texts = {{"name", "resnet18"}, {"width", "4"}};
-  texts.insert(more.begin(), more.end());
-  return build(texts, {.sample = {3, 8, 8}, .fused = fused, .group = group});
-}
-}  // namespace
-
-TEST(SyncBatchNorm, RunsInEachBatchNormOfAModelInTrainingOnly) {
-  const trace::Counter& synced = trace::counter("norm.synced");
-  for (const char* fusion : {"", "fuse.bn_act", "fuse.bn_add_act"})
-    on_ranks(2, [&](ThreadGroup& group) {
-      const ModulePtr model = *fusion ? resnet(&group, {{fusion, "true"}}) : resnet(&group, {});
-      const Tensor x = normal({2, 3, 8, 8}, DType::f32, uint64_t(group.rank()));
-      group.barrier("before");
-      const int64_t before = synced.value();
-      group.barrier("counted");
-      (*model)(x);
-      group.barrier("after");
-      EXPECT_EQ(synced.value() - before, 2 * 20) << fusion;
-      const size_t started = group.started.size();
-      model->train(false);
-      (*model)(x);
-      EXPECT_EQ(group.started.size(), started) << "statistics are constants in evaluation";
-    });
 }
