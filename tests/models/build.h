@@ -2,7 +2,9 @@
 #pragma once
 #include "core/config/yaml.h"
 #include "core/tensor/rng.h"
+#include "core/tensor/safetensors.h"
 #include "plan/plan.h"
+#include "tests/place.h"
 
 namespace bellows {
 
@@ -46,6 +48,11 @@ inline ModulePtr build(const Texts& texts, const BuildContext& context = {}) {
   model->name_all("");
   model->initialize(context.seed);
   return model;
+}
+
+// What PyTorch computed, by tests/oracle/make_fixtures.py.
+inline NamedTensors fixture(const std::string& name) {
+  return read_safetensors(source_dir() + "/tests/oracle/" + name + ".safetensors").tensors;
 }
 
 inline Tensor find(const NamedTensors& tensors, const std::string& name) {

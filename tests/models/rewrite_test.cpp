@@ -1,7 +1,6 @@
 // Passes over a model's tree: the same values, with less memory or fewer parameters.
 #include <gtest/gtest.h>
 #include <cstring>
-#include "autograd/amp.h"
 #include "autograd/backward.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/rng.h"
@@ -27,15 +26,13 @@ ModulePtr model_of(Texts texts) {
 }
 
 // One pass forward and backward.
-Trained train(const Texts& texts, DType low = DType::f32) {
+Trained train(const Texts& texts) {
   const ModulePtr model = model_of(texts);
   const Tensor x({4, 3, 16, 16}, DType::f32);
   fill_normal(x, 0, 1, {.seed = 3, .purpose = Purpose::test});
   const Moved saved("mem.saved_bytes");
-  const Tensor loss = [&] {
-    const Autocast precision(low);
-    return criterion((*model)(x), tensor_of<int64_t>({1, 2, 3, 4}, {4}), {.fused = true});
-  }();
+  const Tensor loss =
+      criterion((*model)(x), tensor_of<int64_t>({1, 2, 3, 4}, {4}), {.fused = true});
   Trained result{{}, saved, loss.item()};
   backward(loss);
   for (const NamedTensor& p : model->parameters())
