@@ -2,13 +2,13 @@
 #include <gtest/gtest.h>
 #include "autograd/amp.h"
 #include "autograd/backward.h"
-#include "core/base/trace.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/rng.h"
 #include "models/losses/loss.h"
 #include "ops/conv/conv2d.h"
 #include "optim/optimizer.h"
 #include "tests/models/build.h"
+#include "tests/moved.h"
 
 using namespace bellows;
 
@@ -38,8 +38,6 @@ Tensor loss_of(Module& model, const Tensor& x, DType low = DType::f32) {
 TEST(ChannelsLast, TransposesNothingInASteadyStep) {
   if (!kernels::conv2d.has_vendor(Device::cpu)) GTEST_SKIP() << "built without oneDNN";
   const Kernels use({.vendor = true});
-  const trace::Counter &transposes = trace::counter("layout.transposes"),
-                       &ops = trace::counter("layout.nhwc_ops");
   for (const MemoryFormat& format : {kNCHW, kNHWC})
     for (const DType low : {DType::f32, DType::bf16}) {
       if (low == DType::bf16 && !__builtin_cpu_supports("avx512bf16")) continue;
@@ -49,12 +47,12 @@ TEST(ChannelsLast, TransposesNothingInASteadyStep) {
       const Tensor x = images(format);
       int64_t moved = 0, counted = 0;
       for (int step = 0; step < 3; ++step) {
-        const int64_t before = transposes.value(), ops_before = ops.value();
+        const Moved transposes("layout.transposes"), ops("layout.nhwc_ops");
         backward(loss_of(*model, x, low));
         optimizer.step(state);
         optimizer.zero_grad();
-        moved = transposes.value() - before;
-        counted = ops.value() - ops_before;
+        moved = transposes;
+        counted = ops;
       }
       if (format == kNHWC) {
         EXPECT_EQ(moved, 0) << low;

@@ -2,32 +2,32 @@
 // here.
 #include <gtest/gtest.h>
 #include "autograd/backward.h"
-#include "core/base/trace.h"
 #include "core/tensor/foreach.h"
 #include "core/tensor/rng.h"
 #include "models/losses/loss.h"
 #include "tests/models/build.h"
+#include "tests/moved.h"
 
 using namespace bellows;
 
 static constexpr int64_t N = 32;
 
-struct Bytes {
+struct StepBytes {
   int64_t counted;  // mem.saved_bytes of one forward
   int64_t held;     // growth of the memory in use during the forward
 };
 
-static Bytes saved_by_a_step(bool fused_layers, const LossOptions& loss_options) {
+static StepBytes saved_by_a_step(bool fused_layers, const LossOptions& loss_options) {
   const ModulePtr model =
       build({{"name", "lenet"}, {"fuse.conv_act_pool", fused_layers ? "true" : "false"}});
   const Tensor x({N, 1, 28, 28}, DType::f32), labels({N}, DType::i64);
   fill_normal(x, 0, 1, {.seed = 1});
   fill(labels, 3);
-  const trace::Counter& counter = trace::counter("mem.saved_bytes");
   backward(criterion((*model)(x), labels, loss_options));  // warm-up: layers allocate workspaces
-  const int64_t before = counter.value(), held = allocator_stats(Device::cpu).allocated;
+  const Moved counted("mem.saved_bytes");
+  const int64_t held = allocator_stats(Device::cpu).allocated;
   const Tensor loss = criterion((*model)(x), labels, loss_options);
-  const Bytes bytes{counter.value() - before, allocator_stats(Device::cpu).allocated - held};
+  const StepBytes bytes{counted, allocator_stats(Device::cpu).allocated - held};
   backward(loss);
   return bytes;
 }
@@ -53,7 +53,7 @@ TEST(SavedBytes, OfLeNetAreTheComputedOnes) {
 // labels exist before the forward, the loss itself only after it; blocks are rounded up.
 TEST(SavedBytes, AreTheMemoryThatAForwardLeavesInUse) {
   for (const bool fused : {false, true}) {
-    const Bytes bytes = saved_by_a_step(fused, {.fused = fused});
+    const StepBytes bytes = saved_by_a_step(fused, {.fused = fused});
     const int64_t there_before = N * (28 * 28 * 4 + 8);
     EXPECT_GE(bytes.held, bytes.counted - there_before) << fused;
     EXPECT_LE(bytes.held, (bytes.counted - there_before) * 5 / 4 + 64) << fused;

@@ -1,11 +1,11 @@
 // Checks every registered op on a device against the plain CPU kernels. Adding an op adds its
 // tests. A table has further sizes for kernels that work in tiles, pieces or shares.
 #include <set>
-#include "core/base/trace.h"
 #include "ops/conv/conv2d.h"
 #include "ops/conv/conv_act_pool.h"
 #include "ops/conv/pool.h"
 #include "tests/guards.h"
+#include "tests/moved.h"
 #include "tests/on_device.h"
 #include "tests/ops/op_results.h"
 #include "tests/twins.h"
@@ -165,16 +165,14 @@ TEST_P(OpOnDevice, WritesAllOfItsOutputsAndNothingElse) {
 }
 
 TEST_P(OpOnDevice, WaitsForNothing) {
-  const trace::Counter &waits = trace::counter("sync.count"),
-                       &copied = trace::counter("copy.d2h_bytes");
   const Inputs inputs =
       each(make_inputs(op, op.cases[0], DType::f32), [](const Tensor& t) { return on_device(t); });
   const Tensor y = op.run(inputs);
-  const int64_t waits_before = waits.value(), copied_before = copied.value();
+  const Moved waits("sync.count"), copied("copy.d2h_bytes");
   op.run(inputs);
   if (op.differentiable) backward(probe(y, DType::f32));
-  EXPECT_EQ(waits.value(), waits_before);
-  EXPECT_EQ(copied.value(), copied_before);
+  EXPECT_EQ(waits, 0);
+  EXPECT_EQ(copied, 0);
 }
 
 TEST(KernelsOnDevice, OfOpsAllRunAgainstTheirCpuTwins) {

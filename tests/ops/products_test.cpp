@@ -1,7 +1,6 @@
 // matmul, linear and conv2d beyond the generic suite: mixed dtypes, and libraries.
 #include <gtest/gtest.h>
 #include "autograd/amp.h"
-#include "core/base/trace.h"
 #include "core/device/parallel.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
@@ -11,6 +10,7 @@
 #include "ops/matmul/linear.h"
 #include "ops/matmul/matmul.h"
 #include "tests/difference.h"
+#include "tests/moved.h"
 #include "tests/refusal.h"
 
 using namespace bellows;
@@ -51,8 +51,6 @@ static Tensor normal(const Shape& shape, uint64_t seed) {
   return t;
 }
 
-static int64_t count_of(const char* counter) { return trace::counter(counter).value(); }
-
 // Products of one tile and of several, of a batch, of transposed matrices, and sums.
 static void expect_products_by(Blas blas, const char* counter) {
   int64_t counted = 0;
@@ -66,10 +64,10 @@ static void expect_products_by(Blas blas, const char* counter) {
       const Tensor b = across ? w : contiguous(w);
       const Tensor y = normal({B, M, N}, 3), want = cast(y, DType::f64);
       kernels::multiply(want, cast(a, DType::f64), cast(b, DType::f64), Into::add);
-      const int64_t before = count_of(counter);  // Eigen computes `want`
+      const Moved products(counter);  // Eigen computed `want`
       const Kernels use({.vendor = true, .blas = blas});
       kernels::multiply(y, a, b, Into::add);
-      counted += count_of(counter) - before;
+      counted += products;
       EXPECT_LE(difference(want, y), 1e-5) << counter << a.shape() << b.shape() << across;
     }
   EXPECT_GE(counted, 10);
@@ -119,11 +117,11 @@ TEST(Products, HaveTheSameBitsForAnyNumberOfThreads) {
 
 // f64, and products in 16 bits, have no other library.
 TEST(Products, OfOtherTypesIgnoreTheLibrary) {
-  const int64_t before = count_of("blas.openblas");
+  const Moved products("blas.openblas");
   const Kernels use({.vendor = true, .blas = Blas::openblas});
   for (const DType dtype : {DType::f64, DType::bf16}) {
     const Tensor y = matmul(full({2, 3}, 1, dtype), full({3, 2}, 1, dtype));
     EXPECT_EQ(cast(y, DType::f32).data<float>()[0], 3) << dtype;
   }
-  EXPECT_EQ(count_of("blas.openblas"), before);
+  EXPECT_EQ(products, 0);
 }
