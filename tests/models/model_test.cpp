@@ -187,7 +187,7 @@ TEST(EmbeddingLayer, MistakesNameTheLayer) {
 // ---- pointwise chains as layers
 
 static const Texts kChain = layer_list(
-    "{name: pointwise, expression: relu(x) * (1 + scale) + shift, "
+    "{name: pointwise, expression: 'relu(x) * (1 + scale) + shift', "
     "parameters: [scale, shift]}, flatten, {name: linear, out: 10}");
 
 TEST(PointwiseLayer, TrainsANumberAChannelForEachOfItsParameters) {
