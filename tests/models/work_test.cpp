@@ -89,14 +89,6 @@ TEST(Work, BytesOfOpsAreTheirPasses) {
   expect_bytes("embedding", {2, 3, 4}, {operand({100, 4})}, 48 + 2 * 48, 48 + 48 + 800);
 }
 
-TEST(Work, EachFurtherConsumerAddsAGradient) {
-  const Tensor x = require_grad(Tensor({8}, DType::f32));
-  fill(x, 1);
-  OpLog log;
-  const Tensor y = mul(add(x, x), x);
-  EXPECT_EQ(gradient_sum_bytes(log.ops), 2 * 3 * 8 * 4);
-}
-
 // A norm adds two gradients itself: it reads one more, and writes the sum. A third one is a pass.
 TEST(Work, ANormAddsTheGradientsOfTwoConsumers) {
   const Tensor x = require_grad(full({4, 2}, 1)), one = full({2}, 1), zero = zeros({2});

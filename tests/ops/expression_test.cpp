@@ -55,17 +55,7 @@ static std::string mistake(const std::string& text,
   return r.message;
 }
 
-TEST(Expression, NamesTheNearestFunctionAndInput) {
-  EXPECT_EQ(mistake("x + rleu(scale)"),
-            "pointwise: there is no function 'rleu', the nearest one is 'relu', at column 5 of  "
-            "x + rleu(scale)");
-  EXPECT_EQ(mistake("x * scael"),
-            "pointwise: there is no input 'scael', the nearest one is 'scale', at column 5 of  "
-            "x * scael");
-  EXPECT_THAT(mistake("relu * x"), HasSubstr("there is no input 'relu'"));
-}
-
-TEST(Expression, SaysWhereItCannotGoOn) {
+TEST(Expression, SaysWhereItCannotGoOnAndNamesTheNearestFunctionOrInput) {
   const auto said = [](const std::string& text) {
     const std::string message = mistake(text);
     const std::string end = " of  " + text;
@@ -74,6 +64,10 @@ TEST(Expression, SaysWhereItCannotGoOn) {
   };
   EXPECT_EQ(said(""), "something is missing, at column 1");
   EXPECT_EQ(said("x +"), "something is missing, at column 4");
+  EXPECT_EQ(said("x + rleu(scale)"),
+            "there is no function 'rleu', the nearest one is 'relu', at column 5");
+  EXPECT_EQ(said("x * scael"),
+            "there is no input 'scael', the nearest one is 'scale', at column 5");
   EXPECT_EQ(said("x + * scale"), "'*' does not belong here, at column 5");
   EXPECT_EQ(said("x scale"), "'s' does not belong here, at column 3");
   EXPECT_EQ(said("(x * scale"), "')' is missing, at column 11");
