@@ -1,6 +1,5 @@
 // Forecasts against values computed manually, at the limits, and as the network changes.
 #include "labs/plan/forecast.h"
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <limits>
 

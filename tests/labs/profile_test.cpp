@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 #include "autograd/backward.h"
-#include "core/base/trace.h"
 #include "core/config/config.h"
 #include "core/device/affinity.h"
 #include "labs/profile/analysis.h"

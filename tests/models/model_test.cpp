@@ -4,7 +4,6 @@
 #include <cmath>
 #include "autograd/amp.h"
 #include "core/tensor/foreach.h"
-#include "core/tensor/rng.h"
 #include "ops/elementwise.h"
 #include "tests/models/build.h"
 #include "tests/refusal.h"

@@ -1,9 +1,7 @@
 // attention beyond the generic suite: parts of blocks, masks, bits, memory and errors.
 #include "ops/attention/attention.h"
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <cmath>
-#include <cstring>
 #include "autograd/backward.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/rng.h"

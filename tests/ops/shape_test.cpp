@@ -7,7 +7,6 @@
 #include "tests/refusal.h"
 
 using namespace bellows;
-using testing::ElementsAre;
 
 static Tensor counted(const Shape& shape) {
   const Tensor t(shape, DType::f32);
