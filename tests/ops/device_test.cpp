@@ -111,7 +111,6 @@ Shapes odd(const Shapes& shapes) {
 }  // namespace
 
 class OpOnDevice : public OnDevice<Op> {};
-class FusedOpOnDevice : public OpOnDevice {};
 
 TEST_P(OpOnDevice, EqualsTheCpuInEveryPrecision) {
   for (const Shapes& shapes : op.cases)
@@ -132,10 +131,6 @@ TEST_P(OpOnDevice, EqualsTheCpuInAnyMemoryFormat) {
     for (const Layout layout : {nhwc, chwn, with_gaps})
       for (const DType dtype : {DType::f32, DType::bf16})
         compare(op, op.run, shapes, dtype, layout);
-}
-
-TEST_P(FusedOpOnDevice, ComposedEqualsTheCpuToo) {
-  for (const Shapes& shapes : all_shapes(op)) compare(op, op.composed, shapes, DType::f32);
 }
 
 TEST_P(OpOnDevice, EqualsTheCpuForAGradientWithGaps) {
@@ -311,8 +306,3 @@ TEST_P(SizesOnDevice, OnBothSidesOfBordersEqualTheCpu) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, OpOnDevice, testing::ValuesIn(op_specs()), test_name);
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FusedOpOnDevice);
-INSTANTIATE_TEST_SUITE_P(All, FusedOpOnDevice, testing::ValuesIn(specs_where([](const OpSpec& op) {
-                           return bool(op.composed);
-                         })),
-                         test_name);
