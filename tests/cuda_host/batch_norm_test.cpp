@@ -35,10 +35,10 @@ TEST_P(Norm, ReluLetsNaNPass) {
                zero = zeros({1}, DType::f32, Device::cuda);
   const Tensor statistics = tensor_of<float>({0, 1}, {2, 1}, Device::cuda);
   const kernels::Normalization norm{statistics, one, zero, 0};
-  const auto [y, bits] = kernels::batch_norm(x, norm, {}, NormAct::relu);
+  const auto [y, bits] = kernels::batch_norm(x, norm, {}, true);
   const Tensor dy = full({4, 1}, 3, DType::f32, Device::cuda);
   const Tensor dw = clone(one), db = clone(one);
-  const Tensor g = kernels::batch_norm_backward_w(dy, {}, x, norm, bits, false, true, dw, db).dy;
+  const Tensor g = kernels::batch_norm_backward_w(dy, {}, x, norm, bits, true, dw, db).dy;
   EXPECT_EQ(difference(tensor_of<double>({NAN, 0, 0, 2}, {4, 1}), y), 0);
   EXPECT_EQ(difference(tensor_of<double>({3, 0, 0, 3}, {4, 1}), g), 0);
 }

@@ -1,121 +1,19 @@
-// Padded products: the same values and shapes, and their cost.
+// Padded products: images that need no copy. Toggles' tests compare losses.
 #include "ops/matmul/padded.h"
 #include <gtest/gtest.h>
-#include "autograd/amp.h"
-#include "autograd/backward.h"
-#include "core/base/trace.h"
 #include "core/tensor/channel_room.h"
 #include "core/tensor/copy.h"
-#include "core/tensor/foreach.h"
 #include "core/tensor/rng.h"
-#include "ops/base/op.h"
 #include "ops/conv/conv2d.h"
-#include "ops/cross_entropy.h"
-#include "ops/matmul/linear.h"
+#include "tests/difference.h"
+#include "tests/moved.h"
 
 using namespace bellows;
 
-namespace {
-
-Tensor normal(const Shape& shape, uint64_t seed) {
+static Tensor normal(const Shape& shape, uint64_t seed) {
   const Tensor t(shape, DType::f32);
   fill_normal(t, 0, 1, {.seed = seed, .purpose = Purpose::test});
   return t;
-}
-
-// Increase of the counters while fn runs.
-struct Moved {
-  int64_t channels, bytes;
-};
-template <class Fn> Moved moved(const Fn& fn) {
-  const trace::Counter &channels = trace::counter("pad.channels"),
-                       &bytes = trace::counter("pad.bytes");
-  const int64_t channels_before = channels.value(), bytes_before = bytes.value();
-  fn();
-  return {channels.value() - channels_before, bytes.value() - bytes_before};
-}
-
-void expect_near(const Tensor& a_, const Tensor& b_, double tolerance) {
-  ASSERT_EQ(a_.shape(), b_.shape());
-  ASSERT_EQ(a_.dtype(), b_.dtype());
-  const Tensor a = contiguous(cast(a_, DType::f32)), b = contiguous(cast(b_, DType::f32));
-  for (int64_t i = 0; i < a.numel(); ++i)
-    EXPECT_NEAR(a.data<float>()[i], b.data<float>()[i], tolerance) << i;
-}
-
-// A convolution, a linear layer of 10 classes and the loss, in 16 bits.
-struct Net {
-  Tensor x = require_grad(normal({3, 3, 6, 5}, 1)), w = require_grad(normal({6, 3, 3, 3}, 2)),
-         b = require_grad(normal({6}, 3)), head = require_grad(normal({10, 72}, 4)),
-         head_bias = require_grad(normal({10}, 5));
-  Slot conv, linear_slot;
-
-  Tensor logits() {
-    const Tensor y = conv2d(x, w, b, {}, &conv);
-    const Tensor rows = record(
-        "rows", contiguous(y.detach()).view_as({3, 72}), {y},
-        [shape = y.shape()](const Tensor& dy) { return Grads{contiguous(dy).view_as(shape)}; });
-    return linear(rows, head, head_bias, &linear_slot);
-  }
-  Tensors run(bool padded, bool vendor, DType low) {
-    const Kernels use({.vendor = vendor, .pad_channels = padded});
-    const Autocast precision(low);
-    const Tensor y = logits(), loss = cross_entropy(y, tensor_of<int64_t>({1, 9, 4}, {3}));
-    backward(loss);
-    return {loss.detach(), y.detach(), grad(x), grad(w), grad(b), grad(head), grad(head_bias)};
-  }
-};
-
-}  // namespace
-
-// A head of 10 classes is computed with 16; the other six never show.
-TEST(Padded, GivesTheLossAndTheGradientsOfTheRealClasses) {
-  for (const bool vendor : {false, true})
-    for (const DType low : {DType::bf16, DType::f16}) {
-      SCOPED_TRACE(cat(low, vendor ? " vendor" : ""));
-      const Tensors want = Net().run(false, vendor, low);
-      Tensors got;
-      const Moved cost = moved([&] { got = Net().run(true, vendor, low); });
-      EXPECT_EQ(cost.channels, (8 - 3) + (8 - 6) + (16 - 10)) << "72 is a multiple already";
-      EXPECT_EQ(got[1].shape(), (Shape{3, 10}));
-      ASSERT_EQ(want.size(), got.size());
-      for (size_t i = 0; i < want.size(); ++i) {
-        SCOPED_TRACE(i);
-        expect_near(want[i], got[i], low == DType::bf16 ? 0.1 : 0.01);
-      }
-    }
-}
-
-TEST(Padded, IsIdleInF32AndWhereAllIsAMultiple) {
-  EXPECT_EQ(moved([] { Net().run(true, false, DType::f32); }).bytes, 0);
-  const Kernels use({.pad_channels = true});
-  const auto multiples = [] {
-    const Autocast precision(DType::bf16);
-    conv2d(normal({1, 8, 4, 4}, 1), normal({16, 8, 3, 3}, 2), Tensor());
-    linear(normal({3, 24}, 1), normal({8, 24}, 2), Tensor());
-  };
-  EXPECT_EQ(moved(multiples).bytes, 0);
-}
-
-// The copy of a weight is made once per version.
-TEST(Padded, KeepsTheCopyOfAWeightUntilItIsWritten) {
-  const Kernels use({.pad_channels = true});
-  const Tensor x = cast(normal({3, 8}, 1), DType::bf16);  // a multiple: not copied
-  const Tensor w = cast(normal({10, 8}, 2), DType::bf16);
-  Slot slot;
-  Tensor y;
-  const auto run = [&] {
-    y = padded::forward(kernels::linear, x, w, Tensor(), Activation::none, slot);
-  };
-  const int64_t cut = 3 * 10 * 2;
-  EXPECT_EQ(moved(run).bytes, 16 * 8 * 2 + cut);
-  EXPECT_EQ(moved(run).bytes, cut);
-  const Tensor before = y;
-  copy_into(w, cast(normal({10, 8}, 3), DType::bf16));
-  run();
-  Slot fresh;
-  expect_near(padded::forward(kernels::linear, x, w, Tensor(), Activation::none, fresh), y, 0);
-  EXPECT_NE(before.ptr<Bf16>()[0], y.ptr<Bf16>()[0]);
 }
 
 // Images whose channels are already followed by zeros are not copied, forward or backward.
@@ -130,22 +28,18 @@ TEST(Padded, FindsZerosWhereTheyLie) {
     Slot slot;
     Tensor y, dw({5, 3, 3, 3}, DType::bf16);
     const auto run = [&](const Tensor& images) {
-      return moved([&] {
-        y = padded::forward(kernels::conv2d, images, w, Tensor(), Conv2dOptions(), slot);
-        padded::backward_w(kernels::conv2d_backward_w, y, images, dw, Tensor(), Conv2dOptions(),
-                           slot);
-      });
+      const Moved bytes("pad.bytes");
+      y = padded::forward(kernels::conv2d, images, w, Tensor(), Conv2dOptions(), slot);
+      padded::backward_w(kernels::conv2d_backward_w, y, images, dw, Tensor(), Conv2dOptions(),
+                         slot);
+      return int64_t(bytes);
     };
     run(values);
-    const Moved copied = run(values);
+    const int64_t copied = run(values);
     const Tensor want = y, want_dw = clone(dw);
-    EXPECT_EQ(copied.bytes - run(x).bytes, 2 * (2 * 8 * 6 * 7 * 2));
-    expect_near(want, y, 0);
-    expect_near(want_dw, dw, 0);
+    EXPECT_EQ(copied - run(x), 2 * (2 * 8 * 6 * 7 * 2));
+    EXPECT_EQ(difference(want, y), 0);
+    EXPECT_EQ(difference(want_dw, dw), 0);
     EXPECT_TRUE(y.is_contiguous(kNHWC));
   }
-  EXPECT_FALSE(whole_room(values, 8).defined());
-  EXPECT_FALSE(whole_room(x, 16).defined());
-  EXPECT_FALSE(whole_room(room.view({2, 3, 6, 7}, room.strides(), 1), 8).defined());
-  EXPECT_FALSE(whole_room(contiguous(x, kNHWC), 8).defined());
 }
