@@ -89,24 +89,28 @@ class Updates {
 }  // namespace
 
 static void add_ops(Evidence& e, const Recording& recording) {
+  if (on_host(recording)) return;
   Ceilings ceilings;  // ceilings of the CPU
   if (!e.on_gpu) ceilings = {fma_rate(DType::f32), fma_rate(DType::bf16), 0};
-  const Profile profile = analyze(recording, ceilings);
-  if (profile.timed == Timed::host) return;
+  const Json profile = analyze(recording, ceilings);
   std::map<std::string, OpTime> ops;
-  const double updates = double(e.updates);
-  for (const OpRow& row : profile.kinds) {  // forward and backward have separate rows
-    OpTime& op = ops.try_emplace(row.key.op, OpTime{row.key.op}).first->second;
-    op.s += row.s / updates;
-    op.calls += double(row.calls) / updates;
-    op.flop += row.work.flop / updates;
-    if (row.work.flop > 0) e.product_bytes += row.work.bytes / updates;
+  const auto of_an_update = [&](const Json& total) {
+    return total.get<double>() / double(e.updates);
+  };
+  for (const Json& row : profile["ops"]) {  // forward and backward have separate rows
+    const std::string name = row["op"];
+    OpTime& op = ops.try_emplace(name, OpTime{name}).first->second;
+    op.s += of_an_update(row["s"]);
+    op.calls += of_an_update(row["calls"]);
+    op.flop += of_an_update(row["flop"]);
+    if (row["flop"] > 0) e.product_bytes += of_an_update(row["bytes"]);
   }
   for (auto& [name, op] : ops) e.ops.push_back(std::move(op));
   std::ranges::sort(e.ops, std::greater(), &OpTime::s);
   const bool replays = e.on_gpu && e.config.plan.train.cuda_graph;  // a replay has no such gaps
-  for (const GapRow& gap : profile.gaps)
-    if (!replays && (gap.cause == "host" || gap.cause == "launch")) e.between_ops_s += gap.s;
+  for (const Json& gap : profile["gaps"])
+    if (!replays && (gap["cause"] == "host" || gap["cause"] == "launch"))
+      e.between_ops_s += gap["s"].get<double>();
   e.fma_per_s = ceilings.f32;
 }
 

@@ -56,5 +56,9 @@ struct Recording {
   // CUPTI.
   std::optional<std::vector<Activity>> activities = {};
 };
+// True if a device ran the updates and could not be timed, so only the host's times are known.
+inline bool on_host(const Recording& recording) {
+  return recording.device != Device::cpu && !recording.activities;
+}
 
 }  // namespace bellows
