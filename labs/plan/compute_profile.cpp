@@ -1,10 +1,10 @@
-#include "labs/plan/compute_profile.h"
 #include <algorithm>
 #include <optional>
 #include "autograd/backward.h"
 #include "core/base/statistics.h"
 #include "core/device/timer.h"
 #include "labs/bench/step.h"
+#include "labs/plan/forecast.h"
 
 namespace bellows {
 
