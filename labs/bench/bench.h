@@ -25,4 +25,10 @@ std::string rate_text(double per_second, const char* unit);
 // For example "cpu: Intel(R) Xeon(R) Processor, 2 threads".
 std::string device_text(Device device);
 
+// Upper limits for kernels that only move data, in bytes/s. triad_rate: y = a + s b on arrays
+// larger than any cache, on all pool threads. device_copy_rate: a copy of `bytes` bytes within a
+// GPU, read and written.
+double triad_rate();
+double device_copy_rate(int64_t bytes);
+
 }  // namespace bellows

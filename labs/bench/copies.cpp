@@ -1,4 +1,3 @@
-#include "labs/bench/copies.h"
 #include <immintrin.h>
 #include <algorithm>
 #include <cstring>

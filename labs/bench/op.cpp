@@ -12,7 +12,6 @@
 #include "core/device/timer.h"
 #include "core/tensor/copy.h"
 #include "labs/bench/bench.h"
-#include "labs/bench/copies.h"
 #include "labs/bench/passes.h"
 #include "plan/toggle.h"
 #include "trainer/verbs/tables.h"
