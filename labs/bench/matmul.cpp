@@ -15,28 +15,20 @@ struct Measuring {
   Device device;
   int64_t rounds;
 };
-
-struct MeasuredProduct {
-  const char* precision;
-  Timing timing;
-  double flop;
-  std::string rate() const { return rate_text(flop / timing.median(), "FLOP/s"); }
-};
 }  // namespace
 
 // Times all precisions alternately. a: (.., M, K), b: (K, N).
-static std::vector<MeasuredProduct> measure(const std::vector<Precision>& wanted, const Shape& a,
-                                            const Shape& b, const Measuring& how) {
+static std::vector<Timing> measure(const std::vector<Precision>& wanted, const Shape& a,
+                                   const Shape& b, const Measuring& how) {
   std::vector<Product> products;
   for (const Precision& precision : wanted) products.emplace_back(precision, a, b, how.device);
   std::vector<std::function<void()>> calls;
   for (const Product& product : products) calls.emplace_back([&product] { product.run(); });
-  const std::vector<Timing> times =
-      time_interleaved(calls, how.device, {.rounds = int(how.rounds)});
-  std::vector<MeasuredProduct> measured;
-  for (size_t i = 0; i < products.size(); ++i)
-    measured.push_back({wanted[i].name, times[i], products[i].flop()});
-  return measured;
+  return time_interleaved(calls, how.device, {.rounds = int(how.rounds)});
+}
+
+static std::string rate(const Timing& timing, const Shape& a, const Shape& b) {
+  return rate_text(2.0 * double(a.numel()) * double(b[-1]) / timing.median(), "FLOP/s");
 }
 
 static void say_what_is_missing(Device device) {
@@ -48,9 +40,10 @@ static void say_what_is_missing(Device device) {
 
 static void print_product(const Shape& a, const Shape& b, const Measuring& how) {
   std::vector<TableRow> rows = {{"", "median", "rate", "fastest", "slowest"}};
-  for (const MeasuredProduct& m : measure(precisions(how.device), a, b, how))
-    rows.push_back({m.precision, time_text(m.timing.median()), m.rate(),
-                    time_text(m.timing.fastest()), time_text(m.timing.slowest())});
+  for (auto precision = precisions(how.device).begin();
+       const Timing& t : measure(precisions(how.device), a, b, how))
+    rows.push_back({(precision++)->name, time_text(t.median()), rate(t, a, b),
+                    time_text(t.fastest()), time_text(t.slowest())});
   say(cat(a, " x ", b, " on ", device_text(how.device)));
   say_part(aligned(rows, "lrrrr"));
   say_what_is_missing(how.device);
@@ -75,8 +68,9 @@ static std::map<std::string, double> times_here(const SeedRow& seed, const Measu
   std::vector<Precision> wanted = precisions(how.device);
   std::erase_if(wanted, [](const Precision& p) { return p.dtype == DType::f64; });
   std::map<std::string, double> times;
-  for (const MeasuredProduct& m : measure(wanted, {16, seed.m, seed.k}, {seed.k, seed.n}, how))
-    times[m.precision] = 1e3 * m.timing.median();
+  for (auto precision = wanted.begin();
+       const Timing& t : measure(wanted, {16, seed.m, seed.k}, {seed.k, seed.n}, how))
+    times[(precision++)->name] = 1e3 * t.median();
   return times;
 }
 
@@ -117,9 +111,9 @@ static void print_measured_alignment(const Measuring& how) {
   const std::vector<Precision> all = precisions(how.device);
   for (const Precision& precision : all) rows[0].push_back(precision.name);
   for (const int64_t size : {4096, 4080, 4088, 4092, 4094, 4095}) {
+    const Shape a = {4096, size}, b = {size, size};
     rows.push_back({cat(size), cat(size & -size)});
-    for (const MeasuredProduct& m : measure(all, {4096, size}, {size, size}, how))
-      rows.back().push_back(m.rate());
+    for (const Timing& t : measure(all, a, b, how)) rows.back().push_back(rate(t, a, b));
   }
   say_part(cat("\n4096 x K x N on ", device_text(how.device), "\n"));
   say_part(aligned(rows, "rrrrrr"));

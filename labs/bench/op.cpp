@@ -3,7 +3,6 @@
 #include "ops/base/op.h"
 #include <fmt/format.h>
 #include <algorithm>
-#include <optional>
 #include "autograd/backward.h"
 #include "core/base/output.h"
 #include "core/base/trace.h"
@@ -29,12 +28,6 @@ struct Case {
   const OpSpec* op;
   Inputs inputs;
   double forward_bytes = 0, backward_bytes = 0;  // each input, output and gradient counted once
-};
-
-struct MeasuredOp {
-  Implementation impl;
-  Timing forward;
-  std::optional<Timing> backward;
 };
 
 struct Options {
@@ -97,33 +90,27 @@ static std::function<void()> backward_of(const Implementation& impl, const Case&
   };
 }
 
-static std::string gb(double bytes, const Timing& timing) {
-  return fmt::format("{:.2f}", 1e-9 * bytes / timing.median());
-}
-
-static std::vector<MeasuredOp> measure(const Case& c, Device device) {
+static void add_rows(const Case& c, Device device, std::vector<TableRow>& rows) {
   const std::vector<Implementation> all = implementations_of(c);
   std::vector<std::function<void()>> calls;
   for (const Implementation& impl : all) calls.push_back(forward_of(impl, c));
   if (c.op->differentiable)
     for (const Implementation& impl : all) calls.push_back(backward_of(impl, c));
   const std::vector<Timing> times = time_interleaved(calls, device);
-  std::vector<MeasuredOp> measured;
-  for (size_t i = 0; i < all.size(); ++i) {
-    measured.push_back({all[i], times[i], {}});
-    if (c.op->differentiable) measured[i].backward = times[all.size() + i];
-  }
-  return measured;
-}
-
-static void add_rows(const Case& c, Device device, std::vector<TableRow>& rows) {
   std::string name = cat(c.op->name, *c.op->variant ? ", " : "", c.op->variant), shapes;
   for (const Tensor& t : c.inputs) shapes += cat(shapes.empty() ? "" : " ", t.shape());
-  for (const auto& [impl, forward, backward] : measure(c, device))
-    rows.push_back({std::exchange(name, ""), std::exchange(shapes, ""), impl.name,
-                    time_text(forward.median()), gb(c.forward_bytes, forward),
-                    backward ? time_text(backward->median()) : "-",
-                    backward ? gb(c.backward_bytes, *backward) : "-"});
+  for (size_t i = 0; i < all.size(); ++i) {
+    rows.push_back({std::exchange(name, ""), std::exchange(shapes, ""), all[i].name});
+    const auto add = [&](const Timing& timing, double bytes) {
+      rows.back().push_back(time_text(timing.median()));
+      rows.back().push_back(fmt::format("{:.2f}", 1e-9 * bytes / timing.median()));
+    };
+    add(times[i], c.forward_bytes);
+    if (c.op->differentiable)
+      add(times[all.size() + i], c.backward_bytes);
+    else
+      rows.back().insert(rows.back().end(), {"-", "-"});
+  }
 }
 
 static std::vector<const OpSpec*> specs_of(const Options& o) {
