@@ -1,5 +1,6 @@
 // trainer diagnose: names what limits a run, and with --apply tries the remedy.
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include "core/base/file.h"
 #include "core/base/output.h"
 #include "core/config/config.h"
@@ -7,6 +8,7 @@
 #include "labs/diagnose/diagnosis.h"
 #include "trainer/ab/ab.h"
 #include "trainer/ab/arm_report.h"
+#include "trainer/state/run_record.h"
 #include "trainer/verbs/verbs.h"
 
 namespace bellows {
@@ -49,19 +51,21 @@ static std::vector<ConfigLine> parsed(const Names& remedies) {
 }
 
 // Compares the run with its remedy, and returns ab's exit code.
-static int apply(const DiagnoseLine& given, const Diagnosis& d, AbOptions options) {
+static int apply(const DiagnoseLine& given, const Json& report, AbOptions options) {
+  const Json& findings = report["findings"];
   const auto curable =
-      std::ranges::find_if(d.findings, [](const Fault& fault) { return !fault.remedies.empty(); });
-  if (curable == d.findings.end()) return say("nothing to apply: no finding has a setting"), 0;
-  write_extension(given.apply, given.config, parsed(curable->remedies));
-  say(cat("wrote ", given.apply, ": ", joined(curable->remedies)));
+      std::ranges::find_if(findings, [](const Json& each) { return !each["remedies"].empty(); });
+  if (curable == findings.end()) return say("nothing to apply: no finding has a setting"), 0;
+  const Json& finding = *curable;
+  write_extension(given.apply, given.config, parsed(finding["remedies"]));
+  say(cat("wrote ", given.apply, ": ", plain(finding["remedies"])));
   options.config = given.config;
   options.against = given.apply;
   options.allow_many = true;
   settle_planted_load(options);
   const AbResult result = compare_arms(options, nullptr);
-  say(fmt::format("{}: predicted at most {:.2f} x", curable->rule,
-                  most_speedup(*curable, d.evidence)));
+  say(fmt::format("{}: predicted at most {:.2f} x", plain(finding["rule"]),
+                  finding["most_speedup"].get<double>()));
   say(cat("measured: ", headline(result, result.on().front())));
   return result.signal ? 128 + result.signal : 0;
 }
@@ -92,16 +96,16 @@ static int run_diagnose(CommandLine& line, const Arguments& args) {
   AbOptions options;
   options.verb = "diagnose";
   limit_time(options, parse_budget("diagnose", given.budget));
-  const Diagnosis d =
+  const Json report =
       diagnose(given.config.empty()
                    ? read_evidence(given.run)
                    : measure(make_config(sources_of(given.config, given.overrides)), given.seconds,
                              given.apply.empty() ? INFINITY : options.budget_s / 2));
   if (given.json)
-    say(to_line(to_json(d)));
+    say(to_line(report));
   else
-    say_part(to_text(d));
-  return given.apply.empty() ? 0 : apply(given, d, options);
+    say_part(plain(report["text"]));
+  return given.apply.empty() ? 0 : apply(given, report, options);
 }
 
 static const AddVerb diagnose_verb({"diagnose", "names what limits a run, and the switches to try",
