@@ -293,7 +293,7 @@ Json analyze(const Recording& recording, const Ceilings& ceilings) {
   const bool on_device = recording.device != Device::cpu && !on_host(recording);
   const char* const times = on_device ? "time on the device" : "self time";
   const CallsByKey calls = calls_in(timeline, recording, ceilings);
-  const Json threads = threads_in(recording), memory = memory_of(recording);
+  const Json threads = threads_in(recording);
   Json report = {{"kind", "profile"},
                  {"first_step", recording.steps.at(0).number},
                  {"times", on_host(recording) ? "time on the host" : times},
@@ -312,8 +312,8 @@ Json analyze(const Recording& recording, const Ceilings& ceilings) {
                  {"outliers", outliers_in(calls)},
                  {"gaps", gaps_in(timeline, total, updates)},
                  {"thread_states", threads},
-                 {"typical_update", typical_update(timeline, recording, memory["peak_bytes"])},
-                 {"memory", memory}});
+                 {"typical_update", typical_update(timeline, recording)},
+                 {"memory", memory_of(recording)}});
   return report;
 }
 

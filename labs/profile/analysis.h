@@ -26,14 +26,12 @@ const StepTime& median_step(const Recording& recording);
 // their way. begin_ns counts from its begin.
 Json lanes_of(const Timeline& timeline, const Recording& recording, const StepTime& step);
 // The same of the update of median length, with the bytes in use from each time on.
-// `peak_bytes`: most that were in use in the whole recording.
-Json typical_update(const Timeline& timeline, const Recording& recording, int64_t peak_bytes);
+Json typical_update(const Timeline& timeline, const Recording& recording);
 
 // Returns the report of a recording, "kind": "profile". Times are in seconds, sizes in bytes,
 // shares from 0 to 1; the largest row of a list is the first:
-//   times            source of the times of ops, modules and outliers: "self time" on a CPU, "time
-//   on
-//                    the device", or "time on the host" beside a device that could not be timed
+//   times            source of the times of ops, modules and outliers: "self time" on a CPU, else
+//                    "time on the device", or "time on the host" if no device could be timed
 //   update_s         mean time of an update, everything included; batch_cost_s: without log lines
 //   flop, bytes      of an update, as its ops state them
 //   mfu              model FLOP utilization: flop over what update_s could compute; null: unknown
