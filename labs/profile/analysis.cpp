@@ -16,13 +16,13 @@ struct OpKey {
   std::string shapes = {}, dtype = {}, layout = {};  // "64x3x32x32 16x3x3x3 -> 64x16x32x32"
   auto operator<=>(const OpKey&) const = default;
 };
-struct Call {
+struct OpCall {
   const Slice* slice;
   Cost work;         // as the op states it
   double ceiling_s;  // least time for that work; 0: unknown
   double flop_s;     // least time for its FLOP alone; 0: unknown
 };
-using CallsByKey = std::map<OpKey, std::vector<Call>>;
+using CallsByKey = std::map<OpKey, std::vector<OpCall>>;
 
 constexpr double kSecond = 1e-9;  // of a nanosecond
 
@@ -86,7 +86,7 @@ static Json sorted(std::vector<Json> rows, const char* by) {
 }
 
 // Self time; on a device that was timed, the time of the work that the call queued there.
-static double seconds_of(const Call& call) { return kSecond * double(call.slice->work_ns); }
+static double seconds_of(const OpCall& call) { return kSecond * double(call.slice->work_ns); }
 
 static Json rows_of(const CallsByKey& all, double total) {
   std::vector<Json> rows;
@@ -94,7 +94,7 @@ static Json rows_of(const CallsByKey& all, double total) {
     double s = 0, ceiling_s = 0;
     Cost work;
     std::set<std::string> kernels;
-    for (const Call& call : calls) {
+    for (const OpCall& call : calls) {
       s += seconds_of(call);
       work += call.work;
       ceiling_s += call.ceiling_s;
@@ -120,9 +120,9 @@ static void add_ops(Json& report, const CallsByKey& all, double total, double up
   Cost work;
   double flop_s = 0;
   for (const auto& [key, calls] : all) {
-    std::vector<Call>& kind = kinds[{key.op, key.backward}];
+    std::vector<OpCall>& kind = kinds[{key.op, key.backward}];
     kind.insert(kind.end(), calls.begin(), calls.end());
-    for (const Call& call : calls) work += call.work, flop_s += call.flop_s;
+    for (const OpCall& call : calls) work += call.work, flop_s += call.flop_s;
   }
   report.update({{"flop", work.flop / updates},
                  {"bytes", work.bytes / updates},
@@ -173,7 +173,7 @@ static Json outliers_in(const CallsByKey& all) {
   for (const auto& [key, calls] : all) {
     if (calls.size() < kFewest) continue;
     std::vector<double> s;
-    for (const Call& call : calls) s.push_back(seconds_of(call));
+    for (const OpCall& call : calls) s.push_back(seconds_of(call));
     const std::vector<double> apart = distances_from_median(s);
     const double middle = median(s), mad = median(apart);
     for (size_t i = 0; i < s.size(); ++i)
