@@ -21,6 +21,7 @@ Device start_bench(const std::string& device);
 // Returns text with three significant digits: "1.34 ms"; "294 GFLOP/s".
 std::string time_text(double seconds);
 std::string rate_text(double per_second, const char* unit);
+std::string size_text(int64_t bytes);  // "64 KiB", "16 MiB"
 
 // For example "cpu: Intel(R) Xeon(R) Processor, 2 threads".
 std::string device_text(Device device);
