@@ -40,16 +40,6 @@ static void declare(CommandLine& line, DiagnoseLine& given) {
   line.add_flag("--json", given.json, "print one JSON object").excludes(apply);
 }
 
-// Returns the settings of "key=value" each.
-static std::vector<ConfigLine> parsed(const Names& remedies) {
-  std::vector<ConfigLine> settings;
-  for (const std::string& remedy : remedies) {
-    const size_t equals = remedy.find('=');
-    settings.push_back({remedy.substr(0, equals), remedy.substr(equals + 1)});
-  }
-  return settings;
-}
-
 // Compares the run with its remedy, and returns ab's exit code.
 static int apply(const DiagnoseLine& given, const Json& report, AbOptions options) {
   const Json& findings = report["findings"];
@@ -57,7 +47,10 @@ static int apply(const DiagnoseLine& given, const Json& report, AbOptions option
       std::ranges::find_if(findings, [](const Json& each) { return !each["remedies"].empty(); });
   if (curable == findings.end()) return say("nothing to apply: no finding has a setting"), 0;
   const Json& finding = *curable;
-  write_extension(given.apply, given.config, parsed(finding["remedies"]));
+  std::vector<ConfigLine> settings;
+  for (const auto& [key, value] : parse_overrides(finding["remedies"]))
+    settings.push_back({key, value.text});
+  write_extension(given.apply, given.config, settings);
   say(cat("wrote ", given.apply, ": ", plain(finding["remedies"])));
   options.config = given.config;
   options.against = given.apply;
