@@ -12,10 +12,6 @@
 
 namespace bellows {
 
-static double share_of(double seconds, const Evidence& e) {
-  return seconds / std::max(e.batch_s(), 1e-12);
-}
-
 static Json findings_of(const Evidence& e) {
   std::map<std::string, double> largest;  // largest saving by key
   std::vector<Json> found;
@@ -27,7 +23,7 @@ static Json findings_of(const Evidence& e) {
                      {"key", rule.key},
                      {"text", fault->text},
                      {"saves_s", fault->saves_s},
-                     {"most_speedup", 1 / std::max(1 - share_of(fault->saves_s, e), 0.01)},
+                     {"most_speedup", 1 / std::max(1 - e.share(fault->saves_s), 0.01)},
                      {"remedies", fault->remedies},
                      {"advice", fault->advice}});
   }
@@ -65,7 +61,7 @@ static constexpr std::pair<const char*, const char*> kClasses[] = {
 
 static std::string in_ms(double seconds) { return fmt::format("{:.3f} ms", 1e3 * seconds); }
 static std::string share(double part, const Evidence& e) {
-  return fmt::format("{:.1f} %", 100 * share_of(part, e));
+  return fmt::format("{:.1f} %", 100 * e.share(part));
 }
 
 static const char* limit_of(const Evidence& e) {

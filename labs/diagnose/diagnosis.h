@@ -4,6 +4,7 @@
 //   diagnosis  the rules that fire, as text and JSON
 //   diagnose   the verb
 #pragma once
+#include <algorithm>
 #include <cmath>
 #include "core/base/json.h"
 #include "plan/toggle.h"
@@ -57,7 +58,8 @@ struct Evidence {
   double batch_s() const;   // mean seconds per update
   double reader_s() const;  // mean seconds per update spent waiting for data
   double compute_s() const { return batch_s() - reader_s(); }
-  double input_share() const { return batch_s() > 0 ? reader_s() / batch_s() : 0; }
+  double share(double s) const { return s / std::max(batch_s(), 1e-12); }  // of an update
+  double input_share() const { return share(reader_s()); }
   // Standard deviation of the updates' compute shares: 0 steady, 0.5 if they alternate between none
   // and all.
   double swing() const;
