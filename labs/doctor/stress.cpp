@@ -45,7 +45,9 @@ static TableRow stress_one(const Precision& precision, Device device, int64_t n,
   for (int part = 0; part < kParts; ++part) ms.push_back(passed[part + 1].ms_since(passed[part]));
   const double flop = product.flop() * kProducts;
   const double rate = flop * kParts / (1e-3 * passed.back().ms_since(passed.front()));
-  const auto part_rate = [&](double ms) { return rate_text(flop / (1e-3 * ms), "FLOP/s"); };
+  const auto part_rate = [&](double part_ms) {
+    return rate_text(flop / (1e-3 * part_ms), "FLOP/s");
+  };
   const double peak = device == Device::cpu ? fma_rate(precision.dtype) : 0;
   const double error = worst_error(product, sampled_rows(n));
   wrong = !(error <= 1);
