@@ -31,7 +31,7 @@ struct Case {
 };
 
 struct Options {
-  std::string name, device = "auto", dtype = "f32", repeat, config;
+  std::string device = "auto", dtype = "f32", repeat, config;
   Arguments words;
   int64_t elements = 0;
 };
@@ -113,16 +113,17 @@ static void add_rows(const Case& c, Device device, std::vector<TableRow>& rows) 
   }
 }
 
-static std::vector<const OpSpec*> specs_of(const Options& o) {
+// Returns the specs of an op; "": of all.
+static std::vector<const OpSpec*> specs_of(const std::string& name) {
   std::vector<const OpSpec*> specs;
   std::vector<std::string> names;
   for (const OpSpec& op : op_specs()) {
     if (op.large.empty()) continue;
     names.emplace_back(op.name);
-    if (o.name.empty() || o.name == op.name) specs.push_back(&op);
+    if (name.empty() || name == op.name) specs.push_back(&op);
   }
-  CHECK(!specs.empty(), "bench op: no op ", on_one_line(o.name),
-        " with shapes to time, the nearest is '", nearest(o.name, names),
+  CHECK(!specs.empty(), "bench op: no op ", on_one_line(name),
+        " with shapes to time, the nearest is '", nearest(name, names),
         "'; trainer bench op  times all of them");
   std::ranges::stable_sort(specs, {}, [](const OpSpec* op) { return std::string_view(op->name); });
   return specs;
@@ -154,8 +155,7 @@ static int run_op(CommandLine& line, const Arguments& args) {
   if (line.given("--repeat"))
     return repeat_module(o.repeat, make_config(sources_of(o.config, o.words)).plan), 0;
   CHECK(o.words.size() <= 1 && o.config.empty(), "bench op: takes one op, or --repeat PATH");
-  if (!o.words.empty()) o.name = o.words[0];
-  const std::vector<const OpSpec*> specs = specs_of(o);
+  const std::vector<const OpSpec*> specs = specs_of(o.words.empty() ? "" : o.words[0]);
   const Device device = start_bench(o.device);
   std::vector<TableRow> rows = {{"op", "shapes", "kernel", "forward", "GB/s", "backward", "GB/s"}};
   const DType dtype = o.dtype == "bf16" ? DType::bf16 : o.dtype == "f16" ? DType::f16 : DType::f32;

@@ -35,8 +35,7 @@ struct StepTimes {
   std::vector<double> ms;      // ms of each step, on the device's clock
   std::vector<double> cpu_ms;  // CPU time of the process in each step
   double wall_ms = 0;          // time of all steps, from an idle device to an idle device
-  trace::Counters
-      moved;  // increase of each counter over all steps, without the final synchronization
+  trace::Counters moved;       // by all steps, without the final synchronization
 };
 // Runs steps until there are `steps` of them and `seconds` have passed. The host does not wait
 // between them.
