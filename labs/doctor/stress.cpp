@@ -136,27 +136,8 @@ namespace {
 // Twelve chains cover the latency of two FMA units and leave four of AVX2's 16 registers free.
 constexpr int kChains = 12, kTurns = 4096;
 
-template <class T> struct Chains {
-  T& sum;        // depends on all results, so the work is not optimized away
-  double& flop;  // operations per call
-
-  // Computes in vectors of L floats, or L / 2 doubles.
-  template <int L> [[gnu::always_inline]] void operator()() const {
-    constexpr int kLanes = L * sizeof(float) / sizeof(T);
-    Lanes<T, kLanes> chains[kChains] = {}, factor = {}, term = {};
-    factor += T(0.5);
-    term += sum;
-    for (int i = 0; i < kChains; ++i) chains[i] += T(i);  // equal chains would be computed once
-    for (int turn = 0; turn < kTurns; ++turn)
-#pragma GCC unroll 12
-      for (auto& chain : chains) chain = chain * factor + term;
-    for (const auto& chain : chains) sum += chain[0] * T(1e-6);
-    flop = 2.0 * kTurns * kChains * kLanes;
-  }
-};
-
 // Multiply-adds of bf16 pairs with f32 accumulators: 32 products per instruction.
-[[gnu::target("avx512f,avx512bf16")]] void pairs(float& sum, double& flop) {
+[[gnu::target("avx512f,avx512bf16")]] double pairs(float& sum) {
   __m512 chains[kChains];
   for (int i = 0; i < kChains; ++i) chains[i] = _mm512_set1_ps(float(i));
   const __m512bh factor = _mm512_cvtne2ps_pbh(_mm512_set1_ps(sum), _mm512_set1_ps(0.5F));
@@ -164,11 +145,11 @@ template <class T> struct Chains {
 #pragma GCC unroll 12
     for (__m512& chain : chains) chain = _mm512_dpbf16_ps(chain, factor, factor);
   for (const __m512& chain : chains) sum += chain[0] * 1e-9F;
-  flop = 2.0 * kTurns * kChains * 32;
+  return 2.0 * kTurns * kChains * 32;
 }
 
 // AMX: products of 16 x 32 with 32 x 16 bf16 values, one per instruction. Four cover its latency.
-[[gnu::target("amx-tile,amx-bf16")]] void tiles(float& sum, double& flop) {
+[[gnu::target("amx-tile,amx-bf16")]] double tiles(float& sum) {
   struct alignas(64) Config {
     uint8_t palette = 1, start_row = 0, reserved[14] = {};
     uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64};
@@ -194,7 +175,7 @@ template <class T> struct Chains {
   _tile_stored(0, out, 64);
   _tile_release();
   sum += out[0] * 1e-9F;
-  flop = 2.0 * kTurns * 4 * (16 * 16 * 32);
+  return 2.0 * kTurns * 4 * (16 * 16 * 32);
 }
 
 // Linux gives the tiles only to processes that request them.
@@ -208,30 +189,45 @@ bool has_tiles() {
 }
 }  // namespace
 
-// run(sum, flop) computes for a while, adds to `sum` and sets `flop` to the operations of one call.
+// run(sum) computes for a while, adds something of each result to `sum`, so that nothing is
+// optimized away, and returns its number of operations.
 template <class T> static double rate_of(const auto& run) {
-  constexpr int kCalls = 64;
-  double flop = 0;
   static volatile double kept = 0;
+  double flop = 0;
   const std::function<void()> all_threads = [&] {
-#pragma omp parallel
+    double work = 0, sums = 0;
+#pragma omp parallel reduction(+ : work, sums)
     {
+      constexpr int kCalls = 64;
       T sum = 1;
-      double mine = 0;
-      for (int i = 0; i < kCalls; ++i) run(sum, mine);
-#pragma omp critical
-      {
-        kept = kept + double(sum);
-        flop = kCalls * mine;
-      }
+      for (int i = 0; i < kCalls; ++i) work += run(sum);
+      sums += double(sum);
     }
+    kept = kept + sums;
+    flop = work;
   };
   const Timing timing = time_interleaved({all_threads}, Device::cpu)[0];
-  return flop * omp_get_max_threads() / timing.fastest();
+  return flop / timing.fastest();
 }
 
+// Computes in vectors of L floats, or L / 2 doubles.
 template <class T> static double rate_in_lanes() {
-  return rate_of<T>([](T& sum, double& flop) { in_lanes<float>(Chains<T>{sum, flop}); });
+  return rate_of<T>([](T& sum) {
+    double flop = 0;
+    in_lanes<float>([&]<int L>() __attribute__((always_inline)) {
+      constexpr int kLanes = L * sizeof(float) / sizeof(T);
+      Lanes<T, kLanes> chains[kChains] = {}, factor = {}, term = {};
+      factor += T(0.5);
+      term += sum;
+      for (int i = 0; i < kChains; ++i) chains[i] += T(i);  // equal chains would be computed once
+      for (int turn = 0; turn < kTurns; ++turn)
+#pragma GCC unroll 12
+        for (auto& chain : chains) chain = chain * factor + term;
+      for (const auto& chain : chains) sum += chain[0] * T(1e-6);
+      flop = 2.0 * kTurns * kChains * kLanes;
+    });
+    return flop;
+  });
 }
 
 double fma_rate(DType dtype) {
