@@ -1,6 +1,7 @@
 #include "labs/profile/analysis.h"
 #include <fmt/format.h>
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <unordered_map>
 #include "core/base/statistics.h"
