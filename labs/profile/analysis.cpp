@@ -264,13 +264,11 @@ static Json memory_of(const Recording& recording) {
       alive[entry.block] = &entry;
     else if (!alive.erase(entry.block))
       older -= entry.bytes;
-  std::map<std::string, int64_t> tensors, held;
+  std::map<std::string, int64_t> tensors, held = recording.held;
   for (const auto& [block, entry] : alive) {
     const std::string& path = entry->site->path;
     tensors[path.empty() ? "outside of modules" : path] += entry->bytes;
   }
-  for (const Held& part : recording.held)
-    held[part.module.empty() ? part.what : part.module] += part.bytes;
   held["other"] = std::max<int64_t>(0, held["other"] - older);
   for (const auto& [module, bytes] : tensors) held.try_emplace(module, 0);
   std::vector<Json> rows;

@@ -66,22 +66,20 @@ static void watch(Recording& recording, std::binary_semaphore& over) {
   }
 }
 
-static std::string module_of(const std::string& parameter) {
-  const size_t dot = parameter.rfind('.');
-  return dot == std::string::npos ? "" : parameter.substr(0, dot);
-}
-
-static std::vector<Held> held_by(const Session& session) {
-  std::vector<Held> held;
+static std::map<std::string, int64_t> held_by(const Session& session) {
+  std::map<std::string, int64_t> held;
   int64_t other = allocator_stats(session.device).allocated;
-  const auto add = [&](const std::string& module, const char* what, const Tensor& tensor) {
-    held.push_back({module, what, int64_t(tensor.nbytes())});
-    other -= held.back().bytes;
+  const auto add = [&](const std::string& name, const Tensor& tensor) {
+    held[name] += int64_t(tensor.nbytes());
+    other -= int64_t(tensor.nbytes());
   };
-  for (const NamedTensor& p : session.parameters) add(module_of(p.name), "weights", p.tensor);
-  for (const NamedTensor& b : session.model->buffers()) add(module_of(b.name), "weights", b.tensor);
-  for (const NamedTensor& b : session.optimizer->state()) add("", "optimizer state", b.tensor);
-  held.push_back({"", "other", std::max<int64_t>(0, other)});
+  for (const NamedTensors& weights : {session.parameters, session.model->buffers()})
+    for (const auto& [name, tensor] : weights) {
+      const size_t dot = name.rfind('.');
+      add(dot == std::string::npos ? "weights" : name.substr(0, dot), tensor);
+    }
+  for (const NamedTensor& state : session.optimizer->state()) add("optimizer state", state.tensor);
+  held["other"] = std::max<int64_t>(0, other);
   return held;
 }
 

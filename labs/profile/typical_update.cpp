@@ -64,7 +64,7 @@ Json typical_update(const Timeline& timeline, const Recording& recording) {
   const StepTime& step = median_step(recording);
   Json update = lanes_of(timeline, recording, step);
   int64_t bytes = 0;  // in use
-  for (const Held& held : recording.held) bytes += held.bytes;
+  for (const auto& [name, held] : recording.held) bytes += held;
   std::vector<std::pair<int64_t, int64_t>> in_use = {{0, bytes}};
   for (const trace::Allocation& entry : recording.allocations) {
     if (entry.at_ns >= step.end_ns) break;

@@ -205,7 +205,7 @@ TEST(Profile, NamesTheModulesThatHoldMemoryAtThePeak) {
   Recording r = synthetic();
   const char blocks[4] = {};
   const ModuleSite &fc = site_of("fc"), &outside = site_of("");
-  r.held = {{"fc", "weights", 100}, {"", "optimizer state", 50}, {"", "other", 30}};
+  r.held = {{"fc", 100}, {"optimizer state", 50}, {"other", 30}};
   r.allocations = {{&blocks[0], 1000, &fc, 10},       {&blocks[0], -1000, &fc, 20},
                    {&blocks[1], 700, &fc, 1200},      {&blocks[3], -20, &outside, 1210},
                    {&blocks[2], 600, &outside, 1220}, {&blocks[1], -700, &fc, 1300}};
