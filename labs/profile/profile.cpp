@@ -48,16 +48,6 @@ static Recording recorded(Session& session, const Plan& plan, const std::vector<
   return recorder.take();
 }
 
-static Json facts_of(const Session& session) {
-  const Plan& plan = session.plan;
-  Names notes = session.notes;
-  std::erase(notes, profiler_note(plan.profile));  // for another tool
-  return {{"name", plan.name},
-          {"batch", plan.data.loader.sampler.batch_size},
-          {"threads", pool_threads()},
-          {"run", notes}};
-}
-
 static int run_profile(CommandLine& line, const Arguments& args) {
   std::string config, steps = "20:30", trace, tables;
   Arguments overrides;
@@ -95,8 +85,13 @@ static int run_profile(CommandLine& line, const Arguments& args) {
   const std::string text = text_of(report) + (ranks.is_null() ? "" : "\n" + ranks_text(ranks));
   say_part(text);
   if (!tables.empty()) {
-    report.update(facts_of(session));
-    report["text"] = text;
+    Names notes = session.notes;
+    std::erase(notes, profiler_note(session.plan.profile));  // for another tool
+    report.update({{"name", plan.name},
+                   {"batch", session.plan.data.loader.sampler.batch_size},
+                   {"threads", pool_threads()},
+                   {"run", notes},
+                   {"text", text}});
     if (!ranks.is_null()) report["ranks"] = ranks;
     write_file(tables, bytes_of(to_line(report)));
   }
