@@ -112,9 +112,11 @@ def occupancy(registers, threads=256):
 
 
 def table_of(kernels):
-    rows = ['\t'.join((*Kernel._fields, 'occupancy_256'))]
-    rows += ['\t'.join(map(str, (*k, f'{occupancy(k.registers):.2f}'))) for k in kernels]
-    return '\n'.join(rows) + '\n'
+    """A row for all instantiations of a kernel that take the same resources."""
+    rows = collections.Counter((k.file, k.name.split('<')[0], *k[2:]) for k in kernels)
+    lines = ['\t'.join((*Kernel._fields, 'occupancy_256', 'kernels'))]
+    lines += ['\t'.join(map(str, (*row, f'{occupancy(row[2]):.2f}', count))) for row, count in sorted(rows.items())]
+    return '\n'.join(lines) + '\n'
 
 
 def code_of(tool, path):
@@ -222,17 +224,17 @@ def main():
     fresh.replace(store)
     faults, kernels = (sum(lists, []) for lists in zip(*examined.values()))
 
-    table = table_of(sorted(Kernel(*k) for k in kernels))
+    table = table_of([Kernel(*k) for k in kernels])
     if args.update:
         TABLE.write_text(table)
     else:
         known = TABLE.read_text() if TABLE.exists() else ''
         diff = list(difflib.unified_diff(known.splitlines(), table.splitlines(), 'resources.tsv', 'this build', 'as committed', '', 0, ''))
         if diff:
-            print('\n'.join(diff), '\n\nif that is meant: tests/cuda_code/check.py --update', sep='')
+            print('\n'.join(diff), f'\n\n{store} has each kernel; if that is meant: tests/cuda_code/check.py --update', sep='')
             faults.append('the resources of kernels have changed')
     print('\n'.join(faults))
-    print(f'{len(objects)} objects, {len(table.splitlines()) - 1} kernels, {len(faults)} faults')
+    print(f'{len(objects)} objects, {len(kernels)} kernels, {len(faults)} faults')
     return bool(faults)
 
 

@@ -107,6 +107,8 @@ Network resnet(const std::vector<int>& blocks, bool bottleneck) {
 Network resnet18() { return resnet({2, 2, 2, 2}, false); }
 Network resnet50() { return resnet({3, 4, 6, 3}, true); }
 
+constexpr Half kHalves[] = {Half::forward, Half::backward_x, Half::backward_w};
+
 struct Precision {
   const char* name;
   DType dtype;
@@ -120,48 +122,47 @@ const Precision precisions[] = {{"f32", DType::f32, false, kNCHW},
 
 }  // namespace
 
-// One line per layer and precision: engines for y, dx and dw, and the workspace of the first of
-// each in MiB.
-static std::string line(const char* net, const Layer& layer, const Precision& precision) {
-  std::ostringstream counts, scratch;
-  for (const Half half : {Half::forward, Half::backward_x, Half::backward_w}) {
-    const Support support = ask({half,
-                                 layer.x,
-                                 layer.w,
-                                 precision.format,
-                                 precision.dtype,
-                                 false,
-                                 layer.options,
-                                 {.tf32 = precision.tf32}});
-    EXPECT_GT(support.engines, 0) << net << " x " << layer.x << " w " << layer.w << " in "
-                                  << precision.name << ": " << support.why_not;
-    counts << std::setw(4) << support.engines;
-    scratch << std::setw(5) << (support.workspace_bytes >> 20);
+// One line per network and precision: the fewest engines of any layer for y, dx and dw, and the
+// largest workspace of a first engine for each, in MiB.
+static std::string line(const char* net, const Layers& layers, const Precision& precision) {
+  std::ostringstream engines, scratch;
+  for (const Half half : kHalves) {
+    Support worst{.engines = INT64_MAX};
+    for (const Layer& layer : layers) {
+      const Support support = ask({half,
+                                   layer.x,
+                                   layer.w,
+                                   precision.format,
+                                   precision.dtype,
+                                   false,
+                                   layer.options,
+                                   {.tf32 = precision.tf32}});
+      EXPECT_GT(support.engines, 0) << net << " x " << layer.x << " w " << layer.w << " in "
+                                    << precision.name << ": " << support.why_not;
+      worst.engines = std::min(worst.engines, support.engines);
+      worst.workspace_bytes = std::max(worst.workspace_bytes, support.workspace_bytes);
+    }
+    engines << std::setw(4) << worst.engines;
+    scratch << std::setw(5) << (worst.workspace_bytes >> 20);
   }
-  std::ostringstream line;
-  line << std::left << std::setw(9) << net << std::setw(5) << precision.name << " x "
-       << std::setw(16) << cat(layer.x) << " w " << std::setw(16) << cat(layer.w) << " stride "
-       << layer.options.stride << counts.str() << " " << scratch.str() << "\n";
-  return line.str();
+  return cat(std::left, std::setw(9), net, std::setw(5), precision.name, engines.str(), " ",
+             scratch.str(), "\n");
 }
 
 TEST_F(CudnnOnH200, HasEnginesForEveryConvolutionOfLeNetAndTheResNets) {
   std::string table;
-  const auto add = [&](const char* net, const Layers& layers) {
-    for (const Precision& precision : precisions)
-      for (const Layer& layer : layers) table += line(net, layer, precision);
-  };
-  add("lenet", lenet().layers);
-  add("resnet18", resnet18().layers);
-  add("resnet50", resnet50().layers);
-  expect_table("h200_conv2d.txt", "engines for y, dx, dw; MiB of scratch memory", table);
+  for (const auto& [name, net] :
+       {std::pair("lenet", lenet()), {"resnet18", resnet18()}, {"resnet50", resnet50()}})
+    for (const Precision& precision : precisions) table += line(name, net.layers, precision);
+  expect_table("h200_conv2d.txt", "fewest engines for y, dx, dw; most MiB of scratch memory",
+               table);
 }
 
 // Without channels_last, 16-bit images stay in NCHW: slower, but supported.
 TEST_F(CudnnOnH200, HasEnginesFor16BitImagesInNchw) {
   for (const DType dtype : {DType::bf16, DType::f16})
     for (const Layer& layer : resnet18().layers)
-      for (const Half half : {Half::forward, Half::backward_x, Half::backward_w}) {
+      for (const Half half : kHalves) {
         const Support support =
             ask({half, layer.x, layer.w, kNCHW, dtype, false, layer.options, {}});
         EXPECT_GT(support.engines, 0)
