@@ -2,11 +2,13 @@
 // of a stream, are counted, and follow the KernelOptions. The generic suite of ops compares their
 // values with the CPU's.
 #include "tests/cuda_host/vendor/vendor.h"
-#include "core/base/trace.h"
+#include <gtest/gtest.h>
 #include "ops/conv/conv2d.h"
 #include "ops/matmul/linear.h"
 #include "ops/matmul/matmul.h"
 #include "tests/cuda_host/beside_cpu.h"
+#include "tests/cuda_host/cuda_host.h"
+#include "tests/moved.h"
 
 using namespace cuda_host;
 
@@ -59,17 +61,15 @@ class VendorCalls : public testing::Test {
 }  // namespace
 
 TEST_F(VendorCalls, AreCountedAndInF32AlsoAsTf32IfThatIsAllowed) {
-  const trace::Counter &calls = trace::counter("kernel.vendor_calls"),
-                       &in_tf32 = trace::counter("matmul.tf32_calls");
   for (const DType dtype : kFloats)
     for (const bool tf32 : {false, true}) {
       const Kernels asked({.vendor = true, .tf32 = tf32});
-      const int64_t calls_before = calls.value(), before = in_tf32.value();
+      const Moved calls("kernel.vendor_calls"), in_tf32("matmul.tf32_calls");
       three_products(dtype);
       three_linears(dtype);
       three_convolutions(dtype);
-      EXPECT_EQ(calls.value() - calls_before, 9) << dtype;
-      EXPECT_EQ(in_tf32.value() - before, dtype == DType::f32 && tf32 ? 9 : 0) << dtype;
+      EXPECT_EQ(calls, 9) << dtype;
+      EXPECT_EQ(in_tf32, dtype == DType::f32 && tf32 ? 9 : 0) << dtype;
     }
   EXPECT_EQ(cuda_host::complaint(), "");
 }
