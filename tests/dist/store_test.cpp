@@ -5,7 +5,6 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <csignal>
 #include <future>
 #include <random>
 #include <thread>
@@ -118,29 +117,20 @@ TEST(StoreTest, CountsFromAllRanks) {
   EXPECT_EQ(stores[3]->get("count", 0ms), "300");
 }
 
+// Requests that wait hold up no other thread of their rank.
 TEST(StoreTest, GetWaitsForTheKey) {
   const StoreServer server(of_world(2));
   TcpStore a(rank_of(server, 0), kLong), b(rank_of(server, 1), kLong);
-  auto got = std::async(std::launch::async, [&] { return a.get("late", kLong); });
-  auto came = std::async(std::launch::async, [&] { return a.wait("counter", kLong); });
-  EXPECT_EQ(got.wait_for(20ms), std::future_status::timeout);
-  b.set("late", "value");
-  EXPECT_EQ(b.add("counter", 3), 3);
-  EXPECT_EQ(got.get(), "value");
-  EXPECT_TRUE(came.get());
-  EXPECT_EQ(b.add("counter", -5), -2);
-  EXPECT_EQ(a.get("counter", kLong), "-2");
-}
-
-TEST(StoreTest, AGetThatWaitsHoldsUpNoOtherThread) {
-  const StoreServer server(of_world(1));
-  TcpStore store(rank_of(server, 0), kLong);
   std::vector<std::future<std::string>> waiting;
   for (int i = 0; i < 8; ++i)
-    waiting.push_back(std::async(std::launch::async, [&] { return store.get("key", kLong); }));
+    waiting.push_back(
+        std::async(std::launch::async, [&, i] { return a.get(i % 2 ? "own" : "late", kLong); }));
   EXPECT_EQ(waiting.front().wait_for(20ms), std::future_status::timeout);
-  store.set("key", "from the same rank");
-  for (auto& one : waiting) EXPECT_EQ(one.get(), "from the same rank");
+  a.set("own", "value");
+  EXPECT_EQ(b.add("late", 3), 3);
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(waiting[i].get(), i % 2 ? "value" : "3");
+  EXPECT_EQ(b.add("late", -5), -2);
+  EXPECT_EQ(a.get("late", kLong), "-2");
 }
 
 TEST(StoreTest, TimesOutAndStaysUsable) {
@@ -440,23 +430,6 @@ TEST(StoreTest, HostileClientsDoNotDisturbAnExchange) {
 
 // ---- the end
 
-TEST(StoreTest, AClosedStoreIsAnErrorAtOnce) {
-  auto server = std::make_unique<StoreServer>(of_world(2));
-  TcpStore store(rank_of(*server, 1), kLong);
-  store.set("key", "");
-  auto waiting =
-      std::async(std::launch::async, [&] { return refused([&] { store.get("never", kLong); }); });
-  server.reset();  // after two seconds
-  const auto begin = Clock::now();
-  const Refusal of_get = waiting.get(), of_set = refused([&] { store.set("key", ""); });
-  EXPECT_LT(Clock::now() - begin, 10s);
-  EXPECT_EQ(of_get.exit, Exit::distributed);
-  EXPECT_THAT(of_get.message, HasSubstr("is gone"));
-  EXPECT_THAT(of_get.message, HasSubstr("'never'"));
-  EXPECT_EQ(of_set.exit, Exit::distributed);
-  EXPECT_THAT(of_set.message, HasSubstr("is gone"));
-}
-
 TEST(StoreTest, RankZeroMayEndFirst) {
   auto server = std::make_unique<StoreServer>(of_world(2));
   auto store = std::make_unique<TcpStore>(rank_of(*server, 1), kLong);
@@ -473,51 +446,10 @@ TEST(StoreTest, RankZeroMayEndFirst) {
 
 // ---- presence
 
-namespace {
-
-// A rank in a process of its own, which waits for ever until a signal ends it.
-class RankProcess {
- public:
-  RankProcess(const Ranks& ranks, bool leaves_in_order) : process_(fork()) {
-    if (process_) return;
-    {
-      TcpStore store(ranks, kLong);
-      store.set("here", "");
-      if (!leaves_in_order) store.wait("never", kLong);
-    }
-    _exit(0);
-  }
-  void end(int signal) {
-    if (signal) kill(process_, signal);
-    waitpid(process_, nullptr, 0);
-  }
-
- private:
-  const pid_t process_;
-};
-
-}  // namespace
-
-TEST(StoreTest, AKilledRankIsNamedToAWaitingOne) {
-  const StoreServer server(of_world(3));
-  TcpStore store(rank_of(server, 0), kLong);
-  RankProcess two(rank_of(server, 2), false);
-  store.get("here", kLong);
-  EXPECT_FALSE(store.wait("gone", 50ms));
-  auto named = std::async(std::launch::async, [&] { return store.get("gone", kLong); });
-  two.end(SIGKILL);
-  EXPECT_EQ(named.get(), "2");
-  EXPECT_EQ(store.get("rendezvous/result", kLong),  // so no rank waits for it to arrive
-            "rank 2 of 3 ended before all had arrived; look at its last lines");
-  EXPECT_TRUE(is_gone(store, 2));
-  EXPECT_FALSE(is_gone(store, 1));
-}
-
 TEST(StoreTest, ARankThatSaysGoodbyeIsNotGone) {
   const StoreServer server(of_world(3));
   TcpStore store(rank_of(server, 0), kLong);
-  RankProcess one(rank_of(server, 1), true);
-  one.end(0);
+  { const TcpStore leaving(rank_of(server, 1), kLong); }
   {
     TcpStore failing(rank_of(server, 2), kLong);
     failing.end_within(1s);
