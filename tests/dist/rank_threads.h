@@ -1,5 +1,6 @@
 // Ranks that are threads of one process, over a store in memory.
 #pragma once
+#include <gtest/gtest.h>
 #include <thread>
 #include "core/config/values.h"
 #include "core/device/parallel.h"
@@ -39,5 +40,9 @@ struct RankThreads {
     return choice.make(context);
   }
 };
+
+inline void expect_no_errors(const std::vector<Refusal>& errors) {
+  for (const Refusal& error : errors) EXPECT_EQ(error.message, "no error");
+}
 
 }  // namespace bellows

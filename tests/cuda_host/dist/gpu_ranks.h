@@ -38,8 +38,4 @@ struct GpuRanks : RankThreads {
   }
 };
 
-inline void expect_no_errors(const std::vector<Refusal>& errors) {
-  for (const Refusal& error : errors) EXPECT_EQ(error.message, "no error");
-}
-
 }  // namespace bellows
