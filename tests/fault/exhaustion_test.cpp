@@ -13,14 +13,19 @@ using namespace bellows;
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
+#ifdef __SANITIZE_ADDRESS__
+constexpr bool kAsan = true;
+#else
+constexpr bool kAsan = false;
+#endif
+
 class Exhaustion : public Program {
  protected:
   // Uses every kind of thread: the pool's, workers that are started for each epoch, and savers.
   static Args threaded(const Args& more = {}) {
-    Args args = tiny({"toggles={num_workers: 2, persistent_workers: off, thread_budget: off}",
-                      "threads.threads=3", "ckpt.every_iters=4"});
-    args.insert(args.end(), more.begin(), more.end());
-    return args;
+    return with(tiny({"toggles={num_workers: 2, persistent_workers: off, thread_budget: off}",
+                      "threads.threads=3", "ckpt.every_iters=4"}),
+                more);
   }
   // Runs a program in which the nth call fails ("once"), or all from the nth on ("persist").
   Ended run_without(const char* call, const Args& args, int nth, const char* mode) {
@@ -33,10 +38,7 @@ class Exhaustion : public Program {
   Ended run_without_threads(const Args& args, int nth, const char* mode) {
     return run_without("thread", args, nth, mode);
   }
-  static Args launched(Args args) {
-    args.insert(args.begin(), {"launch", "--ranks", "2", "--"});
-    return args;
-  }
+  static Args launched(const Args& args) { return with({"launch", "--ranks", "2", "--"}, args); }
   // The launcher and each rank write one; the launcher prints the cause's line again.
   static void expect_one_line_each(const Ended& ended) {
     EXPECT_THAT(ended.code, testing::AnyOf(0, 6)) << ended.err;
@@ -128,9 +130,7 @@ TEST_F(Exhaustion, RanksWithoutThreadsEndInOneLineEach) {
 }
 
 TEST_F(Exhaustion, RanksWithoutMemoryDoNotBlameTheNetwork) {
-#ifdef __SANITIZE_ADDRESS__
-  GTEST_SKIP() << "its shadow memory takes all address space";
-#endif
+  if (kAsan) GTEST_SKIP() << "its shadow memory takes all address space";
   std::map<int, int> codes;
   for (double mib = 100; mib < 2000 && !codes[0]; mib *= 1.2) {
     SCOPED_TRACE(cat(mib, " MiB"));
@@ -143,9 +143,7 @@ TEST_F(Exhaustion, RanksWithoutMemoryDoNotBlameTheNetwork) {
 
 // Raises the limit of address space until the program starts, and until it trains.
 TEST_F(Exhaustion, MemoryThatFailsEndsInOneLineAndTheRunGoesOnLater) {
-#ifdef __SANITIZE_ADDRESS__
-  GTEST_SKIP() << "its shadow memory takes all address space";
-#endif
+  if (kAsan) GTEST_SKIP() << "its shadow memory takes all address space";
   const std::string whole = hash_in(run(threaded()).out);
   std::map<int, int> codes;
   for (double mib = 48; codes[0] < 2; mib *= 1.05) {
@@ -169,9 +167,7 @@ TEST_F(Exhaustion, MemoryThatFailsEndsInOneLineAndTheRunGoesOnLater) {
 
 // An exception in a function that lets none out would abort: the destructors of JSON allocate.
 TEST_F(Exhaustion, WithoutAnyMemoryTheRunEndsInOneLine) {
-#ifdef __SANITIZE_ADDRESS__
-  GTEST_SKIP() << "its runtime has a malloc of its own";
-#endif
+  if (kAsan) GTEST_SKIP() << "its runtime has a malloc of its own";
   for (const int nth : {20000, 60000, 100000, 140000}) {
     SCOPED_TRACE(nth);
     const Ended ended = run_without("malloc", threaded({"--overwrite"}), nth, "persist");
@@ -184,9 +180,7 @@ TEST_F(Exhaustion, WithoutAnyMemoryTheRunEndsInOneLine) {
 
 // The images have 784 MB.
 TEST_F(Exhaustion, ADataSetThatDoesNotFitIsNoMatterOfTheBatch) {
-#ifdef __SANITIZE_ADDRESS__
-  GTEST_SKIP() << "its shadow memory takes all address space";
-#endif
+  if (kAsan) GTEST_SKIP() << "its shadow memory takes all address space";
   expect_refusal(tiny({"data={name: digits, train_size: 1000000, test_size: 20, batch_size: 16}"}),
                  6, "out of memory; free some, or raise the limit (ulimit -v)", with_memory(700));
 }

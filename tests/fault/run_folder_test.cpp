@@ -16,12 +16,11 @@ class LostFolder : public Program {
  protected:
   // Runs until the middle of the second epoch, then calls `lose`, and returns how the run ends.
   Ended run_until_lost(const std::function<void()>& lose, const Args& more = {}) {
-    Args args =
+    const Args slow =
         tiny({"data={name: digits, train_size: 64, test_size: 20, batch_size: 8, "
               "sim_latency_us: 10000}",
               "train.epochs=4", "eval.every=0"});
-    args.insert(args.end(), more.begin(), more.end());
-    const auto running = start(args);
+    const auto running = start(with(slow, more));
     EXPECT_TRUE(running->says("epoch: 2, iter: 2"));
     lose();
     return running->end();

@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <thread>
 #include "core/tensor/safetensors.h"
 
@@ -62,6 +63,22 @@ class Save : public testing::Test {
     return outcome;
   }
 
+  // Plants the fault at the first call of its kind, at the second, and so on. After each save that
+  // it hits, calls check() and expects a single file.
+  void at_each_call(Fault fault, const std::function<void(const Fault&, const Outcome&)>& check) {
+    for (;; ++fault.nth) {
+      const Outcome outcome = run(fault);
+      SCOPED_TRACE(text_of(fault) + ": " + outcome.said);
+      if (outcome.hits == 0) {
+        EXPECT_GT(fault.nth, 1) << "never happened";
+        EXPECT_EQ(outcome.exit, 0);
+        return;
+      }
+      check(fault, outcome);
+      EXPECT_EQ(files(), 1);
+    }
+  }
+
   // Throws if the file is damaged.
   float stored() { return read_safetensors(path).tensors.at(0).tensor.data<float>()[19999]; }
   std::ptrdiff_t files() { return std::distance(std::filesystem::directory_iterator(folder), {}); }
@@ -92,17 +109,9 @@ TEST_F(Save, FailedCallLeavesOneWholeFileAndIsNeverReportedAsSaved) {
                                     {"close", EIO},
                                     {"rename", EACCES}})
     for (const char* mode : {"once", "persist"})
-      for (int nth = 1;; ++nth) {
-        const Fault fault{call, nth, mode, error};
-        const Outcome outcome = run(fault);
-        if (outcome.hits == 0) {
-          EXPECT_GT(nth, 1) << text_of(fault) << " never happened";
-          EXPECT_EQ(outcome.exit, 0);
-          break;
-        }
-        SCOPED_TRACE(text_of(fault) + ": " + outcome.said);
+      at_each_call({call, 1, mode, error}, [&](const Fault& fault, const Outcome& outcome) {
         // Closing a file that was only read loses nothing.
-        const bool harmless = fault.call == "close" && nth > 1;
+        const bool harmless = fault.call == "close" && fault.nth > 1;
         EXPECT_EQ(outcome.exit, harmless ? 0 : static_cast<int>(Exit::storage));
         EXPECT_EQ(outcome.said == "saved\n", harmless);
         if (fault.call == "write") {
@@ -112,43 +121,28 @@ TEST_F(Save, FailedCallLeavesOneWholeFileAndIsNeverReportedAsSaved) {
         const auto rename = std::ranges::find(outcome.calls, "rename");
         const bool renamed = outcome.calls.end() - rename > 1;  // something came after it
         EXPECT_EQ(stored(), renamed ? 2 : 1);
-        EXPECT_EQ(files(), 1);
-      }
+      });
 }
 
 TEST_F(Save, ShortAndInterruptedCallsAreCompleted) {
   for (const Fault& kind : {Fault{"write", 1, "short"}, Fault{"write", 1, "once", EINTR},
                             Fault{"read", 1, "once", EINTR}, Fault{"fsync", 1, "once", EINTR},
                             Fault{"open", 1, "once", EINTR}, Fault{"close", 1, "once", EINTR}})
-    for (Fault fault = kind;; ++fault.nth) {
-      const Outcome outcome = run(fault);
-      EXPECT_EQ(outcome.exit, 0) << text_of(fault) << ": " << outcome.said;
-      EXPECT_EQ(stored(), 2) << text_of(fault);
-      EXPECT_EQ(files(), 1) << text_of(fault);
-      if (outcome.hits == 0) {
-        EXPECT_GT(fault.nth, 1) << text_of(fault) << " never happened";
-        break;
-      }
-    }
+    at_each_call(kind, [&](const Fault&, const Outcome& outcome) {
+      EXPECT_EQ(outcome.exit, 0);
+      EXPECT_EQ(stored(), 2);
+    });
 }
 
 TEST_F(Save, KillAtAnyCallLeavesOneWholeFile) {
   for (const char* call : {"open", "write", "read", "fsync", "close", "rename"})
-    for (int nth = 1;; ++nth) {
-      const Fault fault{call, nth, "kill"};
-      const Outcome outcome = run(fault);
-      SCOPED_TRACE(text_of(fault));
-      if (outcome.hits == 0) {
-        EXPECT_GT(nth, 1) << " never happened";
-        break;
-      }
+    at_each_call({call, 1, "kill"}, [&](const Fault&, const Outcome& outcome) {
       EXPECT_EQ(outcome.exit, -1);
       EXPECT_EQ(outcome.said, "");
       const float value = stored();
       EXPECT_TRUE(value == 1 || value == 2);
       remove_temporaries(folder);
-      EXPECT_EQ(files(), 1);
-    }
+    });
 }
 
 TEST_F(Save, AFileSystemWithoutLocksIsNoFailure) {
