@@ -43,9 +43,9 @@ TEST_F(NcclOnDevice, CallsInOrderOnAStreamOfItsOwn) {
   }
   const std::vector<NcclCall> calls = cuda_host::take_nccl_calls();
   EXPECT_THAT(texts(calls),
-              ElementsAre("ncclCommInitRankConfig", "ncclAllReduce of 1 float32, sum",
-                          "ncclAllReduce of 100 float32, avg", "ncclAllReduce of 40 bfloat16, sum",
-                          "ncclBroadcast of 100 float32 from 0", "ncclCommDestroy"));
+              ElementsAre("ncclCommInitRankConfig", "ncclAllReduce of 1 f32, sum",
+                          "ncclAllReduce of 100 f32, avg", "ncclAllReduce of 40 bf16, sum",
+                          "ncclBroadcast of 100 f32 from 0", "ncclCommDestroy"));
   for (const NcclCall& call : calls) EXPECT_NE(call.stream, stream_of(Device::cuda).native);
 }
 

@@ -55,38 +55,14 @@ ncclResult_t nccl_call(const std::function<void()>& body) {
   return api(body) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
 }
 
-const char* name_of(ncclDataType_t type) {
-  switch (type) {
-    case ncclFloat32:
-      return "float32";
-    case ncclFloat64:
-      return "float64";
-    case ncclFloat16:
-      return "float16";
-    case ncclBfloat16:
-      return "bfloat16";
-    default:
-      return "int64";
-  }
-}
-template <class Fn> void visit(ncclDataType_t type, const Fn& fn) {
-  switch (type) {
-    case ncclFloat32:
-      return fn(float());
-    case ncclFloat64:
-      return fn(double());
-    case ncclFloat16:
-      return fn(bellows::F16());
-    case ncclBfloat16:
-      return fn(bellows::Bf16());
-    default:
-      return fn(int64_t());
-  }
-}
-size_t size_of(ncclDataType_t type) {
-  size_t size = 0;
-  visit(type, [&]<class T>(T) { size = sizeof(T); });
-  return size;
+bellows::DType dtype_of(ncclDataType_t type) {
+  static const std::map<ncclDataType_t, bellows::DType> known = {
+      {ncclFloat32, bellows::DType::f32},
+      {ncclFloat64, bellows::DType::f64},
+      {ncclFloat16, bellows::DType::f16},
+      {ncclBfloat16, bellows::DType::bf16},
+      {ncclInt64, bellows::DType::i64}};
+  return known.at(type);
 }
 
 // Adds in the order of the ranks, 16 bits in f32, and rounds once.
@@ -198,10 +174,10 @@ ncclResult_t all_reduce(const void* from, void* to, size_t n, ncclDataType_t typ
                         ncclComm_t comm, cudaStream_t stream) {
   return nccl_call([=] {
     const bool mean = op == ncclAvg;
-    meet(comm, bellows::cat("ncclAllReduce of ", n, " ", name_of(type), mean ? ", avg" : ", sum"),
+    meet(comm, bellows::cat("ncclAllReduce of ", n, " ", dtype_of(type), mean ? ", avg" : ", sum"),
          {static_cast<const std::byte*>(from), static_cast<std::byte*>(to)}, stream,
          [=](const Parts& parts) {
-           visit(type, [&]<class T>(T) {
+           bellows::visit_dtype(dtype_of(type), [&]<class T>(T) {
              const std::vector<T> all = reduced<T>(parts, n, mean);
              for (const Part& part : parts) std::memcpy(part.to, all.data(), n * sizeof(T));
            });
@@ -212,12 +188,12 @@ ncclResult_t all_reduce(const void* from, void* to, size_t n, ncclDataType_t typ
 ncclResult_t broadcast(const void* from, void* to, size_t n, ncclDataType_t type, int root,
                        ncclComm_t comm, cudaStream_t stream) {
   return nccl_call([=] {
-    meet(comm, bellows::cat("ncclBroadcast of ", n, " ", name_of(type), " from ", root),
+    meet(comm, bellows::cat("ncclBroadcast of ", n, " ", dtype_of(type), " from ", root),
          {static_cast<const std::byte*>(from), static_cast<std::byte*>(to)}, stream,
          [=](const Parts& parts) {
            for (const Part& part : parts)
              if (part.to != parts[root].from)
-               std::memcpy(part.to, parts[root].from, n * size_of(type));
+               std::memcpy(part.to, parts[root].from, n * bellows::size_of(dtype_of(type)));
          });
   });
 }
@@ -225,10 +201,10 @@ ncclResult_t broadcast(const void* from, void* to, size_t n, ncclDataType_t type
 ncclResult_t all_gather(const void* from, void* to, size_t n, ncclDataType_t type, ncclComm_t comm,
                         cudaStream_t stream) {
   return nccl_call([=] {
-    meet(comm, bellows::cat("ncclAllGather of ", n, " ", name_of(type)),
+    meet(comm, bellows::cat("ncclAllGather of ", n, " ", dtype_of(type)),
          {static_cast<const std::byte*>(from), static_cast<std::byte*>(to)}, stream,
          [=](const Parts& parts) {
-           const size_t bytes = n * size_of(type);
+           const size_t bytes = n * bellows::size_of(dtype_of(type));
            for (const Part& part : parts)
              for (size_t r = 0; r < parts.size(); ++r)
                std::memcpy(part.to + r * bytes, parts[r].from, bytes);

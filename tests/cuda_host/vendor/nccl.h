@@ -10,7 +10,7 @@ namespace cuda_host {
 
 struct NcclCall {
   int rank;
-  std::string text;  // "ncclAllReduce of 100 float32, avg"
+  std::string text;  // "ncclAllReduce of 100 f32, avg"
   cudaStream_t stream;
 };
 // Returns the calls of all ranks since the last call, in order.
