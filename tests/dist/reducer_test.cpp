@@ -324,25 +324,16 @@ TEST(Reducer, SendsOneCollectivePerBucketAndUpdate) {
     }
 }
 
+// Without views they are copied: the suite of toggles compares.
 TEST(Reducer, CopiesNoGradientIntoViews) {
-  Training t{.broken = 9};
-  const int64_t bytes = std::ssize(Net().values()) * 4 * t.updates * t.world;
   for (const bool set_to_none : {false, true}) {
-    t.set_to_none = set_to_none;
-    t.dist = options_of(kAll);
+    Training t{.dist = options_of(kAll), .set_to_none = set_to_none, .broken = 9};
     t.dist.first_bucket_mb = t.dist.bucket_mb = 1;  // one bucket
     t.dist.rebuild = false;
-    const auto train_now = [&] { train_on_ranks(t); };
-    auto in_views = moved(train_now);
-    EXPECT_EQ(in_views["dist.grad_copy_bytes"], 0);
-    EXPECT_EQ(in_views["grad.place_copy_bytes"], 0);
-    EXPECT_EQ(in_views["dist.view_grads"], 6 * t.updates * t.world);
-    t.dist.views = false;
-    auto copied = moved(train_now);
-    EXPECT_EQ(copied["dist.grad_copy_bytes"], 2 * bytes);
-    EXPECT_EQ(copied["dist.view_grads"], 0);
-    t.dist.bucketed = false;
-    EXPECT_EQ(moved(train_now)["dist.grad_copy_bytes"], 0) << "each travels from its own memory";
+    auto counted = moved([&] { train_on_ranks(t); });
+    EXPECT_EQ(counted["dist.grad_copy_bytes"], 0);
+    EXPECT_EQ(counted["grad.place_copy_bytes"], 0);
+    EXPECT_EQ(counted["dist.view_grads"], 6 * t.updates * t.world);
   }
 }
 

@@ -103,20 +103,6 @@ TEST(StoreTest, SharesValuesBetweenRanks) {
   EXPECT_TRUE(b.wait(std::string(kMaxKey, 'k'), 0ms));
 }
 
-TEST(StoreTest, CountsFromAllRanks) {
-  const StoreServer server(of_world(4));
-  std::vector<std::unique_ptr<TcpStore>> stores;
-  for (int rank = 0; rank < 4; ++rank)
-    stores.push_back(std::make_unique<TcpStore>(rank_of(server, rank), kLong));
-  std::vector<std::jthread> threads;
-  for (int rank = 0; rank < 4; ++rank)
-    threads.emplace_back([&, rank] {
-      for (int i = 0; i < 50; ++i) stores[rank]->add("count", rank);
-    });
-  threads.clear();
-  EXPECT_EQ(stores[3]->get("count", 0ms), "300");
-}
-
 // Requests that wait hold up no other thread of their rank.
 TEST(StoreTest, GetWaitsForTheKey) {
   const StoreServer server(of_world(2));
