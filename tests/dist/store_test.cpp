@@ -318,10 +318,9 @@ TEST(StoreTest, AllCallsTogetherEndWithinTheirLimitIfTheStoreHangs) {
   EXPECT_LT(Clock::now() - begin, 10s);
 }
 
-TEST(StoreTest, AClientThatReadsNothingIsNotReadEither) {
-  const StoreServer server(of_world(2));
-  RawClient client(server);
-  client.enter(0, 2);
+// Sends requests with large answers and reads none. Returns the number of bytes that the server and
+// the system have taken when both stop.
+static size_t flood(RawClient& client) {
   const std::string set = pack({Word::set, "0/large", std::string(kMaxValue, 'v')});
   std::string requests = set, none, why;
   for (int i = 0; i < 40; ++i) requests += pack({Word::find, "0/large"});
@@ -329,9 +328,18 @@ TEST(StoreTest, AClientThatReadsNothingIsNotReadEither) {
   for (; sent < 100 * kMaxValue; requests += set) {
     const size_t before = requests.size();
     if (!wait_for_socket(client.get(), POLLOUT, deadline_after(300ms))) break;
-    ASSERT_TRUE(transfer(client.get(), requests, none, why)) << why;
+    if (!transfer(client.get(), requests, none, why)) break;
     sent += before - requests.size();
   }
+  return sent;
+}
+
+TEST(StoreTest, AClientThatReadsNothingIsNotReadEither) {
+  const StoreServer server(of_world(2));
+  RawClient client(server);
+  client.enter(0, 2);
+  const size_t sent = flood(client);
+  EXPECT_GT(sent, kMaxValue);       // a value and the first requests
   EXPECT_LT(sent, 50 * kMaxValue);  // what the system buffers
 }
 
@@ -359,30 +367,10 @@ const Hostile kHostiles[] = {
         std::this_thread::sleep_for(1ms);
       }
     },
-    [](const StoreServer& s) {  // is a crowd that says nothing
-      std::vector<std::unique_ptr<RawClient>> crowd;
-      for (int i = 0; i < 100; ++i) crowd.push_back(std::make_unique<RawClient>(s));
-      crowd.back()->closed_within(20ms);
-    },
     [](const StoreServer& s) {  // never reads: the last rank, gone wrong
       RawClient client(s);
       client.send(client.hello(4, 5));  // refused while the last 16 are not yet read to their end
-      std::string requests = pack({Word::set, "0/huge", std::string(kMaxValue, 'h')}), none, why;
-      for (int i = 0; i < 40; ++i) requests += pack({Word::find, "0/huge"});
-      const auto deadline = deadline_after(300ms);
-      while (!requests.empty() && wait_for_socket(client.get(), POLLOUT, deadline) &&
-             transfer(client.get(), requests, none, why)) {
-      }
-    },
-    [](const StoreServer& s) {  // waits in vain
-      RawClient client(s);
-      client.send(client.hello(4, 5) + pack({Word::get, "0/never"}));
-      client.closed_within(10ms);
-    },
-    [](const StoreServer& s) {  // sends a frame that is too large
-      RawClient client(s);
-      client.send(client.hello(4, 5) + std::string(8, '\x7f'));
-      EXPECT_TRUE(client.closed_within(kLong));
+      flood(client);
     },
 };
 
