@@ -28,9 +28,6 @@ HERE = ROOT / 'tests/cuda_code'
 TABLE = HERE / 'resources.tsv'
 WHEELS = 'nvidia-cuda-cuobjdump==13.2.78', 'nvidia-cuda-nvdisasm==13.2.78'
 
-# sm_90, from the CUDA programming guide: limits of a multiprocessor.
-REGISTERS, WARPS, BLOCKS, REGISTER_UNIT = 65536, 64, 32, 256
-
 # Runtime calls by folder; a call elsewhere would allocate or wait behind the wrappers.
 WRAPPERS = ('core/device/', 'ops/vendor/', 'dist/groups/')
 ALLOWED = {'cudaLaunchKernelExC', 'cudaFuncSetAttribute', 'cudaGetErrorString', 'cudaGetLastError',
@@ -103,19 +100,11 @@ def resources(tool, file, path):
     return [Kernel(file, short[n], int(r), int(sh), int(st), int(lo)) for n, r, st, sh, lo in found]
 
 
-def occupancy(registers, threads=256):
-    """Share of a multiprocessor's warps that blocks of `threads` fill, as far as registers allow."""
-    of_warp = -(-registers * 32 // REGISTER_UNIT) * REGISTER_UNIT
-    warps = threads // 32
-    blocks = min(BLOCKS, WARPS // warps, REGISTERS // of_warp // warps)
-    return blocks * warps / WARPS
-
-
 def table_of(kernels):
     """A row for all instantiations of a kernel that take the same resources."""
     rows = collections.Counter((k.file, k.name.split('<')[0], *k[2:]) for k in kernels)
-    lines = ['\t'.join((*Kernel._fields, 'occupancy_256', 'kernels'))]
-    lines += ['\t'.join(map(str, (*row, f'{occupancy(row[2]):.2f}', count))) for row, count in sorted(rows.items())]
+    lines = ['\t'.join((*Kernel._fields, 'kernels'))]
+    lines += ['\t'.join(map(str, (*row, count))) for row, count in sorted(rows.items())]
     return '\n'.join(lines) + '\n'
 
 
