@@ -108,27 +108,6 @@ TEST_F(NcclOnDevice, NamesTheCollectiveOfAnAsynchronousError) {
   synchronize(stream_of(Device::cuda));
 }
 
-TEST_F(NcclOnDevice, NamesTheRankThatComesTooLate) {
-  std::atomic<bool> failed = false;
-  const auto errors = GpuRanks("nccl", 2, 2).run([&](ProcessGroup& group, Stream stream) {
-    group.step = 12;
-    const Tensor t = on_gpu(100, 1);
-    if (group.rank() == 1) {
-      for (int i = 0; !failed && i < 4000; ++i) std::this_thread::sleep_for(Timeout(5));
-    } else {
-      group.all_reduce(t, Reduction::mean, "bucket 3").wait();
-      synchronize(stream);  // the abort ends it, before the cause is found
-      const std::string why = refusal([&] { group.graph_launched(); });
-      failed = true;
-      fail(Exit::distributed, why);
-    }
-    group.barrier("end");
-  });
-  EXPECT_THAT(errors[0].message,
-              HasSubstr("nccl: step 12, bucket 3: rank 1 did not come within 2 s; "));
-  for (const Refusal& error : errors) EXPECT_EQ(error.exit, Exit::distributed);
-}
-
 TEST_F(NcclOnDevice, WaitsForAConnectionNoLongerThanTheTimeout) {
   cuda_host::hang_next_connection();
   const Refusal error = refused([] { NcclAlone(0.1); });
