@@ -141,11 +141,11 @@ TEST_F(Planted, SharedMemoryTooSmall) {
 
 template <bool with_event> std::vector<float> run_on_two_streams() {
   const OwnStream first;
-  const OwnEvent filled;
+  Event filled(Device::cuda);
   const Floats x(100), y(100);
   launch(fill, {1, 32, 0, first}, x, 100, 1.0f);
-  first.record(filled);
-  if (with_event) compute().wait(filled);
+  filled.record(first);
+  if (with_event) filled.hold(compute());
   launch(add, {2, 32, 0, compute()}, x, y, 100, 1.0f);
   return y.read(compute());
 }
@@ -156,13 +156,13 @@ TEST_F(PlantedRace, MissingStreamWaitEvent) {
 }
 
 TEST_F(Planted, WaitForAnEventOfACaptureThatHasEnded) {
-  const OwnEvent event;
+  Event event(Device::cuda);
   cudaGraph_t graph = nullptr;
   CUDA_CHECK(cudaStreamBeginCapture(compute(), cudaStreamCaptureModeThreadLocal));
   launch(divergent_barrier, {1, 32, 0, compute()});
-  compute().record(event);
+  event.record(compute());
   CUDA_CHECK(cudaStreamEndCapture(compute(), &graph));
-  expect_in("in a capture, which has ended", refusal([&] { compute().wait(event); }));
+  expect_in("in a capture, which has ended", refusal([&] { event.hold(compute()); }));
   cudaGraphDestroy(graph);
 }
 
@@ -175,7 +175,7 @@ TEST_F(Planted, HostReadsTooEarly) {
   launch(fill, {1, 32, 0, compute()}, y, 1, 5.0f);
   CUDA_CHECK(cudaMemcpyAsync(pinned, y, sizeof(float), cudaMemcpyDefault, compute()));
   EXPECT_EQ(result, -1);
-  compute().synchronize();
+  synchronize(compute());
   EXPECT_EQ(result, 5);
   cudaFreeHost(pinned);
 }
@@ -207,14 +207,14 @@ TEST_F(Planted, FreedTwiceAndNever) {
 
 TEST_F(Planted, CaptureThatCannotBe) {
   const OwnStream side;
-  const OwnEvent fork;
+  Event fork(Device::cuda);
   cudaGraph_t graph = nullptr;
   CUDA_CHECK(cudaStreamBeginCapture(compute(), cudaStreamCaptureModeThreadLocal));
   expect_in("an allocation while a stream is captured", refusal([] { Floats(1); }));
   expect_in("a synchronization while a stream is captured",
-            refusal([] { compute().synchronize(); }));
-  compute().record(fork);
-  side.wait(fork);
+            refusal([] { synchronize(compute()); }));
+  fork.record(compute());
+  fork.hold(side);
   launch(divergent_barrier, {1, 32, 0, side});
   expect_in("forked in the capture and not joined",
             refusal([&] { CUDA_CHECK(cudaStreamEndCapture(compute(), &graph)); }));

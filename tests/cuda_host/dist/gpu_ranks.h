@@ -30,10 +30,9 @@ struct GpuRanks : RankThreads {
   template <class Body> void run(const Body& body) const {
     expect_no_errors(RankThreads::run([&](ProcessGroup& group) {
       const cuda_host::OwnStream stream;
-      const Stream compute{Device::cuda, cudaStream_t(stream)};
-      const StreamGuard on(compute);
+      const StreamGuard on(stream);
       body(group);
-      synchronize(compute);
+      synchronize(stream);
     }));
   }
 };
