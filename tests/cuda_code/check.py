@@ -4,9 +4,10 @@
     tests/cuda_code/check.py                  # build/; fails with a diff or the list of violations
     tests/cuda_code/check.py --update         # rewrites resources.tsv
 
-Checks registers, shared memory, stack and local memory of every kernel against resources.tsv;
-128-bit loads and stores where its template arguments promise them; no local memory; packed conversions in kernels
-that write 16-bit vectors; no call of the CUDA runtime outside a list.
+Checks registers, by the occupancy that they allow, shared memory, stack and local memory of every
+kernel against resources.tsv; 128-bit loads and stores where its template arguments promise them; no
+local memory; packed conversions in kernels that write 16-bit vectors; no call of the CUDA runtime
+outside a list.
 
 Needs cuobjdump and nvdisasm: the toolkit's, those in PATH, or build/cuda_code (a venv with NVIDIA's
 wheels, which the first run makes). Exits with 77, and one line, where there are no objects or no tool.
@@ -27,6 +28,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = ROOT / 'tests/cuda_code'
 TABLE = HERE / 'resources.tsv'
 WHEELS = 'nvidia-cuda-cuobjdump==13.2.78', 'nvidia-cuda-nvdisasm==13.2.78'
+
+# sm_90, from the CUDA programming guide: limits of a multiprocessor.
+REGISTERS, WARPS, BLOCKS, REGISTER_UNIT = 65536, 64, 32, 256
 
 # Runtime calls by folder; a call elsewhere would allocate or wait behind the wrappers.
 WRAPPERS = ('core/device/', 'ops/vendor/', 'dist/groups/')
@@ -100,11 +104,22 @@ def resources(tool, file, path):
     return [Kernel(file, short[n], int(r), int(sh), int(st), int(lo)) for n, r, st, sh, lo in found]
 
 
+def occupancy(registers, threads=256):
+    """Share of a multiprocessor's warps that blocks of `threads` fill, as far as registers allow."""
+    of_warp = -(-registers * 32 // REGISTER_UNIT) * REGISTER_UNIT
+    warps = threads // 32
+    blocks = min(BLOCKS, WARPS // warps, REGISTERS // of_warp // warps)
+    return blocks * warps / WARPS
+
+
 def table_of(kernels):
-    """A row for all instantiations of a kernel that take the same resources."""
-    rows = collections.Counter((k.file, k.name.split('<')[0], *k[2:]) for k in kernels)
-    lines = ['\t'.join((*Kernel._fields, 'kernels'))]
-    lines += ['\t'.join(map(str, (*row, count))) for row, count in sorted(rows.items())]
+    """A row for all instantiations of a kernel that have the same memory and the same occupancy."""
+    rows = collections.defaultdict(list)
+    for k in kernels:
+        alike = k.file, k.name.split('<')[0], f'{occupancy(k.registers):.2f}', k.shared, k.stack, k.local
+        rows[alike].append(k.registers)
+    lines = ['file\tname\toccupancy_256\tshared\tstack\tlocal\tkernels\tmost_registers']
+    lines += ['\t'.join(map(str, (*alike, len(of), max(of)))) for alike, of in sorted(rows.items())]
     return '\n'.join(lines) + '\n'
 
 
