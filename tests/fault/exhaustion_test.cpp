@@ -30,10 +30,7 @@ class Exhaustion : public Program {
   // Runs a program in which the nth call fails ("once"), or all from the nth on ("persist").
   Ended run_without(const char* call, const Args& args, int nth, const char* mode) {
     fs::remove(folder_ / "log");
-    return run(args, [=, this] {
-      plant(call, nth, mode, folder_ / "log");
-      setenv("FAULT_ERRNO", cat(EAGAIN).c_str(), 1);
-    });
+    return run(args, [=, this] { plant(call, nth, mode, folder_ / "log", EAGAIN); });
   }
   Ended run_without_threads(const Args& args, int nth, const char* mode) {
     return run_without("thread", args, nth, mode);

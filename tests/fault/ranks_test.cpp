@@ -182,9 +182,7 @@ TEST_F(FaultyRanks, WaitForFirstFilesThatTakeLongerThanTheTimeout) {
 
 TEST_F(FaultyRanks, EndWithTheCauseIfTheFirstFilesCannotBeWritten) {
   const std::vector<Ended> all = ends(start_pair(training("full"), [&](int rank) {
-    setenv("FAULT_FOLDER", "full", 1);
-    setenv("FAULT_ERRNO", std::to_string(ENOSPC).c_str(), 1);
-    if (rank == 0) plant("fsync", 1, "persist", folder_ / "log");
+    if (rank == 0) plant("fsync", 1, "persist", folder_ / "log", ENOSPC, "full");
   }));
   EXPECT_EQ(all[0].code, 8);
   EXPECT_EQ(all[1].code, 7);

@@ -80,9 +80,6 @@ TEST_F(LostFolder, ALinkInARunFolderIsNotFollowed) {
 
 TEST_F(LostFolder, AFailureToLockIsNoRunThatHoldsIt) {
   expect_refusal(tiny({"train.epochs=0"}), 8,
-                 "runs/run/.lock: flock: No locks available; choose another folder with", [this] {
-                   plant("flock", 1, "persist", at("log"));
-                   setenv("FAULT_FOLDER", "runs", 1);
-                   setenv("FAULT_ERRNO", cat(ENOLCK).c_str(), 1);
-                 });
+                 "runs/run/.lock: flock: No locks available; choose another folder with",
+                 [this] { plant("flock", 1, "persist", at("log"), ENOLCK, "runs"); });
 }

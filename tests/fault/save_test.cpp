@@ -40,9 +40,7 @@ class Save : public Program {
     write_safetensors(path, {{"w", full({20000}, 1)}});
     std::filesystem::remove(folder_ / "log");
     return start({path, "2"}, [=, this] {
-      plant(fault.call, fault.nth, fault.mode, folder_ / "log");
-      setenv("FAULT_FOLDER", folder.c_str(), 1);
-      setenv("FAULT_ERRNO", cat(fault.error).c_str(), 1);
+      plant(fault.call, fault.nth, fault.mode, folder_ / "log", fault.error, folder);
       setenv("OMP_NUM_THREADS", "1", 1);
       if (prepare) prepare();
     });
