@@ -6,8 +6,7 @@
 
 Checks registers, by the occupancy that they allow, shared memory, stack and local memory of every
 kernel against resources.tsv; 128-bit loads and stores where its template arguments promise them; no
-local memory; packed conversions in kernels that write 16-bit vectors; no call of the CUDA runtime
-outside a list.
+local memory; packed conversions in kernels that write 16-bit vectors.
 
 Needs cuobjdump and nvdisasm: the toolkit's, those in PATH, or build/cuda_code (a venv with NVIDIA's
 wheels, which the first run makes). Exits with 77, and one line, where there are no objects or no tool.
@@ -32,10 +31,6 @@ WHEELS = 'nvidia-cuda-cuobjdump==13.2.78', 'nvidia-cuda-nvdisasm==13.2.78'
 # sm_90, from the CUDA programming guide: limits of a multiprocessor.
 REGISTERS, WARPS, BLOCKS, REGISTER_UNIT = 65536, 64, 32, 256
 
-# Runtime calls by folder; a call elsewhere would allocate or wait behind the wrappers.
-WRAPPERS = ('core/device/', 'ops/vendor/', 'dist/groups/')
-ALLOWED = {'cudaLaunchKernelExC', 'cudaFuncSetAttribute', 'cudaGetErrorString', 'cudaGetLastError',
-           'cudaOccupancyMaxActiveBlocksPerMultiprocessor', 'cudaProfilerStart', 'cudaProfilerStop'}
 # Kernels that divide 64-bit integers per element so far: they locate it by strides or windows.
 DIVIDE = re.compile(r'(copy_strided|detail:map_strided|interpret|share_out)<')
 DIVIDING_FILES = {'ops/gather.cu', 'ops/reduce.cu'}
@@ -46,8 +41,6 @@ LOCAL_MEMORY = {
     'ops/norm/batch_norm_backward.cu: backward_x<8, Bf16': '8 bytes, for three blocks a multiprocessor',
     'ops/cross_entropy.cu: forward<double>': 'f64, which no preset trains in',
 }
-# Written by nvcc into every object with a kernel.
-REGISTRATION = re.compile(r'__cuda|cudaLaunchKernel$|__cudaPushCallConfiguration')
 
 Kernel = collections.namedtuple('Kernel', 'file name registers shared stack local')
 
@@ -179,22 +172,12 @@ def faults_of(file, name, code):
         yield 'writes 16-bit vectors without packed conversions (F2FP)'
 
 
-def imports_of(path):
-    return {s for s in re.findall(r'^\s+U (\S+)', run('nm', str(path)), re.M) if 'cuda' in s and s.isidentifier()
-            and not s.startswith('_Z')}
-
-
 def examine(tool, file, path):
     """Faults and Kernels of an object."""
-    faults = []
     kernels = resources(tool, file, path)
     code = code_of(tool, path) if kernels else {}  # a start of nvdisasm takes a quarter of a second
     short = readable(list(code))
-    for name, instructions in code.items():
-        faults += [f'{file}: {short[name]}: {f}' for f in faults_of(file, short[name], instructions)]
-    if not file.startswith(WRAPPERS):
-        extra = sorted(s for s in imports_of(path) - ALLOWED if not REGISTRATION.match(s))
-        faults += [f'{file}: calls {s}; only {", ".join(WRAPPERS)} may' for s in extra]
+    faults = [f'{file}: {short[n]}: {fault}' for n, body in code.items() for fault in faults_of(file, short[n], body)]
     return faults, kernels
 
 
