@@ -32,11 +32,8 @@ struct World {
 
 // Guarded by the runtime's mutex.
 std::map<std::string, std::shared_ptr<World>> worlds;
-std::vector<NcclCall> calls;
 std::vector<OperationRef> hung;
-int ids = 0, aborted = 0;
-bool break_next = false, connect_never = false;
-ncclResult_t next_error = ncclSuccess;
+int ids = 0;
 
 }  // namespace
 
@@ -85,9 +82,9 @@ void meet(ncclComm_t comm, const std::string& text, const Part& part, cudaStream
   require_same_gpu("a collective");
   require_stream(stream);
   World& world = *comm->world;
-  calls.push_back({comm->rank, text, stream});
-  const bool broken = std::exchange(break_next, false);
-  if (broken) comm->error = std::exchange(next_error, ncclSuccess);
+  nccl_library.calls.push_back({comm->rank, text, stream});
+  const bool broken = std::exchange(nccl_library.breaks, false);
+  if (broken) comm->error = std::exchange(nccl_library.error, ncclSuccess);
   const auto describe = [text] { return text; };
   if (world.size == 1 && !broken)
     return enqueue(stream, describe, [=] { run_watched([&] { exchange({part}); }); });
@@ -124,8 +121,8 @@ ncclResult_t init(ncclComm_t* comm, int size, ncclUniqueId id, int rank, ncclCon
     if (!world) world = std::make_shared<World>(World{size, 0, {}});
     ++world->joined;
     *comm = new ncclComm{world, rank};
-    (*comm)->connects = !std::exchange(connect_never, false);
-    calls.push_back(
+    (*comm)->connects = !std::exchange(nccl_library.never_connects, false);
+    nccl_library.calls.push_back(
         {rank,
          bellows::cat("ncclCommInitRankConfig",
                       config->maxCTAs > 0 ? bellows::cat(", max_ctas ", config->maxCTAs) : ""),
@@ -143,15 +140,15 @@ ncclResult_t async_error(ncclComm_t comm, ncclResult_t* error) {
 
 ncclResult_t destroy(ncclComm_t comm) {
   return nccl_call([=] {
-    calls.push_back({comm->rank, "ncclCommDestroy", nullptr});
+    nccl_library.calls.push_back({comm->rank, "ncclCommDestroy", nullptr});
     delete comm;
   });
 }
 
 ncclResult_t abort_communicator(ncclComm_t comm) {
   return nccl_call([=] {
-    calls.push_back({comm->rank, "ncclCommAbort", nullptr});
-    ++aborted;
+    nccl_library.calls.push_back({comm->rank, "ncclCommAbort", nullptr});
+    ++nccl_library.aborted;
     // The collectives that this rank has reached; other ranks wait on.
     std::erase_if(comm->world->meetings, [comm](const auto& entry) {
       const Meeting& meeting = entry.second;
@@ -216,27 +213,10 @@ ncclResult_t all_gather(const void* from, void* to, size_t n, ncclDataType_t typ
 
 namespace cuda_host {
 
-std::vector<NcclCall> take_nccl_calls() {
-  const std::lock_guard lock(runtime.mutex);
-  return std::exchange(calls, {});
-}
-void break_next_collective(ncclResult_t error) {
-  const std::lock_guard lock(runtime.mutex);
-  break_next = true;
-  next_error = error;
-}
 void hang(cudaStream_t stream) {
   const std::lock_guard lock(runtime.mutex);
   hung.push_back(open_operation([] { return "a collective that hangs"; }));
   stream->next_after.push_back(hung.back());
-}
-void hang_next_connection() {
-  const std::lock_guard lock(runtime.mutex);
-  connect_never = true;
-}
-int aborted_communicators() {
-  const std::lock_guard lock(runtime.mutex);
-  return std::exchange(aborted, 0);
 }
 
 }  // namespace cuda_host
