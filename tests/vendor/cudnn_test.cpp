@@ -22,11 +22,6 @@ std::string text_of(const std::string& file) {
   return text.str();
 }
 
-Support ask(const Convolution& convolution) {
-  static const std::string h200 = text_of("h200.json");
-  return support(convolution, h200);
-}
-
 class CudnnOnH200 : public testing::Test {
  protected:
   void SetUp() override {
@@ -52,10 +47,16 @@ void expect_table(const std::string& file, const std::string& title, const std::
 
 struct Layer {
   Shape x, w;
-  Conv2dOptions options;
+  Conv2dOptions options = {};
   bool operator==(const Layer&) const = default;
 };
 using Layers = std::vector<Layer>;
+
+Support ask(Half half, const Layer& layer, const MemoryFormat& format, DType dtype,
+            const Filter& filter = {}, bool bias = false) {
+  static const std::string h200 = text_of("h200.json");
+  return support({half, layer.x, layer.w, format, dtype, bias, layer.options, filter}, h200);
+}
 
 // Collects the layers of a network.
 struct Network {
@@ -129,14 +130,8 @@ static std::string line(const char* net, const Layers& layers, const Precision& 
   for (const Half half : kHalves) {
     Support worst{.engines = INT64_MAX};
     for (const Layer& layer : layers) {
-      const Support support = ask({half,
-                                   layer.x,
-                                   layer.w,
-                                   precision.format,
-                                   precision.dtype,
-                                   false,
-                                   layer.options,
-                                   {.tf32 = precision.tf32}});
+      const Support support =
+          ask(half, layer, precision.format, precision.dtype, {.tf32 = precision.tf32});
       EXPECT_GT(support.engines, 0) << net << " x " << layer.x << " w " << layer.w << " in "
                                     << precision.name << ": " << support.why_not;
       worst.engines = std::min(worst.engines, support.engines);
@@ -163,8 +158,7 @@ TEST_F(CudnnOnH200, HasEnginesFor16BitImagesInNchw) {
   for (const DType dtype : {DType::bf16, DType::f16})
     for (const Layer& layer : resnet18().layers)
       for (const Half half : kHalves) {
-        const Support support =
-            ask({half, layer.x, layer.w, kNCHW, dtype, false, layer.options, {}});
+        const Support support = ask(half, layer, kNCHW, dtype);
         EXPECT_GT(support.engines, 0)
             << dtype << " x " << layer.x << " w " << layer.w << ": " << support.why_not;
       }
@@ -175,14 +169,8 @@ TEST_F(CudnnOnH200, AddsABiasInTheSameGraph) {
   for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16})
     for (const MemoryFormat& format : {kNCHW, kNHWC})
       for (const bool tf32 : {false, true}) {
-        const Support support = ask({Half::forward,
-                                     {64, 6, 14, 14},
-                                     {16, 6, 5, 5},
-                                     format,
-                                     dtype,
-                                     true,
-                                     {},
-                                     {.tf32 = tf32}});
+        const Support support = ask(Half::forward, {{64, 6, 14, 14}, {16, 6, 5, 5}}, format, dtype,
+                                    {.tf32 = tf32}, true);
         EXPECT_GT(support.engines, 0) << dtype << " " << format.name << ": " << support.why_not;
       }
 }
@@ -191,14 +179,8 @@ TEST_F(CudnnOnH200, AddsABiasInTheSameGraph) {
 // are not deterministic; 16-bit dtypes have none.
 TEST_F(CudnnOnH200, FiltersEngines) {
   const auto engines = [](DType dtype, const Filter& filter) {
-    return ask({Half::backward_w,
-                {256, 64, 56, 56},
-                {64, 64, 3, 3},
-                kNHWC,
-                dtype,
-                false,
-                {.padding = 1},
-                filter});
+    const Layer layer{{256, 64, 56, 56}, {64, 64, 3, 3}, {.padding = 1}};
+    return ask(Half::backward_w, layer, kNHWC, dtype, filter);
   };
   EXPECT_GT(engines(DType::f32, {.deterministic = true}).engines, 0);
   EXPECT_LT(engines(DType::f32, {.deterministic = true}).engines, engines(DType::f32, {}).engines);
