@@ -15,9 +15,7 @@ namespace {
 
 constexpr size_t kDeviceBytes = size_t{1} << 30;
 // Those of an H200.
-constexpr size_t kShared = 48 << 10, kSharedOptIn = 227 << 10;
-constexpr int kMajor = 9, kMultiprocessors = 132, kResidentThreads = 2048;
-constexpr int kL2 = 1 << 20;  // small, because searches write more than that before each run
+constexpr int kShared = 48 << 10, kSharedOptIn = 227 << 10, kResidentThreads = 2048;
 
 Fault take_error() { return std::exchange(runtime.last, {cudaSuccess, "no error"}); }
 
@@ -153,23 +151,17 @@ cudaError_t cudaSetDevice(int device) {
   });
 }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
+  static const std::map<cudaDeviceAttr, int> attributes = {
+      {cudaDevAttrMultiProcessorCount, 132},
+      {cudaDevAttrMaxThreadsPerMultiProcessor, kResidentThreads},
+      {cudaDevAttrMaxSharedMemoryPerBlockOptin, kSharedOptIn},
+      {cudaDevAttrL2CacheSize, 1 << 20},  // small: searches write more than that before each run
+      {cudaDevAttrComputeCapabilityMajor, 9},
+      {cudaDevAttrComputeCapabilityMinor, 0}};
   return api([=] {
-    switch (attribute) {
-      case cudaDevAttrMultiProcessorCount:
-        return void(*value = kMultiprocessors);
-      case cudaDevAttrMaxThreadsPerMultiProcessor:
-        return void(*value = kResidentThreads);
-      case cudaDevAttrMaxSharedMemoryPerBlockOptin:
-        return void(*value = kSharedOptIn);
-      case cudaDevAttrL2CacheSize:
-        return void(*value = kL2);
-      case cudaDevAttrComputeCapabilityMajor:
-        return void(*value = kMajor);
-      case cudaDevAttrComputeCapabilityMinor:
-        return void(*value = 0);
-      default:
-        REQUIRE(false, cudaErrorInvalidValue, "cudaDeviceGetAttribute ", attribute);
-    }
+    const auto known = attributes.find(attribute);
+    REQUIRE(known != attributes.end(), cudaErrorInvalidValue, "cudaDeviceGetAttribute ", attribute);
+    *value = known->second;
   });
 }
 cudaError_t cudaGetLastError() {
