@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <cmath>
 #include <thread>
-#include "dist/groups/gloo_mesh.h"
 #include "tests/dist/rank_threads.h"
 #include "tests/moved.h"
 #include "tests/variable.h"
@@ -229,24 +228,6 @@ TEST_P(GlooFailure, NamesTheRankThatDoesNotConnect) {
   second.join();
   EXPECT_THAT(error.message, HasSubstr("rank 2 did not connect within 2 s"));
   EXPECT_EQ(error.exit, Exit::distributed);
-}
-
-// Where another process has taken the port, or where the rank has ended.
-TEST(GlooMeshTest, TellsTheTrueTimeOfARefusedConnection) {
-  MemoryStore store;
-  const Ranks ranks = place_of_rank(0, 2);
-  std::thread rank1([&] {
-    store.set("mesh/rank_1", "host");
-    std::string address = store.get("mesh/0", Timeout(30'000));  // begins with a sockaddr
-    address[2] = 0;                                              // port 1, at which nobody listens
-    address[3] = 1;
-    store.set("mesh/1", address);
-  });
-  const Refusal error = refused([&] { connect_mesh(ranks, store, "mesh/", Timeout(30'000)); });
-  rank1.join();
-  EXPECT_EQ(error.exit, Exit::distributed);
-  EXPECT_THAT(error.message, HasSubstr("gloo: no connection to rank 1 after 0"));
-  EXPECT_THAT(error.message, HasSubstr("Connection refused"));
 }
 
 // Rank 1 lives, but computes.
