@@ -6,10 +6,22 @@
 #include "core/device/parallel.h"
 #include "dist/groups/process_group.h"
 #include "tests/dist/memory_store.h"
-#include "tests/dist/ranks.h"
 #include "tests/refusal.h"
 
 namespace bellows {
+
+// Calls body(rank) on a thread for each rank. Returns the error of each.
+template <class Body> std::vector<Refusal> on_threads(int world, const Body& body) {
+  std::vector<Refusal> errors(world);
+  std::vector<std::jthread> threads;
+  for (int rank = 0; rank < world; ++rank)
+    threads.emplace_back([&, rank] {
+      const SingleThreadScope single;
+      errors[rank] = refused([&] { body(rank); });
+    });
+  threads.clear();
+  return errors;
+}
 
 struct RankThreads {
   int world = 2;
@@ -21,15 +33,7 @@ struct RankThreads {
 
   // Calls body(group) for each rank. Returns the error of each.
   template <class Body> std::vector<Refusal> run(const Body& body) const {
-    std::vector<Refusal> errors(world);
-    std::vector<std::thread> threads;
-    for (int rank = 0; rank < world; ++rank)
-      threads.emplace_back([&, rank] {
-        const SingleThreadScope single;
-        errors[rank] = refused([&] { body(*group_of(rank)); });
-      });
-    for (std::thread& thread : threads) thread.join();
-    return errors;
+    return on_threads(world, [&](int rank) { body(*group_of(rank)); });
   }
 
   std::unique_ptr<ProcessGroup> group_of(int rank) const {

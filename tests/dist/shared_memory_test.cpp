@@ -10,10 +10,7 @@
 #include <sys/wait.h>
 #include <fstream>
 #include <sstream>
-#include <thread>
-#include "tests/dist/memory_store.h"
-#include "tests/dist/ranks.h"
-#include "tests/refusal.h"
+#include "tests/dist/rank_threads.h"
 
 using namespace bellows;
 using testing::HasSubstr;
@@ -27,17 +24,12 @@ template <class Body>
 std::vector<Refusal> on_ranks(int world, const Body& body, const std::set<int>& unwilling = {},
                               const std::function<void(int)>& prepare = {}) {
   MemoryStore store;
-  std::vector<Refusal> errors(world);
-  std::vector<std::jthread> threads;
-  for (int rank = 0; rank < world; ++rank)
-    threads.emplace_back([&, rank] {
-      if (prepare) prepare(rank);
-      const auto memory = SharedMemory::join(place_of_rank(rank, world), store, "test/", kPatience,
-                                             !unwilling.contains(rank));
-      errors[rank] = refused([&] { body(memory.get(), rank); });
-    });
-  threads.clear();
-  return errors;
+  return on_threads(world, [&](int rank) {
+    if (prepare) prepare(rank);
+    const auto memory = SharedMemory::join(place_of_rank(rank, world), store, "test/", kPatience,
+                                           !unwilling.contains(rank));
+    body(memory.get(), rank);
+  });
 }
 
 }  // namespace

@@ -32,9 +32,6 @@ class Exhaustion : public Program {
     fs::remove(folder_ / "log");
     return run(args, [=, this] { plant(call, nth, mode, folder_ / "log", EAGAIN); });
   }
-  Ended run_without_threads(const Args& args, int nth, const char* mode) {
-    return run_without("thread", args, nth, mode);
-  }
   static Args launched(const Args& args) { return with({"launch", "--ranks", "2", "--"}, args); }
   // The launcher and each rank write one; the launcher prints the cause's line again.
   static void expect_one_line_each(const Ended& ended) {
@@ -65,7 +62,7 @@ TEST_F(Exhaustion, ThreadsThatFailEndInOneLineAndTheRunGoesOnLater) {
     for (int nth = 1; nth <= last; ++nth) {
       SCOPED_TRACE(cat(mode, " ", nth));
       fs::remove_all(folder_ / "runs");
-      Ended ended = run_without_threads(threaded(), nth, mode);
+      Ended ended = run_without("thread", threaded(), nth, mode);
       if (!failed()) {
         EXPECT_GT(nth, 8);  // workers and savers came after them
         break;
@@ -90,8 +87,9 @@ TEST_F(Exhaustion, ThreadsThatFailEndInOneLineAndTheRunGoesOnLater) {
 TEST_F(Exhaustion, APoolThatCannotHaveItsThreadsIsSmaller) {
   // 1 waits for signals, 2 to 7 check whether the pool can have its threads: for each a worker and
   // one of OpenMP's.
-  const Ended ended = run_without_threads(
-      tiny({"threads.threads=4", "toggles={num_workers: 0, thread_budget: off}"}), 4, "once");
+  const Ended ended = run_without(
+      "thread", tiny({"threads.threads=4", "toggles={num_workers: 0, thread_budget: off}"}), 4,
+      "once");
   EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_THAT(ended.out, HasSubstr("lets this process start 1 of 3 compute threads"));
   EXPECT_THAT(ended.out, HasSubstr("threads: 2 of "));
@@ -99,7 +97,7 @@ TEST_F(Exhaustion, APoolThatCannotHaveItsThreadsIsSmaller) {
 
 TEST_F(Exhaustion, WithoutAThreadToSaveInTrainingWaitsForTheSave) {
   const Args args = tiny({"threads.threads=1", "toggles={num_workers: 0}", "ckpt.every_iters=2"});
-  const Ended ended = run_without_threads(args, 2, "persist");
+  const Ended ended = run_without("thread", args, 2, "persist");
   EXPECT_EQ(ended.code, 0) << ended.err;
   const std::string warning = "warning: async_checkpoint: no thread or no memory to save in the ";
   const size_t at = ended.out.find(warning);
@@ -116,10 +114,10 @@ TEST_F(Exhaustion, RanksWithoutThreadsEndInOneLineEach) {
   for (int nth = 2; !codes[0]; ++nth) {
     SCOPED_TRACE(nth);
     ASSERT_LT(nth, 60);
-    const Ended ended =
-        run_without_threads(launched(tiny({"toggles={num_workers: 2}", "threads.threads=1",
-                                           "train.epochs=1", "--overwrite"})),
-                            nth, "persist");
+    const Ended ended = run_without("thread",
+                                    launched(tiny({"toggles={num_workers: 2}", "threads.threads=1",
+                                                   "train.epochs=1", "--overwrite"})),
+                                    nth, "persist");
     expect_one_line_each(ended);
     ++codes[ended.code];
   }
