@@ -150,10 +150,6 @@ def inner_loop(code):
     return max((l[2] for l in innermost), key=lambda body: sum(map(bytes_of, body)), default=[])
 
 
-def sixteen_bit(name):
-    return re.search(r'\b(Bf16|F16)\b', name)
-
-
 def faults_of(file, name, code):
     texts = [text for _, text in code]
     has = lambda pattern: any(re.match(pattern, t) for t in texts)
@@ -168,7 +164,7 @@ def faults_of(file, name, code):
     wide = pieces and int(pieces[1]) * {'float': 4, 'double': 8}.get(pieces[2], 2) == 16 or 'map_packs<' in name
     if wide and has(r'LDG\b') and not has(r'LDG\S*\.128'):
         yield 'claims 16 bytes per load, has no LDG.128'
-    if wide and sixteen_bit(name) and has(r'STG\S*\.128') and not has(r'F2FP\S*\.PACK_AB'):
+    if wide and re.search(r'\b(Bf16|F16)\b', name) and has(r'STG\S*\.128') and not has(r'F2FP\S*\.PACK_AB'):
         yield 'writes 16-bit vectors without packed conversions (F2FP)'
 
 

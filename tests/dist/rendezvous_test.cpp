@@ -72,10 +72,7 @@ static const Variables kSlurm = with(
     "SLURM_JOB_NODELIST=node[003-010,12],x1 SLURM_JOB_ID=123456 BELLOWS_TOKEN=t");
 
 TEST(RanksTest, AreReadFromEachLauncher) {
-  const struct {
-    Variables variables;
-    std::string expected;
-  } cases[] = {
+  const std::pair<Variables, std::string> cases[] = {
       {{}, "0/1 0/1 127.0.0.1:0 0 '' "},
       {with({}, "WORLD_SIZE=4 SLURM_NTASKS=4"), "0/1 0/1 127.0.0.1:0 0 '' "},
       {kLaunch, "2/4 0/2 big1:4000 3 't' trainer launch"},
@@ -112,10 +109,7 @@ TEST(RanksTest, AreReadFromEachLauncher) {
 // Names of jobs and runs can be guessed, so they are no tokens: ranks of one machine then meet on
 // its loopback interface, and those of several do not meet.
 TEST(RanksTest, WithoutATokenStayOnTheirMachine) {
-  const struct {
-    Variables variables;
-    std::string expected;
-  } cases[] = {
+  const std::pair<Variables, std::string> cases[] = {
       {with(kLaunch, "BELLOWS_LOCAL_RANK=2 BELLOWS_LOCAL_WORLD=4"),
        "2/4 2/4 127.0.0.1:4000 3 '' trainer launch"},
       {with(kTorchrun, "LOCAL_WORLD_SIZE=8 LOCAL_RANK=5"), "5/8 5/8 127.0.0.1:29503 2 '' torchrun"},
@@ -166,10 +160,7 @@ TEST(RanksTest, JobsOfOpenMpiHavePortsOfTheirOwn) {
 }
 
 TEST(RanksTest, RefuseMissingAndImpossibleValues) {
-  const struct {
-    Variables variables;
-    const char* message;
-  } cases[] = {
+  const std::pair<Variables, const char*> cases[] = {
       {with(kLaunch, "BELLOWS_WORLD="), "BELLOWS_WORLD: not set, although BELLOWS_RANK is; "},
       {with(kLaunch, "BELLOWS_RANK=4"), "BELLOWS_RANK: expected an integer from 0 to 3, got '4'; "},
       {with(kLaunch, "BELLOWS_PORT=0"),
@@ -350,15 +341,11 @@ TEST(RendezvousTest, WaitsForAPortThatIsTakenWithoutAListener) {
 
 // A store that only this machine's ranks use is not reachable from others.
 TEST(RendezvousTest, LoopbackHostsAreServedOnTheLoopbackInterfaceOnly) {
-  const struct {
-    const char* host;
-    bool loopback;
-  } cases[] = {{"127.0.0.1", true},
-               {"localhost", true},
-               {"::1", true},
-               {"0.0.0.0", false},
-               {"node.invalid", false}};
-  for (const auto& [host, loopback] : cases) {
+  for (const auto& [host, loopback] : {std::pair("127.0.0.1", true),
+                                       {"localhost", true},
+                                       {"::1", true},
+                                       {"0.0.0.0", false},
+                                       {"node.invalid", false}}) {
     const Descriptor listener = listen_on(host, 0);
     sockaddr_storage own{};
     socklen_t size = sizeof(own);

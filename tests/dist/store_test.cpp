@@ -158,10 +158,7 @@ TEST(StoreTest, RefusesMoreThan64MiB) {
 TEST(StoreTest, RefusesProcessesThatAreNoRankOfTheRun) {
   const StoreServer server(of_world(4));
   const TcpStore present(rank_of(server, 2), kLong);
-  const struct {
-    std::function<void(Ranks&)> change;
-    const char* message;
-  } cases[] = {
+  const std::pair<std::function<void(Ranks&)>, const char*> cases[] = {
       {[](Ranks& r) { r.token = "Secret"; }, "its token differs; set BELLOWS_TOKEN to one secret"},
       {[](Ranks& r) { r.token = "secret "; }, "its token differs"},
       {[](Ranks& r) { r.token = ""; }, "its token differs"},

@@ -1,7 +1,6 @@
 // Device errors in the real program: one clear line and the documented exit code.
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include "core/base/json.h"
 #include "tests/place.h"
 #include "tests/trainer/rank_programs.h"
@@ -18,9 +17,8 @@ class ProgramOnDevice : public RankPrograms {
   void expect_end(const Args& args, int code, const std::string& text) {
     const Ended ended = run(args);
     EXPECT_EQ(ended.code, code) << ended.err;
-    std::istringstream lines(ended.err);
     std::string own;
-    for (std::string line; std::getline(lines, line);)
+    for (const std::string& line : lines_of(ended.err))
       if (!line.starts_with("cuda_host: ")) own += line + "\n";
     EXPECT_THAT(own, testing::MatchesRegex("trainer: [^\n]*\n"));
     EXPECT_THAT(own, testing::HasSubstr(text));
