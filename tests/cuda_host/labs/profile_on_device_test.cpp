@@ -55,15 +55,6 @@ double device_s(const Recording& recording) {
   return 1e-9 * ns;
 }
 
-// Returns whether the rule is silent in one of three attempts: other programs may hold up the host.
-bool is_silent(const char* rule, const Names& more) {
-  for (int attempt = 0; attempt < 3; ++attempt)
-    if (std::ranges::none_of(diagnose(measure(lenet(more), 0.1))["findings"],
-                             [&](const Json& fault) { return fault["rule"] == rule; }))
-      return true;
-  return false;
-}
-
 class ProfileOnDevice : public testing::Test {
  protected:
   ~ProfileOnDevice() override {
@@ -215,8 +206,6 @@ TEST_F(ProfileOnDevice, WithoutCuptiOneLineAndNoTimesOfTheDevice) {
 // ---- the rules
 
 TEST_F(ProfileOnDevice, ASlowKernelIsHot) {
-  const Evidence before = measure(lenet(kPlain), 0.1);
-  EXPECT_NE(before.ops.front().name, "max_pool2d");
   cuda_host::slow_op = {"max_pool2d", 300};
   const Json d = diagnose(measure(lenet(kPlain), 0.1));
   ASSERT_FALSE(d["findings"].empty());
@@ -226,27 +215,12 @@ TEST_F(ProfileOnDevice, ASlowKernelIsHot) {
 
 // Each call of a library holds up the host, and with it the device. A graph would not make them.
 TEST_F(ProfileOnDevice, ASlowHostKeepsTheDeviceWaiting) {
-  const Names calls = {"toggles.cuda_graph=off"}, graph = {"toggles.cuda_graph=on"};
-  EXPECT_TRUE(is_silent("host_bound", calls));
   cuda_host::vendor_library.faults["first"].slow_ms = 100;
-  EXPECT_TRUE(is_silent("host_bound", graph));
-  const Json d = diagnose(measure(lenet(calls), 0.1));
+  const Json d = diagnose(measure(lenet({"toggles.cuda_graph=off"}), 0.1));
   ASSERT_FALSE(d["findings"].empty());
   EXPECT_EQ(d["findings"][0]["rule"], "host_bound");
   EXPECT_THAT(plain(d["findings"][0]["text"]), HasSubstr("the GPU runs nothing"));
   EXPECT_THAT(d["findings"][0]["remedies"], Contains("toggles.cuda_graph=on"));
-}
-
-TEST_F(ProfileOnDevice, ProductsInF32AreWorthTensorCores) {
-  const auto fires = [](const Names& more) {
-    Evidence e = measure(lenet(more), 0.1);
-    e.tensor_cores = true;  // no driver says so here
-    const Json d = diagnose(e);
-    return std::ranges::any_of(d["findings"],
-                               [](const Json& f) { return f["rule"] == "amp_worthwhile"; });
-  };
-  EXPECT_TRUE(fires({"toggles.amp=off"}));
-  EXPECT_FALSE(fires({"toggles.amp=bf16"}));
 }
 
 // ---- the program
