@@ -63,18 +63,6 @@ TEST(Blocks, OfNeighboringSegmentsStayApart) {
   EXPECT_EQ(blocks.take(kLargeHome, 65 * kMiB), nullptr);
 }
 
-TEST(Blocks, AreFoundByAnyAddressInThem) {
-  Blocks blocks;
-  blocks.add(address(1), 2 * kMiB, kSmallHome);
-  Block* const first = blocks.take(kSmallHome, 512);
-  Block* const second = blocks.take(kSmallHome, 1024);
-  EXPECT_EQ(blocks.find(first->at), first);
-  EXPECT_EQ(blocks.find(first->at + 511), first);
-  EXPECT_EQ(blocks.find(second->at + 700), second);
-  EXPECT_EQ(blocks.find(address(1) - 1), nullptr);
-  EXPECT_EQ(blocks.find(address(1) + 2 * kMiB), nullptr);
-}
-
 TEST(Blocks, CountWhatIsFreeInPieces) {
   Blocks blocks;
   blocks.add(address(1), 2 * kMiB, kSmallHome);

@@ -266,16 +266,3 @@ TEST_F(SafeTensorsFile, WriteRefusesWhatItCouldNotReadAgain) {
   EXPECT_THAT(bellows::refusal([&] { write_safetensors(path, tensors); }), HasSubstr("at most "));
   EXPECT_FALSE(std::filesystem::exists(path));
 }
-
-TEST_F(SafeTensorsFile, ASnapshotIsNotChangedByWhatComesAfterIt) {
-  const Tensor w = full({1000}, 1);
-  std::future<void> saving = write_safetensors_async(path, snapshot({{"w", w}}), {{"step", "1"}});
-  fill(w, 2);
-  saving.get();
-  EXPECT_EQ(read_safetensors(path).tensors[0].tensor.data<float>()[999], 1);
-}
-
-TEST_F(SafeTensorsFile, TheErrorOfABackgroundSaveComesBack) {
-  std::future<void> saving = write_safetensors_async(folder / "none" / "x", small());
-  EXPECT_EQ(refused([&] { saving.get(); }).exit, Exit::storage);
-}

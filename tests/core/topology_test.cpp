@@ -76,15 +76,6 @@ TEST_F(Sys, AMachineThatNamesNoNodesHasOne) {
   EXPECT_EQ(t.nodes[0].memory_bytes, 0);
 }
 
-TEST_F(Sys, TellsSocketsNodesAndHalvesOfCores) {
-  write_two_sockets();
-  const std::vector<Core> cores = cores_of({7, 2, 0}, root_);
-  EXPECT_EQ(cores[0], (Core{.cpu = 0}));
-  EXPECT_EQ(cores[1], (Core{.cpu = 2, .node = 1, .package = 1, .core = 0}));
-  EXPECT_EQ(cores[2], (Core{.cpu = 7, .node = 1, .package = 1, .core = 1}));
-  EXPECT_EQ(cores_of({3, 7}, root_)[1].sibling, 1);
-}
-
 TEST_F(Sys, ThatTellsNothingIsOneNodeOfWholeCores) {
   EXPECT_EQ(placement(cores_of({2, 0, 1}, root_), Pinning::compact), (Cpus{0, 1, 2}));
 }

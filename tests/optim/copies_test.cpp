@@ -155,6 +155,10 @@ TEST(Copies, OfWeightsThatAnybodyElseWroteAreCast) {
       [&] {
         swap_each({&other, 1}, {&w, 1});
       },
+      [&] {
+        copy_each({&w, 1}, {&other, 1});
+      },
+      [&] { fill_uniform(w, 0, 1, {}); },
   };
   for (const auto& write : writers) {
     net.update(0);

@@ -1,7 +1,9 @@
-// Options of every type from text and back to it. options_test.cpp has texts that are refused.
+// Options of every type from text and back to it. tests/trainer/options_test.cpp refuses texts for
+// each option of the program.
 #include "core/config/values.h"
 #include <gmock/gmock.h>
 #include "core/config/choice.h"
+#include "tests/refusal.h"
 
 using namespace bellows;
 using testing::HasSubstr;
@@ -167,4 +169,76 @@ TEST(Values, ArePrintedAsNestedYamlWithTheirOrigins) {
             "    lr: 0.001 # default\n"
             "    beta2: 0.999 # default\n");
   EXPECT_THAT(print(Options{}, {}), HasSubstr("\nphases: []"));
+}
+
+// ---- texts of one option
+
+// Returns the text after reading `text`, or "refused", in which case the value must not change.
+template <class T> static std::string read(const std::string& text, T value) {
+  const T before = value;
+  if (option_of(value, Bounds()).read(text)) return option_of(value, Bounds()).text;
+  return value == before ? "refused" : "refused, but changed";
+}
+
+TEST(Option, ReadsWholeNumbersThatMeanTheSameToEveryReader) {
+  for (const char* text : {"5", "-3", "0", "1000000000", "-1000000000"})
+    EXPECT_EQ(read(text, int64_t{7}), text);
+  EXPECT_EQ(read("18446744073709551615", uint64_t{}), "18446744073709551615");
+  EXPECT_EQ(read("-1", uint64_t{7}), "refused");
+  // Counts are limited, because they are multiplied.
+  for (const char* text :
+       {"1000000001", "-1000000001", "2147483648", "9223372036854775808", "010", "+5", "1e3",
+        "1_000", "0x10", "5 ", " 5", "", "-", "5.0", "--5", "5x", "nan", "true", "-00"})
+    EXPECT_EQ(read(text, int64_t{7}), "refused") << text;
+}
+
+TEST(Option, ReadsNumbersAndGivesThemBackDigitForDigit) {
+  for (const char* text : {"0.1", "1e-05", "0.30000000000000004", "-2.5", "1e+300", "0", "123456"})
+    EXPECT_EQ(read(text, 7.0), text);
+  EXPECT_EQ(read("1e3", 7.0), "1000");
+  for (const char* text : {"nan", "-nan", "inf", "-inf", "1e400", "+1", ".5", "01.5", "1,5",
+                           "0x1p3", "1e", "1.5.2", "", "one"})
+    EXPECT_EQ(read(text, 7.0), "refused") << text;
+}
+
+// ---- marks
+
+namespace {
+struct Kept {
+  int64_t size = 1;
+  double rate = 0.5;
+  Choice<Rule()> one{"sgd"};
+  std::vector<Choice<Rule()>> many{Choice<Rule()>("adam")};
+};
+void visit(Visitor& v, Kept& o) {
+  v("size", o.size, "how large").in_a_branch();
+  v("rate", o.rate, "how fast").forgets(Forget::rate).also({"speed"});
+  v.choice("one", o.one, "of the entries").fixed("it is kept");
+  v.choices("many", o.many, "of the entries").fixed("they are kept");
+}
+struct Whole {
+  Kept kept;
+  bool on = false;
+};
+void visit(Visitor& v, Whole& o) {
+  v("on", o.on, "whether");
+  v.group("kept", o.kept).resumable();
+}
+}  // namespace
+
+TEST(Marks, OfAGroupLeaveThoseOfItsOptions) {
+  const MarksByKey marks = marks_of(Whole());
+  EXPECT_EQ(marks.at("on").change, Marks::unmarked);
+  EXPECT_EQ(marks.at("kept.size").change, Marks::branch);
+  for (const char* key : {"kept.rate", "kept.many.0.lr"})
+    EXPECT_EQ(marks.at(key).change, Marks::resumable) << key;
+  EXPECT_EQ(marks.at("kept.rate").forgets, Forget::rate);
+  EXPECT_THAT(marks.at("kept.rate").elsewhere, testing::ElementsAre("speed"));
+  EXPECT_STREQ(marks.at("kept.one").why, "it is kept");
+  for (const char* key : {"kept.many", "kept.many.0.name"})
+    EXPECT_STREQ(marks.at(key).why, "they are kept");
+}
+
+TEST(Choice, RefusesAnEntryThatDoesNotExist) {
+  EXPECT_EQ(refusal([] { Choice<Rule()>("loud"); }), "no entry 'loud' is registered");
 }
