@@ -196,19 +196,3 @@ TEST(Copies, ThatAClosureKeepsAreLeftToIt) {
   EXPECT_NE(net.copy(3, DType::bf16).storage(), before.storage());
   EXPECT_GT(net.read(DType::bf16), 0);
 }
-
-// A captured forward reads its copy at a fixed address.
-TEST(Copies, AreRenewedWhereTheyWereRead) {
-  Net net(momentum());
-  const Tensor& w = net.parameters[3].tensor;
-  const Tensor read = net.copy(3, DType::bf16);
-  const int64_t before = casts.value();
-  amp::renew(w, read);
-  EXPECT_EQ(casts.value(), before) << "it is right already";
-  net.copy(3, DType::f16);  // replaces it
-  fill(w, 5);
-  amp::renew(w, read);
-  EXPECT_EQ(float(read.ptr<Bf16>()[0]), 5);
-  EXPECT_EQ(net.copy(3, DType::bf16).storage(), read.storage());
-  EXPECT_EQ(casts.value(), before + 2);
-}
