@@ -148,30 +148,7 @@ TEST(Statistics, APlaceboThatWandersHidesWhatIsSmallerThanItself) {
             Verdict::no_difference);
 }
 
-TEST(Statistics, ConcludesNothingFromFewRounds) {
-  const Times twice(8, std::log(2)), same(8, 0.0);
-  EXPECT_EQ(judge(speedup({twice, twice}), speedup({same, same})), Verdict::too_few_rounds);
-  EXPECT_EQ(judge(speedup({twice, twice, twice}), speedup({same, same, same})), Verdict::faster);
-  EXPECT_FALSE(std::isfinite(speedup({twice}).interval.high));
-  EXPECT_EQ(speedup({twice}).interval.low, 0);
-  EXPECT_THROW(speedup({}), Error);
-}
-
 // ---- several looks
-
-TEST(Looks, SpendFivePercentInAll) {
-  for (const int64_t rounds : {3, 4, 7, 12, 40}) {
-    const std::vector<Look> looks = looks_for(rounds);
-    double error = 0;
-    for (const Look& look : looks) error += look.error;
-    EXPECT_NEAR(error, 0.05, 1e-12);
-    EXPECT_EQ(looks.back().rounds, rounds);
-    EXPECT_GE(looks.front().rounds, kFewestRounds);
-  }
-  EXPECT_EQ(looks_for(12).size(), 3);
-  EXPECT_GT(looks_for(12).back().error, 0.04);
-  EXPECT_EQ(looks_for(3).size(), 1);
-}
 
 namespace {
 struct Sequence {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include "core/device/allocator.h"
 #include "core/tensor/channel_room.h"
+#include "tests/data/files.h"
 #include "tests/data/noise.h"
 #include "tests/moved.h"
 #include "tests/on_device.h"
@@ -119,27 +120,41 @@ TEST(Augment, IsTheSameForAnyWorkersAndRanks) {
     }
 }
 
-TEST(Augment, CountsPicturesAndLoadsBytes) {
-  const auto noise = std::make_shared<Noise>(Shape{3, 7, 10}, 23);
-  Fed host(Device::cpu, {.sampler = {.batch_size = 8}}, noise, {}),
-      split(Device::cpu, augmenting({}), noise, {});
-  const Moved images("augment.device_images");
-  host.epoch(0);
-  EXPECT_EQ(images, 0);
-  split.epoch(0);
-  EXPECT_EQ(images, 23);
-  split.loader.start(0);
-  Batch batch;
-  ASSERT_TRUE(split.loader.next(batch));
-  EXPECT_EQ(batch.x.dtype(), DType::u8);
-}
-
 TEST(Augment, WritesWhatTheModelWantsAsItWouldBeCast) {
   expect_as_wanted(Device::cpu, {.sampler = {.batch_size = 8}}, chains().at("all"));
   expect_as_wanted(
       Device::cpu,
       {.sampler = {.batch_size = 8}, .workers = {.num_workers = 2, .prefetch_factor = 1}},
       chains().at("crop with a border"));
+}
+
+// The host's part may cost half a step between bytes, and no more.
+TEST(Augment, RoundsWhatTheHostHasResized) {
+  const TransformChoice resize = named("resize", {{"size", "16"}}),
+                        crop = named("random_resized_crop", {{"size", "12"}});
+  for (const Chain& chain :
+       {Chain{crop, flip()}, Chain{resize, center_crop(9), named("color_jitter")},
+        Chain{resize, flip(), random_crop(16, 3), flip()}}) {
+    const auto noise = std::make_shared<Noise>(Shape{3, 20, 30}, 12);
+    Fed split(Device::cpu, augmenting({}), noise, chain), host(Device::cpu, {}, noise, chain);
+    const Numbered a = split.epoch(1), b = host.epoch(1);
+    ASSERT_EQ(a[0].size(), b[0].size());
+    double worst = 0;
+    for (size_t i = 0; i < a[0].size(); ++i)
+      worst = std::max(worst, std::abs(double(a[0][i]) - double(b[0][i])) * 255);
+    EXPECT_LE(worst, .5001);
+    EXPECT_GT(worst, .4) << "nothing was rounded";
+  }
+}
+
+TEST(Augment, RefusesMoreTransformsThanTheDeviceDoes) {
+  const auto noise = std::make_shared<Noise>(Shape{3, 20, 30}, 4);
+  EXPECT_THAT(complaint(Exit::usage,
+                        [&] {
+                          Transforms(Chain(9, flip()), noise->info(), TransformMode::training,
+                                     DoneBy::device);
+                        }),
+              testing::HasSubstr("more than 8 transforms for a device"));
 }
 
 // ---- on a device
@@ -214,6 +229,7 @@ TEST_P(AugmentOnDevice, CopiesAQuarterAndNoMoreOftenThanBefore) {
   EXPECT_EQ(device.copied, resident ? 0 : kBytes + kLabels);
   EXPECT_EQ(device, (Costs{device.copied, host.moved, host.syncs, 0, 96}));
   EXPECT_EQ(host.images, 0);
+  EXPECT_EQ(host.system_calls, 0);
 }
 
 }  // namespace

@@ -70,18 +70,6 @@ TEST_P(FeedOnDevice, DeliversNhwcWhereTheLoaderDoes) {
   EXPECT_TRUE(batch.x.is_contiguous(kNHWC)) << batch.x.strides();
 }
 
-TEST_P(FeedOnDevice, GivesEachRankItsShare) {
-  for (const bool drop_last : {false, true})
-    for (const bool shuffle : {false, true})
-      for (int rank = 0; rank < 3; ++rank) {
-        const LoaderOptions options{
-            .sampler = {.batch_size = 4, .shuffle = shuffle, .drop_last = drop_last}};
-        Fed fed(Device::cuda, with(GetParam(), options), std::make_shared<Numbers>(31), {},
-                {rank, 3});
-        EXPECT_EQ(fed.epoch(1), on_the_host(options, 31, 1, 0, {rank, 3}));
-      }
-}
-
 TEST_P(FeedOnDevice, UsesItsBuffersAgainAndNoneThatSomebodyHolds) {
   const LoaderOptions options = with(GetParam(), {.sampler = {.batch_size = 8}});
   Fed fed(Device::cuda, options, std::make_shared<Numbers>(96), {});
@@ -101,22 +89,6 @@ TEST_P(FeedOnDevice, UsesItsBuffersAgainAndNoneThatSomebodyHolds) {
   EXPECT_LE(buffers.size(), options.feed.non_blocking ? 3u : 2u) << "one of them is held";
   const Tensor host = to(Device::cpu, kept.x);
   EXPECT_TRUE(std::ranges::equal(host.data<float>(), kept_values));
-}
-
-TEST_P(FeedOnDevice, AsksForNoMemoryInTheSteadyState) {
-  configure_allocator(Device::cuda, {.caching = true});
-  {
-    Fed fed(Device::cuda, with(GetParam(), {.sampler = {.batch_size = 8, .device_randperm = true}}),
-            std::make_shared<Numbers>(96), {});
-    fed.epoch(0);
-    const int64_t calls = allocator_stats(Device::cuda).system_calls;
-    const Moved pinned("alloc.pinned_bytes");
-    for (int64_t epoch = 1; epoch < 4; ++epoch) fed.epoch(epoch);
-    EXPECT_EQ(allocator_stats(Device::cuda).system_calls, calls);
-    EXPECT_EQ(pinned, 0);
-  }
-  synchronize(stream_of(Device::cuda));
-  configure_allocator(Device::cuda, {.caching = false});
 }
 
 // An error in a batch is thrown when the batch is due, not when it is prefetched.
@@ -204,12 +176,6 @@ TEST_F(FeedCostsOnDevice, ADataSetThatCannotStayIsFetchedAndSaysWhy) {
   EXPECT_EQ(augmented.notes, std::vector<std::string>{
                                  "device_tensors: not here, its transforms are the host's; write  "
                                  "toggles: {device_augment: on}"});
-}
-
-TEST_F(FeedCostsOnDevice, OnTheCpuTheLoaderIsTheFeed) {
-  Loader loader(std::make_shared<Numbers>(20), {}, {}, 5);
-  std::vector<std::string> notes;
-  EXPECT_EQ(make_feed(Device::cpu, loader, notes), nullptr);
 }
 
 }  // namespace

@@ -80,11 +80,4 @@ inline LoaderOptions augmenting(LoaderOptions options) {
   return options;
 }
 
-inline DatasetInfo info_of(const Shape& sample) {
-  return {.input = {DType::u8, sample}, .classes = 10, .mean = {0, 0, 0}, .std = {1, 1, 1}};
-}
-inline Transforms split(const Chain& chain, const Shape& sample,
-                        TransformMode mode = TransformMode::training) {
-  return {chain, info_of(sample), mode, DoneBy::device};
-}
 }  // namespace bellows

@@ -17,7 +17,8 @@ namespace fs = std::filesystem;
 
 static constexpr size_t kHead = 96, kNames = 20, kRecord = 32;
 
-// A shard of six samples of four bytes. Each test damages a copy.
+// A shard of six samples of four bytes. Each test damages a copy, whose bytes lie as
+// data/packed/shard.h documents.
 class Spoilt : public testing::Test {
  protected:
   Spoilt() {
@@ -26,6 +27,9 @@ class Spoilt : public testing::Test {
     pack(numbers, Split::train, "abc", folder.path);
     good = read_file(path, 1 << 20, Exit::data);
     EXPECT_EQ(good.size(), kHead + 3 + kNames + 6 * (kRecord + 4));
+    EXPECT_TRUE(
+        good.starts_with("\x89"
+                         "BSHARD\n"));
   }
   void write(const std::string& bytes) const { folder.write("train-00000.shard", bytes); }
   DatasetPtr open() const { return open_packed(folder); }

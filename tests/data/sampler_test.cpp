@@ -1,3 +1,4 @@
+// Order of the samples, and the parts of it that ranks take.
 #include "data/loader/sampler.h"
 #include <gmock/gmock.h>
 #include <numeric>
@@ -5,16 +6,18 @@
 #include "tests/moved.h"
 
 using namespace bellows;
+using Indices = std::vector<int64_t>;
 
-static std::vector<int64_t> order(int64_t samples, const SamplerOptions& o, int64_t epoch,
-                                  RankShare share = {}, uint64_t seed = 7) {
-  const Sampler sampler(samples, o, seed, share);
-  std::vector<int64_t> all;
-  const EpochPlan plan = sampler.plan(epoch);
-  for (int64_t batch = 0; batch < sampler.batches(); ++batch) {
-    const Tensor samples = sampler.samples(plan, batch);
-    all.insert(all.end(), samples.ptr<int64_t>(), samples.ptr<int64_t>() + samples.numel());
-  }
+static Indices part(const Sampler& sampler, int64_t batch, int64_t epoch) {
+  const Tensor samples = sampler.samples(sampler.plan(epoch), batch);
+  return {samples.ptr<int64_t>(), samples.ptr<int64_t>() + samples.numel()};
+}
+
+static Indices order(int64_t samples, const SamplerOptions& o, int64_t epoch, uint64_t seed = 7) {
+  const Sampler sampler(samples, o, seed, {});
+  Indices all;
+  for (int64_t batch = 0; batch < sampler.batches(); ++batch)
+    std::ranges::copy(part(sampler, batch, epoch), std::back_inserter(all));
   EXPECT_EQ(std::ssize(all), sampler.size());
   return all;
 }
@@ -29,7 +32,7 @@ TEST(Sampler, VisitsEverySampleOnceInAnOrderThatIsAFunctionOfSeedAndEpoch) {
     EXPECT_THAT(order(101, o, 3), testing::UnorderedElementsAreArray(all));
     EXPECT_EQ(order(101, o, 3), order(101, o, 3));
     EXPECT_NE(order(101, o, 3), order(101, o, 4));
-    EXPECT_NE(order(101, o, 3), order(101, o, 3, {}, 8));
+    EXPECT_NE(order(101, o, 3), order(101, o, 3, 8));
     EXPECT_EQ(made > 0, keyed);
   }
 }
@@ -47,4 +50,35 @@ TEST(Sampler, RefusesAnEpochWithoutABatch) {
                         }),
               testing::HasSubstr("dist.uneven: drop leaves nothing: 63 samples do not fill a batch "
                                  "of 32 on 2 ranks"));
+}
+
+TEST(Sampler, RanksInOrderHaveTheSamplesOfOneRankWithTheJointBatch) {
+  for (const int world : {1, 2, 3, 4}) {
+    const Sampler whole(96, {.batch_size = 4 * world}, 7, {});
+    for (int64_t step = 0; step < whole.batches(); ++step) {
+      Indices together;
+      for (int rank = 0; rank < world; ++rank) {
+        const Sampler mine(96, {.batch_size = 4}, 7, {.rank = rank, .world = world});
+        EXPECT_EQ(mine.batches(), whole.batches());
+        std::ranges::copy(part(mine, step, 1), std::back_inserter(together));
+      }
+      EXPECT_EQ(together, part(whole, step, 1));
+    }
+  }
+}
+
+// 21 samples in batches of 4 on 4 ranks: a round of 16, and 5 samples. drop and join give the
+// parameters of one rank: tests/trainer/ranks_test.cpp.
+TEST(Sampler, PadRepeatsTheFirstSamplesSoThatAllRanksHaveAsMany) {
+  std::vector<Indices> last;
+  for (int rank = 0; rank < 4; ++rank) {
+    const Sampler sampler(21, {.batch_size = 4, .shuffle = false}, 7,
+                          {.rank = rank, .world = 4, .uneven = Uneven::pad});
+    EXPECT_EQ(sampler.size(), 6);
+    EXPECT_EQ(sampler.weight(1), 1);
+    EXPECT_EQ(sampler.joint_size(1), 8);
+    last.push_back(part(sampler, 1, 0));
+  }
+  EXPECT_THAT(
+      last, testing::ElementsAre(Indices{16, 17}, Indices{18, 19}, Indices{20, 0}, Indices{1, 2}));
 }
