@@ -168,20 +168,6 @@ TEST(Copy, RefusesOtherShapes) {
 
 // ---- foreach
 
-TEST(Foreach, FillsAndAddsInPlace) {
-  const Tensor sum = full({3, 4}, 1), t = full({3, 4}, 2);
-  add_into(sum, t, 0.5);
-  EXPECT_EQ(sum.data<float>()[11], 2);
-  const Tensor pairs = zeros({2, 3}), rows = tensor_of<float>({0, 1, 2, 3, 4, 5}, {3, 2});
-  add_into(pairs, rows.view({2, 3}, {1, 2}, 0));  // by index, not by place
-  EXPECT_EQ(pairs.data<float>()[1], 2);
-  EXPECT_EQ(pairs.data<float>()[3], 1);
-  EXPECT_EQ(refusal([&] {
-              add_into(sum, full({3, 4}, 1, DType::f64));
-            }),
-            "add_into: f64 [3,4] into f32 [3,4]");
-}
-
 TEST(Foreach, CopiesEachUnlessItsUpdateWasApplied) {
   const std::vector<Tensor> from{full({2, 3}, NAN), full({}, 7, DType::i64)};
   const auto copied = [&](const StepState* state) {

@@ -31,10 +31,3 @@ TEST(Printable, KeepsTheNewlinesOfTextThatIsMadeOfLines) {
   EXPECT_EQ(printable("a\r\nb\n", Newlines::keep), "a\\x0d\nb\n");
   EXPECT_EQ(printable("a\nb"), "a\\x0ab");
 }
-
-TEST(Printable, KnowsWhereACharacterEnds) {
-  EXPECT_EQ(character_at("\xe7\x94\xbb!").bytes, 3u);
-  EXPECT_EQ(character_at("\xe7\x94\xbb!").code_point, 0x753b);
-  EXPECT_EQ(character_at("\xf0\x9f\x94\xa5").code_point, 0x1f525);
-  EXPECT_EQ(character_at("\xff").bytes, 0u);
-}

@@ -93,27 +93,6 @@ TEST_F(Spoilt, AnyBitOfARecordIsFoundWhenItIsRead) {
   }
 }
 
-// In training, a damaged record gives one line with path and record, or leaves the set.
-TEST_F(Spoilt, ARecordFollowsOnDamaged) {
-  std::string bytes = good;
-  bytes[entry(6) + 4 * 3] ^= 1;
-  write(bytes);
-  for (const int64_t workers : {0, 2}) {
-    LoaderOptions options{.sampler = {.batch_size = 2, .shuffle = false},
-                          .workers = {.num_workers = workers}};
-    const auto epoch = [&] {
-      Loader loader(without_damaged(open(), options.batch.on_damaged), {}, options, 1);
-      return epoch_of(loader);
-    };
-    EXPECT_THAT(complaint(Exit::data, epoch),
-                StartsWith("sample 3 (" + path + ", record 3): damaged: checksum "));
-    options.batch.on_damaged = OnDamaged::skip;
-    testing::internal::CaptureStderr();
-    EXPECT_THAT(epoch(), testing::ElementsAre(0, 1, 2, 4, 5));
-    testing::internal::GetCapturedStderr();
-  }
-}
-
 TEST_F(Spoilt, ForeignFilesAndOtherVersionsAreNamed) {
   EXPECT_EQ(refusal(std::string(500, 'x')),
             path + ": not a shard of packed samples: it begins with other bytes");

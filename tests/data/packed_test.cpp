@@ -132,16 +132,6 @@ TEST(Packed, AsJpegTheyAreAboutTheSame) {
   EXPECT_GT(difference, 0);
 }
 
-TEST(Packed, ReplacesAnEarlierPackingOfMoreShards) {
-  const TempFolder folder;
-  pack(Numbers(20), Split::train, "", folder.path, {.shard_bytes = 4 * 3});
-  pack(Numbers(20), Split::test, "", folder.path, {.shard_bytes = 4 * 10});
-  const PackedSplit made = pack(Numbers(6), Split::train, "", folder.path, {.shard_bytes = 4 * 3});
-  EXPECT_EQ(made.shards, 2);
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path), {}), 2 + 2);
-  EXPECT_EQ(open_packed(folder)->size(), 6);
-}
-
 TEST(Packed, RefusesWhatCannotBeReadUnlessItIsLeftOutBefore) {
   const TempFolder folder;
   const auto numbers = std::make_shared<Numbers>(20);

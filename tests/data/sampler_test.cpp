@@ -52,21 +52,6 @@ TEST(Sampler, RefusesAnEpochWithoutABatch) {
                                  "of 32 on 2 ranks"));
 }
 
-TEST(Sampler, RanksInOrderHaveTheSamplesOfOneRankWithTheJointBatch) {
-  for (const int world : {1, 2, 3, 4}) {
-    const Sampler whole(96, {.batch_size = 4 * world}, 7, {});
-    for (int64_t step = 0; step < whole.batches(); ++step) {
-      Indices together;
-      for (int rank = 0; rank < world; ++rank) {
-        const Sampler mine(96, {.batch_size = 4}, 7, {.rank = rank, .world = world});
-        EXPECT_EQ(mine.batches(), whole.batches());
-        std::ranges::copy(part(mine, step, 1), std::back_inserter(together));
-      }
-      EXPECT_EQ(together, part(whole, step, 1));
-    }
-  }
-}
-
 // 21 samples in batches of 4 on 4 ranks: a round of 16, and 5 samples. drop and join give the
 // parameters of one rank: tests/trainer/ranks_test.cpp.
 TEST(Sampler, PadRepeatsTheFirstSamplesSoThatAllRanksHaveAsMany) {

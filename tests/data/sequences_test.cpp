@@ -1,9 +1,9 @@
 // Data sets that have no images: sums, text, lines, csv, npy. What they deliver, and what they
 // refuse.
 #include <gmock/gmock.h>
-#include "core/config/values.h"
 #include "data/sets/arrays.h"
 #include "tests/data/files.h"
+#include "tests/data/options.h"
 #include "tests/temp_folder.h"
 
 using namespace bellows;
@@ -12,16 +12,9 @@ using testing::HasSubstr;
 
 namespace {
 
-struct DataChoice {
-  DatasetChoice set;
-};
-void visit(Visitor& v, DataChoice& o) { v.choice("name", o.set, ""); }
-
-using Texts = std::map<std::string, std::string>;
-DatasetPtr open(const Texts& texts, Split split = Split::train) {
-  Values values;
-  for (const auto& [key, text] : texts) values[key] = {text, "test"};
-  return load(DataChoice{}, values).set.make({split});
+DatasetPtr open(Texts texts, Split split = Split::train) {
+  const std::string name = texts.extract("name").mapped();
+  return chosen<DatasetChoice>(name, texts).make({split});
 }
 std::string refusal(const Texts& texts, Split split = Split::train) {
   return complaint(Exit::data, [&] { open(texts, split); });

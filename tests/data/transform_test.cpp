@@ -29,8 +29,7 @@ TEST(Normalize, TakesTheDataSetsOwnStatisticsUnlessToldOthers) {
   EXPECT_EQ(out.front(), -7);
   EXPECT_EQ(out.back(), -7);
 
-  const Texts own = {{"mean", "2"}, {"mean.0", "0"}, {"mean.1", "0"},
-                     {"std", "2"},  {"std.0", "1"},  {"std.1", "0.5"}};
+  const Texts own = {{"mean.0", "0"}, {"mean.1", "0"}, {"std.0", "1"}, {"std.1", "0.5"}};
   Transforms({named("normalize", own)}, kInfo).write(sample, 1, 0, 0, out.data());
   EXPECT_FLOAT_EQ(out[2], in[2] / 255.f);
   EXPECT_FLOAT_EQ(out[17], in[17] / 255.f * 2);

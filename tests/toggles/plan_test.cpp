@@ -21,13 +21,3 @@ TEST(DeviceChoiceTest, ReadsWhatItPrintsAndNoOtherText) {
     EXPECT_FALSE(option.read(text)) << text;
   EXPECT_EQ(choice.text(), "cuda:15");
 }
-
-TEST(Plan, HasABatchSizeThatTheProgramFinds) {
-  const Plan plan = load(Plan{}, {{"data.batch_size", {"auto"}}});
-  EXPECT_EQ(plan.data.loader.sampler.batch_size, kAutoBatch);
-  EXPECT_EQ(dump(plan).at("data.batch_size").text, "auto");
-  EXPECT_EQ(refusal([] {
-              load(Plan{}, {{"data.batch_size", {"0", "test"}}});
-            }),
-            "test: data.batch_size: '0' is not auto or a whole number from 1 to 16777216");
-}
