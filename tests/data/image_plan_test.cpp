@@ -201,27 +201,3 @@ TEST(ImagePlan, ResizesAsPyTorchDoes) {
       ASSERT_NEAR(got[i], wanted.data<float>()[i], 2e-3) << name << " " << i;
   }
 }
-
-TEST(ImagePlan, AsBytesIsItsNumbersRoundedBeforeLevels) {
-  const Source source({3, 9, 7}, 3);
-  ImagePlan whole = in_bytes(source.shape), resized = in_bytes(source.shape);
-  resized.resize({1, 0, 8, 6}, 13, 5);
-  ImagePlan colored = resized;
-  colored.colors = Colors{{{.5, .6, 0}, {0, 1, 0}, {0, 0, 1.5}}, {1, 2, 3}};
-  for (ImagePlan picture : {whole, resized, colored}) {
-    const auto numbers = written(picture, source.as_planes());
-    const int64_t plane = std::ssize(numbers) / 3;
-    picture.levels.scale[0] = 7;  // not applied to bytes
-    for (const Sample& sample : {source.as_planes(), source.as_pixels()}) {
-      std::vector<uint8_t> bytes(numbers.size());
-      write_bytes(picture, sample, bytes.data());
-      const auto interleaved = interleaved_bytes(picture, sample);
-      ASSERT_EQ(interleaved.size(), bytes.size());
-      for (int64_t i = 0; i < 3 * plane; ++i) {
-        const float number = numbers[i % 3 * plane + i / 3];
-        ASSERT_NEAR(bytes[i % 3 * plane + i / 3], number, .50001) << i;
-        ASSERT_EQ(interleaved[i], std::lround(number)) << i;
-      }
-    }
-  }
-}

@@ -156,19 +156,6 @@ template <class T> std::string data_of(const std::vector<T>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
 }
 
-TEST_F(Sets, NpyConvertsFloatsToF32AndIntegersToClasses) {
-  const Texts texts = {
-      {"name", "npy"},
-      {"x", file("x.npy", npy("<f8", "3, 2", data_of<double>({1, 2, 3, 4, 5, 6})))},
-      {"y", file("y.npy", npy("|i1", "3,", data_of<int8_t>({0, 4, 1})))},
-      {"test_every", "3"}};
-  const DatasetPtr train = open(texts), test = open(texts, Split::test);
-  EXPECT_EQ(train->info().classes, 5);
-  EXPECT_EQ(train->info().input.shape, Shape{2});
-  EXPECT_EQ(test->arrays()->x.ptr<float>()[1], 6);
-  EXPECT_THAT(ints(train->arrays()->y), ElementsAre(0, 4));
-}
-
 TEST_F(Sets, NpyRefusesWhatItCannotHold) {
   const std::string y = file("y.npy", npy("<i8", "1,", data_of<int64_t>({0})));
   const auto x = [&](const std::string& content) {
