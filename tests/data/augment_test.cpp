@@ -2,11 +2,9 @@
 #include "data/feeds/augment.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include "core/device/allocator.h"
 #include "core/tensor/channel_room.h"
 #include "tests/data/files.h"
 #include "tests/data/noise.h"
-#include "tests/moved.h"
 #include "tests/on_device.h"
 #include "tests/twins.h"
 
@@ -187,49 +185,6 @@ TEST_P(AugmentOnDevice, DoesWhatTheHostWouldHaveDoneBitForBit) {
   expect_same(Device::cuda, options(), {1, 53, 57}, {random_crop(51, 4), flip(), normalize()});
   expect_same(Device::cpu, options(), {3, 7, 10}, chains().at("all"));
   EXPECT_EQ(without_twin(runs, "data"), "");
-}
-
-struct Costs {
-  int64_t copied, moved, syncs, system_calls, images;
-  bool operator==(const Costs&) const = default;
-};
-std::ostream& operator<<(std::ostream& out, const Costs& c) {
-  return out << "copied " << c.copied << " moved " << c.moved << " syncs " << c.syncs
-             << " system calls " << c.system_calls << " images " << c.images;
-}
-
-// Cost of an epoch of 12 batches, after two others.
-Costs costs_of(LoaderOptions options, bool augment) {
-  options.feed.device_augment = augment;
-  options.sampler.device_randperm = true;
-  configure_allocator(Device::cuda, {.caching = true});
-  Costs costs{};
-  {
-    Fed fed(Device::cuda, options, std::make_shared<Noise>(Shape{3, 8, 8}, 96), {});
-    for (int64_t epoch = 0; epoch < 3; ++epoch) {
-      const int64_t calls = allocator_stats(Device::cuda).system_calls;
-      const Moved copied("copy.h2d_bytes"), moved("tensor.created_then_moved"), syncs("sync.count"),
-          images("augment.device_images");
-      fed.feed.start(epoch);
-      for (Batch batch; fed.feed.next(batch);) {
-      }
-      costs = {copied, moved, syncs, allocator_stats(Device::cuda).system_calls - calls, images};
-    }
-  }
-  synchronize(stream_of(Device::cuda));
-  configure_allocator(Device::cuda, {.caching = false});
-  return costs;
-}
-
-TEST_P(AugmentOnDevice, CopiesAQuarterAndNoMoreOftenThanBefore) {
-  const Costs host = costs_of(options(), false), device = costs_of(options(), true);
-  constexpr int64_t kBytes = 96 * 3 * 8 * 8, kLabels = 96 * 8;
-  const bool resident = GetParam().device_tensors;
-  EXPECT_EQ(host.copied, resident ? 0 : 4 * kBytes + kLabels);
-  EXPECT_EQ(device.copied, resident ? 0 : kBytes + kLabels);
-  EXPECT_EQ(device, (Costs{device.copied, host.moved, host.syncs, 0, 96}));
-  EXPECT_EQ(host.images, 0);
-  EXPECT_EQ(host.system_calls, 0);
 }
 
 }  // namespace

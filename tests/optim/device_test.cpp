@@ -114,3 +114,9 @@ TEST_F(OptimizerOnDevice, CountsEachLaunch) {
       }
     }
 }
+
+TEST_F(OptimizerOnDevice, ReadsGradientsIn16Bits) {
+  for (const std::string& name : Choice<UpdateRule()>::names())
+    for (const bool fused : {false, true})
+      expect_bits_of_casts(variants_of(name).back(), fused, Device::cuda, 2);
+}
