@@ -20,17 +20,6 @@ static AllocatorStats stats_of(const Blocks& blocks) {
   return stats;
 }
 
-TEST(Blocks, RoundAsPyTorchDoes) {
-  EXPECT_EQ(Blocks::rounded(0), 512u);
-  EXPECT_EQ(Blocks::rounded(512), 512u);
-  EXPECT_EQ(Blocks::rounded(513), 1024u);
-  EXPECT_EQ(Blocks::segment_size(512), 2 * kMiB);
-  EXPECT_EQ(Blocks::segment_size(kMiB), 2 * kMiB);
-  EXPECT_EQ(Blocks::segment_size(kMiB + 512), 20 * kMiB);
-  EXPECT_EQ(Blocks::segment_size(10 * kMiB), 10 * kMiB);
-  EXPECT_EQ(Blocks::segment_size(11 * kMiB), 12 * kMiB);
-}
-
 TEST(Blocks, TakeTheSmallestThatFits) {
   Blocks blocks;
   blocks.add(address(1), 20 * kMiB, kLargeHome);

@@ -3,12 +3,14 @@
 #include <cmath>
 #include <optional>
 #include "core/base/trace.h"
+#include "core/device/timer.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
 #include "core/tensor/rng.h"
 #include "core/tensor/step_state.h"
 #include "tests/difference.h"
 #include "tests/on_device.h"
+#include "tests/refusal.h"
 #include "tests/twins.h"
 
 using namespace bellows;
@@ -154,4 +156,19 @@ TEST_F(CoreOnDevice, CountsForwardPasses) {
     state.begin_forward();
     EXPECT_EQ(state.read().forwards, 2) << device;
   }
+}
+
+TEST_F(CoreOnDevice, AMomentIsPassedAfterTheWorkBeforeIt) {
+  const Stream stream = current_stream(Device::cuda);
+  const Tensor t({1 << 16}, DType::f32, Device::cuda);
+  const Moment begin(stream);
+  for (int i = 0; i < 8; ++i) fill(t, i);
+  const Moment middle(stream);
+  for (int i = 0; i < 8; ++i) fill(t, i);
+  const Moment end(stream);
+  synchronize(stream);
+  EXPECT_GT(middle.ms_since(begin), 0);
+  EXPECT_GT(end.ms_since(middle), 0);
+  EXPECT_NEAR(end.ms_since(begin), middle.ms_since(begin) + end.ms_since(middle), 1e-3);
+  EXPECT_EQ(refused([&] { end.ms_since(Moment{current_stream(Device::cpu)}); }).exit, Exit::usage);
 }

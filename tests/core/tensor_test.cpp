@@ -46,15 +46,6 @@ TEST(Tensor, KeepsItsFormatWhereSeveralFit) {
     }
 }
 
-TEST(Tensor, MemoryFormatsAreStrideOrders) {
-  const Shape shape{2, 3, 4, 5};
-  EXPECT_EQ(strides_of(shape, kNCHW), (Strides{60, 20, 5, 1}));
-  EXPECT_EQ(strides_of(shape, kNHWC), (Strides{60, 1, 15, 3}));
-  EXPECT_EQ(strides_of(shape, kCHWN), (Strides{1, 40, 10, 2}));
-  EXPECT_EQ(strides_of({7, 3}, kCHWN), (Strides{1, 7}));
-  EXPECT_EQ(strides_of({7}, kNHWC), (Strides{1}));
-}
-
 TEST(Tensor, DenseMeansOneBlockInSomeOrder) {
   const Tensor t = counting({4, 6});
   EXPECT_TRUE(t.view({4, 1, 6}, {6, 99, 1}, 0).is_contiguous()) << "axes of size 1 do not matter";

@@ -70,22 +70,6 @@ TEST(Arrays, ArePaddedToAMultipleOrToBounds) {
   EXPECT_THAT(width({1, 3}), ElementsAre(1, 3, 3, 4));
 }
 
-TEST(Arrays, OfOneShapeWithoutTargetsLeftOutNeedNoDivisor) {
-  const DatasetInfo info{.input = {DType::f32, {2}}, .target = {DType::f32, {}}, .unit = "rows"};
-  const auto rows =
-      std::make_shared<ArrayDataset>(info,
-                                     Arrays{.x = tensor_of(std::vector<float>{1, 2, 3, 4}, {2, 2}),
-                                            .y = tensor_of(std::vector<float>{5, 6}, {2})},
-                                     "rows");
-  Loader loader(rows, {}, in_order(2), 1);
-  loader.start(0);
-  Batch batch;
-  ASSERT_TRUE(loader.next(batch));
-  EXPECT_FALSE(batch.divisor.defined() || batch.lengths.defined());
-  EXPECT_EQ(batch.y.dtype(), DType::f32);
-  EXPECT_EQ(batch.counts.targets, 2);
-}
-
 TEST(Arrays, RefuseAClassThatDoesNotExist) {
   Sequences all;
   all.add(std::vector<int64_t>{1, 2}, std::vector<int64_t>{1, 9});

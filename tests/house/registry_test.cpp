@@ -50,15 +50,6 @@ static Files files_that_register() {
   return files;
 }
 
-TEST(Registry, SeesWhatRegisters) {
-  EXPECT_TRUE(registers("static const AddOp spec({"));
-  EXPECT_TRUE(registers("static const bellows::AddToggle amp({"));
-  EXPECT_TRUE(registers("static const bool cpu = kernels::sum.on(Device::cpu, sum_cpu);"));
-  EXPECT_TRUE(registers("static const Provide gpu(trace::marker, {push, pop});"));
-  EXPECT_TRUE(registers("    kernels::conv.vendor_on(Device::cpu, conv_onednn);"));
-  EXPECT_FALSE(registers("static const int kAdditional = 3;"));
-}
-
 TEST(Registry, HoldsEveryFileThatRegisters) {
   EXPECT_THAT(registered_files(), IsSupersetOf(files_that_register()))
       << "a file registers itself and did not arrive: has a linker dropped it?";

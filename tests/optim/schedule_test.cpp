@@ -104,19 +104,6 @@ TEST(Schedule, EveryCurveIsFiniteOnTheShortestRuns) {
       }
 }
 
-TEST(Schedule, ARunThatEndsInItsWarmUpIsTheBeginningOfALongerOne) {
-  for (const char* name : {"constant", "cosine", "linear", "step"}) {
-    ScheduleOptions options = named(name);
-    options.warmup_updates = 3;
-    options.warmup_epochs = 1;
-    const std::vector<double> whole = rates(options, 12, 2);
-    for (const int64_t updates : {1, 2, 5}) {
-      SCOPED_TRACE(cat(name, " ", updates));
-      expect_near(rates(options, updates, 2), {whole.begin(), whole.begin() + updates});
-    }
-  }
-}
-
 TEST(Schedule, RefusesARunOfNothingAndAGroupThatRestsBeforeItsPeak) {
   ScheduleOptions options;
   options.warmup_updates = 2;
