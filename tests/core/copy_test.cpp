@@ -4,7 +4,6 @@
 #include "core/tensor/foreach.h"
 #include "core/tensor/rng.h"
 #include "core/tensor/step_state.h"
-#include "tests/moved.h"
 #include "tests/refusal.h"
 
 using namespace bellows;
@@ -141,24 +140,6 @@ TEST(Copy, CastKeepsTheFormatAndReturnsWhatIsRightAlready) {
   EXPECT_EQ(contiguous(nhwc, kNHWC).storage(), nhwc.storage());
   EXPECT_EQ(to(Device::cpu, nhwc).storage(), nhwc.storage());
   EXPECT_NE(clone(nhwc).storage(), nhwc.storage());
-}
-
-TEST(Copy, LaysOutInAnotherOrderOrSeesThatItIsThere) {
-  const Moved transposes("layout.transposes");
-  const Tensor x = tensor_of<float>({1, 2, 3, 4, 5, 6}, {1, 3, 1, 2});
-  const Tensor batch({2, 3, 4, 5}, DType::f32);
-  contiguous(batch);
-  EXPECT_EQ(transposes, 0);
-  contiguous(batch, kCHWN);
-  EXPECT_EQ(transposes, 1);
-  const Tensor y = laid_out(x, strides_of(x.shape(), kNHWC));
-  EXPECT_EQ(transposes, 2);
-  EXPECT_TRUE(y.is_contiguous(kNHWC));
-  EXPECT_TRUE(std::ranges::equal(contiguous(y).data<float>(), x.data<float>()));
-  const Tensor row = tensor_of<float>({1, 2, 3}, {1, 3, 1, 1});
-  const Tensor same = laid_out(row, strides_of(row.shape(), kNHWC));
-  EXPECT_EQ(same.storage(), row.storage()) << "axes of size 1 do not matter";
-  EXPECT_EQ(same.strides(), strides_of(row.shape(), kNHWC));
 }
 
 TEST(Copy, RefusesOtherShapes) {

@@ -150,24 +150,6 @@ TEST(Values, ArePrintedAsNestedYamlWithTheirOrigins) {
   EXPECT_THAT(print(Options{}, {}), HasSubstr("\nphases: []"));
 }
 
-// ---- texts of one option
-
-// Returns the text after reading `text`, or "refused", in which case the value must not change.
-template <class T> static std::string read(const std::string& text, T value) {
-  const T before = value;
-  if (option_of(value, Bounds()).read(text)) return option_of(value, Bounds()).text;
-  return value == before ? "refused" : "refused, but changed";
-}
-
-TEST(Option, ReadsNumbersAndGivesThemBackDigitForDigit) {
-  for (const char* text : {"0.1", "1e-05", "0.30000000000000004", "-2.5", "1e+300", "0", "123456"})
-    EXPECT_EQ(read(text, 7.0), text);
-  EXPECT_EQ(read("1e3", 7.0), "1000");
-  for (const char* text : {"nan", "-nan", "inf", "-inf", "1e400", "+1", ".5", "01.5", "1,5",
-                           "0x1p3", "1e", "1.5.2", "", "one"})
-    EXPECT_EQ(read(text, 7.0), "refused") << text;
-}
-
 // ---- marks
 
 namespace {

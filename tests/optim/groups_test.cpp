@@ -59,9 +59,6 @@ TEST(Groups, RestAfterTheirEpochs) {
               ElementsAre(4, 3, 2, 1, 0));
   EXPECT_EQ(lr_table(linear, 4, 3, 6, 2).numel(), 6);
   EXPECT_EQ(lr_table(linear, 4, 9, 6, 2).numel(), 6);
-  OptimizerOptions options = sgd_options();
-  options.groups = {group("a.bias", 4, 2)};
-  EXPECT_THAT(taken(options, {table}, 9), ElementsAre(9, 10, 9));
 }
 
 TEST(Groups, MustNameSomething) {
