@@ -1,7 +1,6 @@
-// GPU allocator: streams, pools of captured graphs, out of memory, guard zones.
+// GPU allocator: streams, pools of captured graphs, out of memory.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <bit>
 #include <thread>
 #include "core/base/module_path.h"
 #include "core/base/trace.h"
@@ -9,7 +8,6 @@
 #include "core/device/graph.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
-#include "tests/guards.h"
 #include "tests/refusal.h"
 
 using namespace bellows;
@@ -271,35 +269,4 @@ TEST_F(AllocatorOnDevice, GivesUpWhatItKeepsBeforeItRefuses) {
   EXPECT_EQ(refused([] { on_gpu(7 << 20); }).exit, Exit::memory);
   EXPECT_EQ(stats().reserved, 0) << "it refused while it kept memory that nobody uses";
   api.allocate = system;
-}
-
-// ---- guard zones
-
-class GuardsOnDevice : public AllocatorOnDevice {
- protected:
-  void SetUp() override {
-    AllocatorOnDevice::SetUp();
-    guard_allocations(true);
-  }
-  void TearDown() override {
-    guard_allocations(false);
-    if (device_count(Device::cuda)) guard_complaint();
-    AllocatorOnDevice::TearDown();
-  }
-};
-
-TEST_F(GuardsOnDevice, CatchWritesBetweenTwoBlocksOfASegment) {
-  for (const int64_t at : {int64_t{-1}, int64_t{40}, int64_t{-64}, int64_t{103}}) {
-    {
-      const Tensor neighbor = on_gpu(1000), t = on_gpu(40), other = on_gpu(1000);
-      fill(Tensor(t).view({1}, {1}, at), 1);
-    }
-    EXPECT_EQ(guard_complaint(),
-              cat("a write ", at < 0 ? "before" : "after", " a block of 160 bytes on the device"));
-  }
-  const Tensor held = on_gpu(40);
-  fill(held.view({1}, {1}, 40), 1);
-  EXPECT_EQ(guard_complaint(), "a write after a block of 160 bytes on the device");
-  fill(held.view({1}, {1}, 40), std::bit_cast<float>(0xa5a5a5a5));
-  EXPECT_EQ(guard_complaint(), "");
 }

@@ -1,14 +1,16 @@
 // Checks every CUDA kernel of core/ against its CPU implementation.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <cmath>
 #include <optional>
-#include "core/base/trace.h"
+#include "core/device/sync_guard.h"
 #include "core/device/timer.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
 #include "core/tensor/rng.h"
 #include "core/tensor/step_state.h"
 #include "tests/difference.h"
+#include "tests/moved.h"
 #include "tests/on_device.h"
 #include "tests/refusal.h"
 #include "tests/twins.h"
@@ -123,16 +125,6 @@ TEST_F(CoreOnDevice, CopiesPairsIfTheUpdateWasSkipped) {
   for (size_t i = 0; i < to.size(); ++i) EXPECT_EQ(difference(from[i], to[i]), 0) << i;
 }
 
-TEST_F(CoreOnDevice, AListOfManyShortTensorsTakesFewLaunches) {
-  std::vector<Tensor> list;
-  for (int i = 0; i < 1100; ++i) list.push_back(full({i % 5}, 2, DType::f32, Device::cuda));
-  const trace::Counter& launches = trace::counter("cuda.launches");
-  const int64_t before = launches.value();
-  const Tensor norm = norm_of(list);
-  EXPECT_EQ(launches.value() - before, 3);  // 512 tensors each
-  EXPECT_FLOAT_EQ(norm.item(), std::sqrt(2200 * 4.0));
-}
-
 TEST_F(CoreOnDevice, DrawsTheSameNumbers) {
   const RngKey key{.seed = 5, .purpose = Purpose::test, .site = 77, .step = 3};
   for (const int64_t n : kSizes) {
@@ -171,4 +163,20 @@ TEST_F(CoreOnDevice, AMomentIsPassedAfterTheWorkBeforeIt) {
   EXPECT_GT(end.ms_since(middle), 0);
   EXPECT_NEAR(end.ms_since(begin), middle.ms_since(begin) + end.ms_since(middle), 1e-3);
   EXPECT_EQ(refused([&] { end.ms_since(Moment{current_stream(Device::cpu)}); }).exit, Exit::usage);
+}
+
+TEST_F(CoreOnDevice, ASyncGuardWarnsOnceOfEachLineOnWhichTheHostWaits) {
+  const Tensor one = full({1}, 1, DType::f32, Device::cuda);
+  take_sync_reports();
+  const Moved found("sync.guarded");
+  const SyncGuard guard(OnSync::warn);
+  for (int i = 0; i < 2; ++i) {
+    one.item();
+    to(Device::cpu, one);
+    synchronize(current_stream(Device::cuda));
+  }
+  EXPECT_EQ(found, 6);
+  const auto here =
+      testing::HasSubstr("the host waits for the device at tests/core/device_test.cpp:");
+  EXPECT_THAT(take_sync_reports(), testing::ElementsAre(here, here, here));
 }

@@ -88,15 +88,6 @@ TEST(Statistics, CountsOutliersByTheMedianDeviation) {
   EXPECT_EQ(count_outliers(times), 2);
 }
 
-// The values are those of printed tables.
-TEST(Statistics, StudentsTIsTheTabulatedOne) {
-  EXPECT_NEAR(student_t(0.05, 1), 12.706, 0.01);
-  EXPECT_NEAR(student_t(0.05, 4), 2.776, 0.002);
-  EXPECT_NEAR(student_t(0.01, 2), 9.925, 0.01);
-  EXPECT_NEAR(student_t(0.001, 9), 4.781, 0.005);
-  EXPECT_NEAR(student_t(0.05, 1000), 1.962, 0.002);
-}
-
 // ---- one look
 
 TEST(Statistics, FindsAKnownRatioThroughNoiseAndLuck) {
@@ -105,6 +96,7 @@ TEST(Statistics, FindsAKnownRatioThroughNoiseAndLuck) {
   EXPECT_TRUE(covers(measured.interval, 1.25));
   EXPECT_GE(count_verdicts(Verdict::faster, 1.25), kSimulations * 0.97);
   EXPECT_GE(count_verdicts(Verdict::slower, 1 / 1.25), kSimulations * 0.97);
+  EXPECT_GE(count_verdicts(Verdict::no_difference, 1), kSimulations * 0.97);
 }
 
 TEST(Statistics, IntervalCoversTheTruthAsOftenAsItSaysWhateverTheLuckOfProcesses) {
@@ -116,10 +108,6 @@ TEST(Statistics, IntervalCoversTheTruthAsOftenAsItSaysWhateverTheLuckOfProcesses
       EXPECT_LE(missed, kSimulations * 0.065) << luck << " " << rounds;
       EXPECT_GE(missed, kSimulations * 0.01) << luck << " " << rounds;  // else it is too wide
     }
-}
-
-TEST(Statistics, TwoEqualArmsShowNoDifference) {
-  EXPECT_GE(count_verdicts(Verdict::no_difference, 1), kSimulations * 0.97);
 }
 
 TEST(Statistics, TellsTheLuckOfProcessesFromNoiseOfBlocks) {

@@ -70,13 +70,6 @@ TEST(Groups, MustNameSomething) {
               HasSubstr("no parameter is left that 'b.bias' names; the first one is 'a.weight'"));
 }
 
-TEST(Groups, AreClippedTogether) {
-  OptimizerOptions options = sgd_options();
-  options.groups = {group("*.bias", 0)};
-  options.clip_norm = std::sqrt(6.) / 2;  // all six gradients are 1
-  for (const double value : taken(options, {rates({1})})) EXPECT_NEAR(value, 0.5, 1e-6);
-}
-
 // All six gradients are 1; the two of a.weight have the norm sqrt(2).
 TEST(Groups, LeaveTheClipNormWhileTheyAreFrozen) {
   for (const bool fused : {false, true}) {
