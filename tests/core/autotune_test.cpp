@@ -84,18 +84,6 @@ TEST(Fastest, IsNotGivenUpForOneSlowRun) {
   EXPECT_THAT(fastest(Device::cpu, {stalls, slow("slow", 900)}), Optional(0));
 }
 
-// Timed by the device's clock.
-TEST(FastestOnDevice, IsTheOneThatTheDeviceDoesFirst) {
-  if (device_count(Device::cuda) == 0) GTEST_SKIP() << why_no_device(Device::cuda);
-  const Tensor t({1 << 12}, DType::f32, Device::cuda);
-  const auto fills = [&](int n) {
-    return [&t, n] {
-      for (int i = 0; i < n; ++i) fill(t, i);
-    };
-  };
-  EXPECT_THAT(fastest(Device::cuda, {{"many", 0, fills(20)}, {"few", 0, fills(2)}}), Optional(1));
-}
-
 // ---- stored results
 
 class TuningTest : public testing::Test {

@@ -20,17 +20,6 @@ static AllocatorStats stats_of(const Blocks& blocks) {
   return stats;
 }
 
-TEST(Blocks, TakeTheSmallestThatFits) {
-  Blocks blocks;
-  blocks.add(address(1), 20 * kMiB, kLargeHome);
-  blocks.add(address(2), 12 * kMiB, kLargeHome);
-  blocks.add(address(3), 16 * kMiB, kLargeHome);
-  EXPECT_EQ(blocks.take(kLargeHome, 11 * kMiB)->at, address(2));
-  EXPECT_EQ(blocks.take(kLargeHome, 16 * kMiB)->at, address(3));
-  EXPECT_EQ(blocks.take(kLargeHome, 20 * kMiB)->at, address(1));
-  EXPECT_EQ(blocks.take(kLargeHome, 2 * kMiB), nullptr);
-}
-
 // A large block is split only if the rest is large too, a small one at any multiple of 512 bytes.
 TEST(Blocks, SplitWhereTheRestIsWorthIt) {
   Blocks blocks;

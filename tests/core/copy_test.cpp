@@ -142,11 +142,6 @@ TEST(Copy, CastKeepsTheFormatAndReturnsWhatIsRightAlready) {
   EXPECT_NE(clone(nhwc).storage(), nhwc.storage());
 }
 
-TEST(Copy, RefusesOtherShapes) {
-  EXPECT_EQ(refusal([] { copy_into(Tensor({2}, DType::f32), Tensor({3}, DType::f32)); }),
-            "copy of [3] into [2]");
-}
-
 // ---- foreach
 
 TEST(Foreach, CopiesEachUnlessItsUpdateWasApplied) {

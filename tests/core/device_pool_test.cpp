@@ -44,22 +44,6 @@ static void steps(int count) {
   }
 }
 
-TEST_F(AllocatorOnDevice, ASteadyLoopAsksTheSystemForNothing) {
-  steps(1);
-  const AllocatorStats warm = stats();
-  steps(10);
-  EXPECT_EQ(stats().system_calls, warm.system_calls);
-  EXPECT_EQ(stats().cache_hits, warm.cache_hits + 50);
-  EXPECT_EQ(stats().reserved, warm.reserved);
-  EXPECT_EQ(stats().allocated, warm.allocated);
-  caching(false);
-  const AllocatorStats without = stats();
-  steps(10);
-  EXPECT_EQ(stats().system_calls, without.system_calls + 50);
-  EXPECT_EQ(stats().reserved, without.reserved);
-  EXPECT_EQ(stats().cache_hits, without.cache_hits);
-}
-
 TEST_F(AllocatorOnDevice, CountsBytesAndTheirPeaks) {
   reset_peak(Device::cuda);
   const AllocatorStats before = stats();

@@ -71,21 +71,6 @@ TEST(Loader, ResumesAtAnyBatch) {
               HasSubstr("batch 14 of an epoch that has 13"));
 }
 
-TEST(Loader, LetsTheLastBatchBeSmallerOrDropsIt) {
-  for (const int64_t workers : {0, 2}) {
-    Loader loader = make({.sampler = {.batch_size = 8}, .workers = {.num_workers = workers}});
-    loader.start(0);
-    Batch batch;
-    for (int64_t b = 0; b < loader.batches(); ++b) ASSERT_TRUE(loader.next(batch));
-    EXPECT_EQ(batch.size(), 103 % 8);
-    EXPECT_FALSE(loader.next(batch));
-    EXPECT_FALSE(batch.x.defined());
-    Loader dropping = make(
-        {.sampler = {.batch_size = 8, .drop_last = true}, .workers = {.num_workers = workers}});
-    EXPECT_EQ(epoch_of(dropping, 0).size(), 96u);
-  }
-}
-
 TEST(Loader, FillsTheSameBuffersAgainOnceTheTrainerLetsGo) {
   for (const int64_t workers : {0, 2}) {
     Loader loader = make(

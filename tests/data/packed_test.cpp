@@ -46,42 +46,26 @@ static void expect_same(const Dataset& a, const Dataset& b) {
 
 // ---- the same samples
 
-struct SourceCase {
-  const char* name;
-  Texts options;
-};
-static std::ostream& operator<<(std::ostream& out, const SourceCase& s) { return out << s.name; }
-class PackedAs : public testing::TestWithParam<std::tuple<Encoding, SourceCase>> {};
-INSTANTIATE_TEST_SUITE_P(
-    Sets, PackedAs,
-    testing::Combine(
-        testing::Values(Encoding::keep, Encoding::raw),
-        testing::Values(SourceCase{"digits", {{"train_size", "300"}, {"test_size", "70"}}},
-                        SourceCase{"shapes", {{"train_size", "200"}, {"test_size", "50"}}},
-                        SourceCase{"shapes_jpeg", {{"train_size", "150"}, {"test_size", "40"}}})),
-    [](const auto& info) {
-      return std::string(std::get<1>(info.param).name) +
-             (std::get<0>(info.param) == Encoding::keep ? "_kept" : "_raw");
-    });
-
-TEST_P(PackedAs, HoldsTheSameSamples) {
-  const auto& [encoding, source] = GetParam();
-  for (const Split split : {Split::train, Split::test}) {
-    const TempFolder folder;
-    const auto dataset = make(source.name, split, source.options);
-    const PackedSplit made = pack(*dataset, split, "source", folder.path,
-                                  {.encoding = encoding, .shard_bytes = int64_t{20} << 20});
-    const auto packed = open_packed(folder, split);
-    expect_same(*dataset, *packed);
-    EXPECT_EQ(made.samples, dataset->size());
-    int64_t bytes = 0, files = 0;
-    for (const auto& entry : fs::directory_iterator(folder.path)) {
-      bytes += static_cast<int64_t>(fs::file_size(entry));
-      ++files;
-    }
-    EXPECT_EQ(made.bytes, bytes);
-    EXPECT_EQ(made.shards, files);
-  }
+TEST(Packed, HoldsTheSameSamples) {
+  for (const Encoding encoding : {Encoding::keep, Encoding::raw})
+    for (const char* name : {"digits", "shapes", "shapes_jpeg"})
+      for (const Split split : {Split::train, Split::test}) {
+        SCOPED_TRACE(cat(name, encoding == Encoding::keep ? ", kept" : ", raw"));
+        const TempFolder folder;
+        const auto dataset = make(name, split, {{"train_size", "150"}, {"test_size", "40"}});
+        const PackedSplit made = pack(*dataset, split, "source", folder.path,
+                                      {.encoding = encoding, .shard_bytes = int64_t{20} << 20});
+        const auto packed = open_packed(folder, split);
+        expect_same(*dataset, *packed);
+        EXPECT_EQ(made.samples, dataset->size());
+        int64_t bytes = 0, files = 0;
+        for (const auto& entry : fs::directory_iterator(folder.path)) {
+          bytes += static_cast<int64_t>(fs::file_size(entry));
+          ++files;
+        }
+        EXPECT_EQ(made.bytes, bytes);
+        EXPECT_EQ(made.shards, files);
+      }
 }
 
 // ---- files and sizes

@@ -37,6 +37,10 @@ TEST(Sampler, VisitsEverySampleOnceInAnOrderThatIsAFunctionOfSeedAndEpoch) {
   }
 }
 
+TEST(Sampler, DropsTheLastBatchIfAsked) {
+  EXPECT_EQ(order(103, {.batch_size = 8, .drop_last = true}, 0).size(), 96u);
+}
+
 TEST(Sampler, RefusesAnEpochWithoutABatch) {
   EXPECT_THAT(complaint(Exit::data, [] { Sampler(0, {}, 1, {}); }),
               testing::HasSubstr("the data set is empty"));
