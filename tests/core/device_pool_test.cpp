@@ -35,13 +35,11 @@ class AllocatorOnDevice : public testing::Test {
   }
 };
 
-// Allocates and releases the tensors of `count` steps.
-static void steps(int count) {
-  for (int step = 0; step < count; ++step) {
-    const Tensor a = on_gpu(640), b = on_gpu(64 * 784);
-    { const Tensor c = on_gpu(840); }
-    const Tensor d = on_gpu(840), e = on_gpu(1 << 20);
-  }
+// Allocates and releases the tensors of a step.
+static void step() {
+  const Tensor a = on_gpu(640), b = on_gpu(64 * 784);
+  { const Tensor c = on_gpu(840); }
+  const Tensor d = on_gpu(840), e = on_gpu(1 << 20);
 }
 
 TEST_F(AllocatorOnDevice, CountsBytesAndTheirPeaks) {
@@ -158,14 +156,14 @@ TEST_F(AllocatorOnDevice, ABlockGoesBackToThePoolOfItsScopeWhereverItIsReleased)
 TEST_F(AllocatorOnDevice, ACaptureFindsItsBlocksAndAsksTheSystemForNothing) {
   const auto pool = std::make_shared<MemoryPool>(Device::cuda);
   const PoolScope scope(pool);
-  steps(1);
+  step();
   const int64_t calls = stats().system_calls;
   const Graph graph(Device::cuda, [] {
-    steps(1);
+    step();
     record_use(on_gpu(100), copies());  // its event is recorded after the capture
   });
   EXPECT_EQ(stats().system_calls, calls);
-  steps(1);
+  step();
 }
 
 // A capture whose blocks do not fit into the pool may allocate from the system.

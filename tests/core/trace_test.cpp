@@ -1,4 +1,4 @@
-// Counters, ranges and module paths.
+// Counters, and hashes of module paths.
 #include "core/base/trace.h"
 #include <gtest/gtest.h>
 #include <set>
@@ -21,16 +21,6 @@ TEST(Counter, CountsFromManyThreads) {
   EXPECT_EQ(peak.value(), 39'999);
   peak.raise_to(5);
   EXPECT_EQ(peak.value(), 39'999) << "a peak never falls";
-}
-
-TEST(Ranges, CostNothingWhileNobodyCollects) {
-  trace::take_events();
-  {
-    const trace::Range begun_unseen("begun unseen");
-    trace::collect(true);
-  }
-  EXPECT_TRUE(trace::take_events().empty());
-  trace::collect(false);
 }
 
 TEST(ModulePath, HashesPathsThatDifferInOneLetterFarApart) {

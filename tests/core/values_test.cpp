@@ -3,7 +3,6 @@
 #include "core/config/values.h"
 #include <gmock/gmock.h>
 #include "core/config/choice.h"
-#include "tests/refusal.h"
 
 using namespace bellows;
 using testing::HasSubstr;
@@ -186,8 +185,4 @@ TEST(Marks, OfAGroupLeaveThoseOfItsOptions) {
   EXPECT_STREQ(marks.at("kept.one").why, "it is kept");
   for (const char* key : {"kept.many", "kept.many.0.name"})
     EXPECT_STREQ(marks.at(key).why, "they are kept");
-}
-
-TEST(Choice, RefusesAnEntryThatDoesNotExist) {
-  EXPECT_EQ(refusal([] { Choice<Rule()>("loud"); }), "no entry 'loud' is registered");
 }

@@ -114,22 +114,6 @@ TEST(Optimizer, ClipLeavesASmallGradientAlone) {
   EXPECT_EQ(ours(options, 1, {0.25}, 1), 0.75);
 }
 
-TEST(Optimizer, AcceptsWeightsAndGradientsInAnyMemoryOrder) {
-  const Shape shape{2, 3, 4, 5};
-  const Tensor values = normal(shape, DType::f32, 1), g = normal(shape, DType::f32, 2);
-  const auto moved = [&](const MemoryFormat& of_w, const MemoryFormat& of_g) {
-    const Tensor w = require_grad(contiguous(clone(values), of_w));
-    Optimizer optimizer(sgd_options({{"momentum", "0.9"}}), {{"w", w}}, rates({0.1}));
-    DeviceStepState state(Device::cpu);
-    set_grad(w, contiguous(g, of_g));
-    optimizer.step(state);
-    return contiguous(w.detach());
-  };
-  const Tensor expected = moved(kNCHW, kNCHW);
-  EXPECT_TRUE(same_bits(expected, moved(kNHWC, kNCHW)));
-  EXPECT_TRUE(same_bits(expected, moved(kCHWN, kNHWC)));
-}
-
 TEST(Optimizer, RefusesWhatCannotWork) {
   const Tensor w = require_grad(normal({4}, DType::f32, 1));
   EXPECT_THROW(Optimizer(sgd_options(), {}, rates({1})), Error);

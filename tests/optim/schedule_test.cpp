@@ -49,12 +49,6 @@ TEST(Schedule, FollowsPyTorchAndItsFormulas) {
                0.38874197806371075, 0.18825834605023697, 0.049519367986526286, 4e-06});
 }
 
-TEST(Schedule, OneCycleEndsAtItsLastRateHoweverShortItsFall) {
-  ScheduleOptions options =
-      load(ScheduleOptions{}, {{"name", {"one_cycle"}}, {"pct_start", {"0.95"}}});
-  EXPECT_NEAR(rates(options, 10).back(), 4e-6, 1e-12);
-}
-
 TEST(Schedule, PlateauFollowsPyTorchsReduceLROnPlateau) {
   ScheduleOptions options = load(ScheduleOptions{}, {{"name", {"plateau"}},
                                                      {"factor", {"0.5"}},

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <fstream>
 #include <regex>
-#include <sstream>
 #include "tests/place.h"
 #include "tests/plans.h"
 #include "tests/refusal.h"
@@ -42,18 +41,6 @@ static bool accepts(const Toggle& toggle, const std::string& text) {
   int64_t number = 0;
   return std::ranges::count(toggle.values, text) ||
          (toggle.numbers && option_of(number, *toggle.numbers).read(text));
-}
-
-// Splits "S0:12,13 S1:27" into "S0:12", "S0:13", "S1:27". "none" has none.
-static Names statements(const std::string& sources) {
-  Names all;
-  std::istringstream words(sources == "none" ? "" : sources);
-  for (std::string word; words >> word;) {
-    std::istringstream numbers(word.substr(3));
-    for (std::string number; std::getline(numbers, number, ',');)
-      all.push_back(word.substr(0, 3) + number);
-  }
-  return all;
 }
 
 static std::string text_of(const std::string& file) {
@@ -102,8 +89,16 @@ TEST_P(EachToggle, RefersToWhatExists) {
     EXPECT_NE(is_machine_feature(need), find_toggle(need) != nullptr) << "needs " << need;
   for (const std::string& other : toggle.supersedes)
     EXPECT_TRUE(find_toggle(other)) << "supersedes " << other;
-  for (const std::string& statement : statements(toggle.sources))
-    EXPECT_THAT(text_of("docs/seeds.md"), testing::HasSubstr(cat("\n| ", statement, " |")));
+  // "S0:12,13 S1:27": statements 12 and 13 of the first source, 27 of the second.
+  const std::string sources = toggle.sources;
+  const std::regex part("(S[0-9]:)|[0-9]+");
+  std::string source;
+  for (std::sregex_iterator at(sources.begin(), sources.end(), part), end; at != end; ++at)
+    if ((*at)[1].matched)
+      source = at->str();
+    else
+      EXPECT_THAT(text_of("docs/seeds.md"),
+                  testing::HasSubstr(cat("\n| ", source, at->str(), " |")));
 }
 
 // ---- its options
@@ -270,4 +265,20 @@ TEST(RemovedNames, AreToldTheReason) {
   EXPECT_EQ(config_refusal({{"optimizer.name", "muon"}}),
             "test: optimizer.name: 'muon' is not adam or adamw or sgd; removed in 0.2, because it "
             "served one recipe of CIFAR-10 only");
+}
+
+TEST(DeviceOption, ReadsWhatItPrintsAndNoOtherText) {
+  DeviceChoice choice = DeviceChoice::automatic;
+  const Option option = option_of(choice, Bounds());
+  EXPECT_EQ(option.text, "auto");
+  for (const std::string text : {"auto", "cpu", "cuda", "cuda:0", "cuda:15"}) {
+    EXPECT_TRUE(option.read(text)) << text;
+    EXPECT_EQ(choice.text(), text);
+  }
+  EXPECT_EQ(choice.kind, DeviceChoice::cuda);
+  EXPECT_EQ(choice.gpu, 15);
+  for (const std::string text : {"", "CUDA", "gpu", "cpu:0", "cuda:", "cuda:-1", "cuda:01",
+                                 "cuda:1x", "cuda: 1", "cuda:99999999999", "cuda:0,1"})
+    EXPECT_FALSE(option.read(text)) << text;
+  EXPECT_EQ(choice.text(), "cuda:15");
 }
