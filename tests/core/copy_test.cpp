@@ -4,7 +4,6 @@
 #include "core/tensor/foreach.h"
 #include "core/tensor/rng.h"
 #include "core/tensor/step_state.h"
-#include "tests/refusal.h"
 
 using namespace bellows;
 

@@ -1,7 +1,6 @@
 // Checks every CUDA kernel of core/ against its CPU implementation.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <cmath>
 #include <optional>
 #include "core/device/sync_guard.h"
 #include "core/device/timer.h"

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <pmmintrin.h>
 #include <numeric>
-#include "core/tensor/foreach.h"
 #include "tests/refusal.h"
 
 using namespace bellows;

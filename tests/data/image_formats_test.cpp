@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <webp/decode.h>
 #include <webp/encode.h>
-#include <algorithm>
 #include <random>
 #include "tests/data/decoded.h"
 

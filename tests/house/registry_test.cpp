@@ -2,7 +2,6 @@
 // A linker may silently drop such files, and then an op or a toggle is missing.
 #include "core/base/registry.h"
 #include <gmock/gmock.h>
-#include <map>
 #include "tests/house/tree.h"
 
 using namespace bellows;
