@@ -1,6 +1,7 @@
 // Checks every CUDA kernel of core/ against its CPU implementation.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <cmath>
 #include <optional>
 #include "core/device/sync_guard.h"
 #include "core/device/timer.h"
@@ -122,6 +123,20 @@ TEST_F(CoreOnDevice, CopiesPairsIfTheUpdateWasSkipped) {
   state.write({.found_inf = 1});
   copy_each(to, from, state.get());
   for (size_t i = 0; i < to.size(); ++i) EXPECT_EQ(difference(from[i], to[i]), 0) << i;
+}
+
+TEST_F(CoreOnDevice, AListOfManyShortTensorsTakesFewLaunches) {
+  std::vector<Tensor> list, others;
+  for (int i = 0; i < 1100; ++i) {
+    list.push_back(full({i % 5}, 2, DType::f32, Device::cuda));
+    others.push_back(full({i % 5}, 3, DType::f32, Device::cuda));
+  }
+  const Moved launches("cuda.launches");
+  const Tensor norm = norm_of(list);
+  lerp_each(list, others, 0.5);
+  EXPECT_EQ(launches, 3 + 3);  // 512 tensors each
+  EXPECT_FLOAT_EQ(norm.item(), std::sqrt(2200 * 4.0));
+  for (const Tensor& t : list) EXPECT_EQ(difference(full(t.shape(), 2.5), t), 0);
 }
 
 TEST_F(CoreOnDevice, DrawsTheSameNumbers) {
