@@ -82,31 +82,24 @@ TEST_F(Sys, AMachineThatNamesNoNodesHasOne) {
   EXPECT_EQ(t.nodes[0].memory_bytes, 0);
 }
 
-TEST_F(Sys, ThatTellsNothingIsOneNodeOfWholeCores) {
-  EXPECT_EQ(placement(cores_of({2, 0, 1}, root_), Pinning::compact), (Cpus{0, 1, 2}));
-}
-
 TEST_F(Sys, CompactFillsASocketAndSpreadTakesThemInTurn) {
+  EXPECT_EQ(placement(cores_of({2, 0, 1}, root_), Pinning::compact), (Cpus{0, 1, 2}));
   write_two_sockets();
   const std::vector<Core> cores = cores_of({0, 1, 2, 3, 4, 5, 6, 7}, root_);
   EXPECT_EQ(placement(cores, Pinning::compact), (Cpus{0, 1, 2, 3, 4, 5, 6, 7}));
   EXPECT_EQ(placement(cores, Pinning::spread), (Cpus{0, 2, 1, 3, 4, 6, 5, 7}));
 }
 
-TEST(CpuList, ThatIsNoneIsEmptyOrRefused) {
+TEST(CpuList, GoesToTextAndBackOrIsRefused) {
   EXPECT_EQ(parse_cpu_list("0-3,8"), (Cpus{0, 1, 2, 3, 8}));
-  EXPECT_EQ(parse_cpu_list(""), Cpus{});
+  for (const char* text : {"0", "0-3", "0-1,4-5", "3,5,7-9", ""})
+    EXPECT_EQ(cpu_list(parse_cpu_list(text)), text);
   for (const char* wrong :
        {"a", "3-1", "0-", "-2", "1 2", "1,,2", "0-4000000000", "0-1x", "0-3,x"}) {
     EXPECT_EQ(parse_cpu_list(wrong), Cpus{}) << wrong;
     const ThreadOptions options = {.pinning = Pinning::list, .cores = wrong};
     EXPECT_EQ(refused([&] { apply(options); }).exit, Exit::usage) << wrong;
   }
-}
-
-TEST(CpuList, GoesToTextAndBack) {
-  for (const char* text : {"0", "0-3", "0-1,4-5", "3,5,7-9", ""})
-    EXPECT_EQ(cpu_list(parse_cpu_list(text)), text);
 }
 
 // ---- pinning

@@ -61,8 +61,9 @@ TEST(Optimizer, AgreesWithNumbersFromPyTorch) {
     for (const bool decays : {false, true}) {
       Texts texts = options;
       texts["weight_decay"] = decays ? "0.05" : "0";
-      EXPECT_NEAR(ours(rule_options(rule, texts), 1.5, kGrads, 0.1),
-                  decays ? with_decay : without_decay, 1e-14)
+      OptimizerOptions clipped = rule_options(rule, texts);
+      clipped.clip_norm = 100;  // leaves small gradients alone
+      EXPECT_NEAR(ours(clipped, 1.5, kGrads, 0.1), decays ? with_decay : without_decay, 1e-14)
           << rule << " " << testing::PrintToString(texts);
     }
 }
@@ -106,12 +107,6 @@ TEST(Optimizer, ClipsTheGlobalNormAsPyTorchDoes) {
     EXPECT_NEAR(a.data<float>()[1], -2, 1e-6);
     EXPECT_NEAR(b.data<float>()[0], -6, 1e-6);
   }
-}
-
-TEST(Optimizer, ClipLeavesASmallGradientAlone) {
-  OptimizerOptions options = sgd_options();
-  options.clip_norm = 100;
-  EXPECT_EQ(ours(options, 1, {0.25}, 1), 0.75);
 }
 
 TEST(Optimizer, RefusesWhatCannotWork) {
