@@ -32,16 +32,13 @@ TransformChoice jitter() { return named("color_jitter"); }
 TransformChoice resized_crop() { return named("random_resized_crop", {{"size", "12"}}); }
 
 // Changes the image each time, and is no Edit, so only the host can do it.
-struct Flicker : Transform {
-  bool is_random() const override { return true; }
-  void apply(ImagePlan& p, TransformMode, const RngKey& key) const override {
-    p.levels.shift[0] += Philox(key).uniform(0);
-  }
-};
 const AddTransform flicker(
     "test_flicker", "of tests", TransformPhase::levels,
-    +[](const NoOptions&, const DatasetInfo&) -> TransformPtr {
-      return std::make_shared<Flicker>();
+    +[](const NoOptions&, const DatasetInfo&) -> Transform {
+      const auto apply = [](ImagePlan& image, TransformMode, const RngKey& key) {
+        image.levels.shift[0] += Philox(key).uniform(0);
+      };
+      return {apply, true};
     });
 
 }  // namespace
