@@ -22,11 +22,42 @@ constexpr size_t kAhead = 4;
 // the loader once the event of its copy is ready, which the host polls instead of waiting.
 class AsyncFeed : public Feed {
  public:
-  AsyncFeed(Device device, Loader& loader);
-  ~AsyncFeed() override;
-  void start(int64_t epoch, int64_t first_batch) override;
+  AsyncFeed(Device device, Loader& loader)
+      : copies_(stream_of(device, StreamUse::copy)),
+        loader_(loader),
+        buffers_(buffers_on(device, loader)),
+        used_(device) {
+    for (size_t i = 0; i < kAhead; ++i) flights_.emplace_back(device);
+  }
+  ~AsyncFeed() override {
+    const bool flying =
+        std::ranges::any_of(flights_, [](const Flight& f) { return f.host.x.defined(); });
+    try {
+      if (flying) synchronize(copies_);
+    } catch (const Error&) {  // the device has failed, so nothing runs there
+    }
+  }
+
+  void start(int64_t epoch, int64_t first_batch) override {
+    sent_.reset();
+    error_ = nullptr;
+    ended_ = false;
+    loader_.start(epoch, first_batch);
+  }
   void catch_up() override { free_flight(); }
-  bool next(Batch& batch) override;
+
+  bool next(Batch& batch) override {
+    batch = {};
+    drop_what_was_read();
+    if (sent_ && sent_->pinned) trace::count<"copy.overlapped">();
+    if (!sent_) sent_ = send();
+    if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+    if (!sent_) return false;
+    sent_->copied->hold(current_stream(copies_.device));
+    batch = std::exchange(sent_, {})->batch;
+    sent_ = send();
+    return true;
+  }
 
  private:
   struct Flight {
@@ -40,10 +71,53 @@ class AsyncFeed : public Feed {
     bool pinned;  // false: the driver has staged the pageable memory already
   };
 
-  std::optional<PendingBatch> send();
-  void copy(Batch& batch, Flight& flight);
-  Flight& free_flight();
-  void drop_what_was_read();
+  std::optional<PendingBatch> send() {
+    if (ended_) return {};
+    Flight& flight = free_flight();
+    try {
+      ended_ = !loader_.next(flight.host);
+    } catch (...) {
+      error_ = std::current_exception();
+      ended_ = true;
+    }
+    if (ended_) return {};
+    ++next_;
+    Batch batch = buffers_.free(flight.host.x.shape(), flight.host.y.shape());
+    copy(batch, flight);
+    return PendingBatch{batch, &flight.copied, is_pinned(flight.host.x)};
+  }
+
+  void copy(Batch& batch, Flight& flight) {
+    used_.record(current_stream(copies_.device));
+    used_.hold(copies_);
+    {
+      const StreamGuard on(copies_);
+      copy_batch(batch, flight.host);
+    }
+    flight.copied.record(copies_);
+    batch.each([&](const Tensor& t) { record_use(t, copies_); });
+    if (is_pinned(flight.host.x)) trace::count<"copy.async">();
+  }
+  // Returns the oldest flight. If its copy is not done, the device is kAhead batches behind, and
+  // the host waits for it.
+  Flight& free_flight() {
+    Flight& flight = flights_[next_ % kAhead];
+    if (flight.host.x.defined()) trace::count<"copy.waits">();
+    while (flight.host.x.defined()) {
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+      drop_what_was_read();
+    }
+    return flight;
+  }
+
+  void drop_what_was_read() {
+    for (size_t i = 0; i < kAhead; ++i) {
+      Flight& flight = flights_[(next_ + i) % kAhead];
+      if (!flight.host.x.defined()) continue;
+      if (!flight.copied.ready()) return;
+      flight.host = {};
+    }
+  }
 
   const Stream copies_;
   Loader& loader_;
@@ -55,92 +129,6 @@ class AsyncFeed : public Feed {
   std::exception_ptr error_;  // error of the batch after sent_; thrown when that batch is due
   bool ended_ = false;
 };
-
-AsyncFeed::AsyncFeed(Device device, Loader& loader)
-    : copies_(stream_of(device, StreamUse::copy)),
-      loader_(loader),
-      buffers_(buffers_on(device, loader)),
-      used_(device) {
-  for (size_t i = 0; i < kAhead; ++i) flights_.emplace_back(device);
-}
-
-AsyncFeed::~AsyncFeed() {
-  const bool flying =
-      std::ranges::any_of(flights_, [](const Flight& f) { return f.host.x.defined(); });
-  try {
-    if (flying) synchronize(copies_);
-  } catch (const Error&) {  // the device has failed, so nothing runs there
-  }
-}
-
-void AsyncFeed::start(int64_t epoch, int64_t first_batch) {
-  sent_.reset();
-  error_ = nullptr;
-  ended_ = false;
-  loader_.start(epoch, first_batch);
-}
-
-bool AsyncFeed::next(Batch& batch) {
-  batch = {};
-  drop_what_was_read();
-  if (sent_ && sent_->pinned) trace::count<"copy.overlapped">();
-  if (!sent_) sent_ = send();
-  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
-  if (!sent_) return false;
-  sent_->copied->hold(current_stream(copies_.device));
-  batch = std::exchange(sent_, {})->batch;
-  sent_ = send();
-  return true;
-}
-
-std::optional<AsyncFeed::PendingBatch> AsyncFeed::send() {
-  if (ended_) return {};
-  Flight& flight = free_flight();
-  try {
-    ended_ = !loader_.next(flight.host);
-  } catch (...) {
-    error_ = std::current_exception();
-    ended_ = true;
-  }
-  if (ended_) return {};
-  ++next_;
-  Batch batch = buffers_.free(flight.host.x.shape(), flight.host.y.shape());
-  copy(batch, flight);
-  return PendingBatch{batch, &flight.copied, is_pinned(flight.host.x)};
-}
-
-void AsyncFeed::copy(Batch& batch, Flight& flight) {
-  used_.record(current_stream(copies_.device));
-  used_.hold(copies_);
-  {
-    const StreamGuard on(copies_);
-    copy_batch(batch, flight.host);
-  }
-  flight.copied.record(copies_);
-  batch.each([&](const Tensor& t) { record_use(t, copies_); });
-  if (is_pinned(flight.host.x)) trace::count<"copy.async">();
-}
-
-// Returns the oldest flight. If its copy is not done, the device is kAhead batches behind, and the
-// host waits for it.
-AsyncFeed::Flight& AsyncFeed::free_flight() {
-  Flight& flight = flights_[next_ % kAhead];
-  if (flight.host.x.defined()) trace::count<"copy.waits">();
-  while (flight.host.x.defined()) {
-    std::this_thread::sleep_for(std::chrono::microseconds(20));
-    drop_what_was_read();
-  }
-  return flight;
-}
-
-void AsyncFeed::drop_what_was_read() {
-  for (size_t i = 0; i < kAhead; ++i) {
-    Flight& flight = flights_[(next_ + i) % kAhead];
-    if (!flight.host.x.defined()) continue;
-    if (!flight.copied.ready()) return;
-    flight.host = {};
-  }
-}
 
 }  // namespace
 

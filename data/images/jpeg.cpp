@@ -148,29 +148,27 @@ struct Encoder : WithErrors<jpeg_compress_struct> {
     jpeg_destroy_compress(this);
     std::free(bytes);
   }
-  void write(const uint8_t* pixels, int64_t height, int64_t width, int quality);
+
+  void write(const uint8_t* pixels, int64_t height, int64_t width, int quality) {
+    jpeg_create_compress(this);
+    jpeg_mem_dest(this, &bytes, &size);
+    image_height = static_cast<JDIMENSION>(height);
+    image_width = static_cast<JDIMENSION>(width);
+    input_components = 3;
+    in_color_space = JCS_RGB;
+    jpeg_set_defaults(this);
+    jpeg_set_quality(this, quality, TRUE);
+    jpeg_start_compress(this, TRUE);
+    while (next_scanline < image_height) {
+      JSAMPROW row = const_cast<JSAMPROW>(pixels + size_t{next_scanline} * image_width * 3);
+      jpeg_write_scanlines(this, &row, 1);
+    }
+    jpeg_finish_compress(this);
+  }
 
   unsigned char* bytes = nullptr;
   unsigned long size = 0;
 };
-
-void Encoder::write(const uint8_t* pixels, int64_t height, int64_t width, int quality) {
-  jpeg_create_compress(this);
-  jpeg_mem_dest(this, &bytes, &size);
-  image_height = static_cast<JDIMENSION>(height);
-  image_width = static_cast<JDIMENSION>(width);
-  input_components = 3;
-  in_color_space = JCS_RGB;
-  jpeg_set_defaults(this);
-  jpeg_set_quality(this, quality, TRUE);
-  jpeg_start_compress(this, TRUE);
-  while (next_scanline < image_height) {
-    JSAMPROW row = const_cast<JSAMPROW>(pixels + size_t{next_scanline} * image_width * 3);
-    jpeg_write_scanlines(this, &row, 1);
-  }
-  jpeg_finish_compress(this);
-}
-
 }  // namespace
 
 std::vector<uint8_t> encode_jpeg(const uint8_t* pixels, int64_t height, int64_t width,
