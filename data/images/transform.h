@@ -36,7 +36,7 @@ struct AddTransform {
   AddTransform(const char* name, const char* help, TransformPhase phase,
                Transform (*make)(const Options&, const DatasetInfo&),
                const char* file = __builtin_FILE()) {
-    AddEntry<MakeTransform>(name, help, make, file);
+    AddEntry<MakeTransform>(name, help, make, {}, file);
     phases()[name] = phase;
   }
 };

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include "core/config/hint.h"
 #include "data/sets/drawn.h"
 
 namespace bellows {
@@ -190,7 +189,6 @@ static DatasetPtr make_digits(const DigitsOptions& o, const DatasetContext& c) {
 }
 
 static const AddEntry<MakeDataset> digits_entry("digits", "digits drawn by the program, 28x28",
-                                                &make_digits);
-static const AddOtherNames digits_names({"digits", {"toy", "fake", "synthetic"}});
+                                                &make_digits, {"toy", "fake", "synthetic"});
 
 }  // namespace bellows

@@ -2,7 +2,6 @@
 // <root>/val/<class>/y.jpg; or <root>/<class>/x.jpg, with every n-th image held out for testing.
 #include <algorithm>
 #include "core/base/file.h"
-#include "core/config/hint.h"
 #include "core/config/visitor.h"
 #include "data/images/file.h"
 #include "data/images/image_file.h"
@@ -175,11 +174,8 @@ static DatasetPtr make_image_folder(const ImageFolderOptions& o, const DatasetCo
   return std::make_shared<ImageFolder>(info, pick(o, classes, c.split));
 }
 
-static const AddEntry<MakeDataset> image_folder_entry("image_folder",
-                                                      "image files, one folder per class",
-                                                      &make_image_folder);
-static const AddOtherNames image_folder_names({"image_folder",
-                                               {"folder", "images", "photos", "jpeg", "jpg", "png",
-                                                "imagenet", "ImageFolder"}});
+static const AddEntry<MakeDataset> image_folder_entry(
+    "image_folder", "image files, one folder per class", &make_image_folder,
+    {"folder", "images", "photos", "jpeg", "jpg", "png", "imagenet", "ImageFolder"});
 
 }  // namespace bellows

@@ -7,7 +7,6 @@
 #include <set>
 #include "core/base/file.h"
 #include "core/base/utf8.h"
-#include "core/config/hint.h"
 #include "data/sets/arrays.h"
 #include "data/sets/held_out.h"
 
@@ -114,8 +113,8 @@ static DatasetPtr make_lines(const LinesOptions& o, const DatasetContext& contex
   return std::make_shared<ArrayDataset>(text_info(o.longest, 256), taken.take(), printable(path));
 }
 static const AddEntry<MakeDataset> lines_entry("lines", "lines of a text file, as bytes",
-                                               &make_lines);
-static const AddOtherNames lines_names({"lines", {"sentences", "texts", "text_lines", "jsonl"}});
+                                               &make_lines,
+                                               {"sentences", "texts", "text_lines", "jsonl"});
 static const AddEntry<EncodeText> lines_inputs("lines", "texts", &tokens_of);
 
 }  // namespace bellows

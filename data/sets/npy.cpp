@@ -9,7 +9,6 @@
 #include <map>
 #include "core/base/file.h"
 #include "core/base/utf8.h"
-#include "core/config/hint.h"
 #include "data/sets/arrays.h"
 #include "data/sets/held_out.h"
 
@@ -187,8 +186,8 @@ static DatasetPtr make_npy(const NpyOptions& o, const DatasetContext& context) {
       info, Arrays{.x = taken(x, o.inputs(), split), .y = taken(y, o.targets(), split)},
       printable(y_path));
 }
-static const AddEntry<MakeDataset> npy_entry("npy", "two arrays in NumPy's .npy format", &make_npy);
-static const AddOtherNames npy_names({"npy", {"numpy", "npz", "array", "arrays", "ndarray"}});
+static const AddEntry<MakeDataset> npy_entry("npy", "two arrays in NumPy's .npy format", &make_npy,
+                                             {"numpy", "npz", "array", "arrays", "ndarray"});
 
 static std::vector<Tensor> samples_given(const NoOptions&, const GivenInputs& given) {
   const Tensor all = tensor_in(printable(given.name), given.bytes, false);

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include "core/base/file.h"
 #include "core/base/utf8.h"
-#include "core/config/hint.h"
 #include "data/sets/arrays.h"
 #include "data/sets/held_out.h"
 
@@ -40,9 +39,8 @@ static DatasetPtr make_text(const TextOptions& o, const DatasetContext& context)
       info, Arrays{.x = tensor_of(x, shape), .y = tensor_of(y, shape)}, printable(path));
 }
 static const AddEntry<MakeDataset> text_entry("text", "windows of a text file, as bytes",
-                                              &make_text);
-static const AddOtherNames text_names({"text",
-                                       {"txt", "corpus", "language_model", "book", "char"}});
+                                              &make_text,
+                                              {"txt", "corpus", "language_model", "book", "char"});
 static const AddEntry<EncodeText> text_inputs("text", "texts", &tokens_of);
 
 }  // namespace bellows
