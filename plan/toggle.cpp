@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include "core/base/registry.h"
 #include "core/config/hint.h"
-#include "core/config/removed.h"
 #include "dist/rendezvous/rendezvous.h"
 
 namespace bellows {

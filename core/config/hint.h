@@ -28,6 +28,10 @@ std::string remedy(std::string text, const std::string& accepts);
 // Returns how the meaning of a name in other frameworks differs from that here; "" if it does not.
 std::string remark(const std::string& name);
 
+// Returns "removed in 0.2, because ..." if a name of version 0.1 is gone: a toggle, option, flag or
+// entry (`huge_pages`, `train.dry_updates`, `muon`, `trainer plan --gpu`). Else returns "".
+std::string removal(const std::string& name);
+
 // Quotes user input for a message, without line ends and cut after 60 bytes.
 std::string on_one_line(const std::string& text);
 

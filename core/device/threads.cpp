@@ -11,7 +11,6 @@
 #include "core/config/visitor.h"
 #include "core/device/affinity.h"
 #include "core/device/cpu_time.h"
-#include "core/device/start_thread.h"
 
 namespace bellows {
 

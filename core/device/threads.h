@@ -2,7 +2,9 @@
 // OpenMP keeps for libraries), and names and scheduling of its other threads.
 #pragma once
 #include <filesystem>
+#include <functional>
 #include <string>
+#include <thread>
 #include "core/device/topology.h"
 
 namespace bellows {
@@ -36,5 +38,9 @@ int quota_cores(const std::filesystem::path& cgroups = "/sys/fs/cgroup",
 // Names the calling thread for top and debuggers (up to 15 characters) and undoes the pinning that
 // it inherited from its creator. Call it first in each thread outside the pool.
 void name_thread(const std::string& name);
+
+// Starts a thread with that name, without the pinning of its creator: the one way to start a thread
+// outside the pool. Throws Error, exit 6, if the system starts no more threads.
+std::thread start_thread(const std::string& name, std::function<void()> body);
 
 }  // namespace bellows

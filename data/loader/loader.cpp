@@ -5,7 +5,6 @@
 #include "core/base/trace.h"
 #include "core/config/visitor.h"
 #include "core/device/parallel.h"
-#include "core/device/start_thread.h"
 #include "core/device/threads.h"
 #include "data/images/image_file.h"
 #include "data/loader/loader_law.h"

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>
-#include "core/base/kernel_log.h"
 #include "core/base/trace.h"
 #include "core/base/words.h"
 #include "core/device/affinity.h"
