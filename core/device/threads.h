@@ -1,6 +1,7 @@
 // CPU resources of the process: size and placement of its pool (the workers, and the team that
 // OpenMP keeps for libraries), and names and scheduling of its other threads.
 #pragma once
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -34,6 +35,16 @@ int allowed_cores();
 // among it and its parents; 0 if there is none. The arguments are for tests.
 int quota_cores(const std::filesystem::path& cgroups = "/sys/fs/cgroup",
                 const std::filesystem::path& membership = "/proc/self/cgroup");
+
+// Returns the number of threads in the pool.
+int pool_threads();
+
+// CPU time of the process, and time in which threads of the pool were ready but had no core, in ns
+// since apply(). waited_ns is 0 if the kernel has no schedstat. Compute thread only.
+struct CpuTime {
+  int64_t used_ns = 0, waited_ns = 0;
+};
+CpuTime cpu_time();
 
 // Names the calling thread for top and debuggers (up to 15 characters) and undoes the pinning that
 // it inherited from its creator. Call it first in each thread outside the pool.
