@@ -152,6 +152,7 @@ std::string removal(const std::string& name) {
   static const std::map<std::string, const char*> reasons = {
       {"adaptive_threads", kNoGain},
       {"airbench", kRecipe},
+      {"allocator.reserve_mb", "`toggles: {preallocate: on}` finds how much to reserve"},
       {"background_loader", kNoGain},
       {"data.cache_mb", kPack},
       {"data.order", kPack},

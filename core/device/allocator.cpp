@@ -9,7 +9,6 @@
 #include <mutex>
 #include <unordered_map>
 #include <utility>
-#include <vector>
 #include "core/base/check.h"
 #include "core/base/round.h"
 #include "core/base/trace.h"
@@ -19,12 +18,8 @@
 
 namespace bellows {
 
-static constexpr double kMostReservedMb = 1 << 24;  // 16 TiB
-
 void visit(Visitor& v, AllocatorOptions& o) {
   v("caching", o.caching, "keep freed blocks and reuse them");
-  v("reserve_mb", o.reserve_mb, "MiB taken from the system at the start",
-    {.min = 0, .max = kMostReservedMb});
 }
 
 namespace {
@@ -63,11 +58,6 @@ struct FreeBlocks {
   }
 };
 
-struct Arena {
-  std::byte* memory;
-  size_t bytes, used = 0;
-};
-
 class HostPool final : public TensorPool {
  public:
   void* allocate(size_t bytes) override {
@@ -88,7 +78,7 @@ class HostPool final : public TensorPool {
       size = free_[index].size;
       larger_.erase(larger);
     }
-    if (options_.caching || in_arena(block)) {
+    if (options_.caching) {
       free_[index].size = size;
       free_[index].add(block);
     } else {
@@ -103,20 +93,12 @@ class HostPool final : public TensorPool {
   void lend(bool on) { lends_ = on; }
 
  private:
-  void reserve(size_t bytes) override {
-    const std::lock_guard lock(mutex_);
-    bytes = round_up(bytes, 64);
-    arenas_.push_back({static_cast<std::byte*>(from_system(bytes)), bytes});
-  }
   void* from_cache(size_t size, size_t index) {
     if (free_[index].first) {
       ++stats_.cache_hits;
       trace::count<"alloc.cache_hits">();
       return free_[index].take();
     }
-    for (Arena& arena : arenas_)
-      if (arena.bytes - arena.used >= size)
-        return arena.memory + std::exchange(arena.used, arena.used + size);
     for (size_t larger = index + 1; lends_ && larger < kClasses; ++larger)
       if (free_[larger].first) {
         void* const block = free_[larger].take();
@@ -126,14 +108,8 @@ class HostPool final : public TensorPool {
     return from_system(size);
   }
   void give_back() {
-    for (FreeBlocks& free : free_) {
-      FreeBlocks kept = {.size = free.size};
-      while (free.first) {
-        void* const block = free.take();
-        in_arena(block) ? kept.add(block) : to_system(block, free.size);
-      }
-      free = kept;
-    }
+    for (FreeBlocks& free : free_)
+      while (free.first) to_system(free.take(), free.size);
   }
   void* from_system(size_t size) {
     ++stats_.system_calls;
@@ -157,16 +133,10 @@ class HostPool final : public TensorPool {
     stats_.reserved -= size;
     api_of(Device::cpu).release(block, size);
   }
-  bool in_arena(const void* block) const {
-    return std::ranges::any_of(arenas_, [&](const Arena& arena) {
-      return block >= arena.memory && block < arena.memory + arena.bytes;
-    });
-  }
 
   std::array<FreeBlocks, kClasses> free_;
   std::atomic<bool> lends_ = false;
   std::unordered_map<void*, size_t> larger_;  // class of blocks that serve smaller requests
-  std::vector<Arena> arenas_;
 };
 
 }  // namespace

@@ -14,7 +14,6 @@ class Visitor;
 
 struct AllocatorOptions {
   bool caching = false;
-  int64_t reserve_mb = 0;  // MiB taken from the system at the start, with caching; 0: none
 };
 void visit(Visitor& v, AllocatorOptions& o);
 

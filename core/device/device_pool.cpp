@@ -15,7 +15,6 @@ void TensorPool::configure(const AllocatorOptions& options) {
     options_ = options;
   }
   if (!options.caching) empty();
-  if (options.caching && options.reserve_mb) reserve(options.reserve_mb << 20);
 }
 
 AllocatorStats TensorPool::stats() {
@@ -157,14 +156,6 @@ void DevicePool::to_system(const Segment& segment) {
 
 void DevicePool::free_idle() {
   for (const Segment& segment : blocks_.take_idle()) to_system(segment);
-}
-
-void DevicePool::reserve(size_t bytes) {
-  const Stream stream = current_stream(device_);
-  const std::lock_guard lock(mutex_);
-  const size_t size = Blocks::rounded(bytes);
-  Block& block = grow({current_pool, stream.native, false}, size);
-  blocks_.give(block);
 }
 
 void DevicePool::empty() {

@@ -24,7 +24,6 @@ class TensorPool {
 
  protected:
   ~TensorPool() = default;
-  virtual void reserve(size_t bytes) = 0;
   void count_allocated(size_t bytes);
 
   std::mutex mutex_;  // guards all members below, and those of derived classes
@@ -54,7 +53,6 @@ class DevicePool final : public TensorPool {
     void* event;
     Block* block;
   };
-  void reserve(size_t bytes) override;
   Block& grow(const BlockKey& home, size_t size);
   void* from_system(size_t bytes);
   void to_system(const Segment& segment);
