@@ -148,13 +148,8 @@ static HostPool& host_pool() {
 }
 void lend_larger_blocks(bool on) { host_pool().lend(on); }
 
-static DevicePool& device_pool() {
-  static DevicePool& pool = *new DevicePool(Device::cuda);
-  return pool;
-}
-
 static TensorPool& pool_of(Device device) {
-  return device == Device::cpu ? static_cast<TensorPool&>(host_pool()) : device_pool();
+  return device == Device::cpu ? host_pool() : device_pool();
 }
 
 void configure_allocator(Device device, const AllocatorOptions& options) {
@@ -186,7 +181,7 @@ void release(Device device, void* memory, size_t bytes) noexcept {
 }
 
 void record_use(Device device, const void* memory, Stream stream) {
-  if (device != Device::cpu) device_pool().record_use(memory, stream);
+  pool_of(device).record_use(memory, stream);
 }
 
 // ---- pools of captured graphs
@@ -196,12 +191,10 @@ static int64_t next_pool() {
   return ++last;
 }
 MemoryPool::MemoryPool(Device device) : device_(device), id_(next_pool()) {}
-MemoryPool::~MemoryPool() {
-  if (device_ != Device::cpu) device_pool().join_common(id_);
-}
+MemoryPool::~MemoryPool() { pool_of(device_).join_common(id_); }
 
 PoolScope::PoolScope(std::shared_ptr<const MemoryPool> pool)
-    : pool_(std::move(pool)), previous_(DevicePool::enter(pool_ ? pool_->id_ : 0)) {}
-PoolScope::~PoolScope() { DevicePool::enter(previous_); }
+    : pool_(std::move(pool)), previous_(enter_pool(pool_ ? pool_->id_ : 0)) {}
+PoolScope::~PoolScope() { enter_pool(previous_); }
 
 }  // namespace bellows

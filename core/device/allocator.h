@@ -1,6 +1,6 @@
 // Allocator of tensor memory. Without caching, each tensor is one call to the system. With caching,
 // freed blocks are kept and reused: on the CPU by size class (core/device/allocator.cpp), on a
-// device by stream (core/device/device_pool.h).
+// device by stream (core/device/device_pool.cpp).
 #pragma once
 #include <atomic>
 #include <cstddef>
