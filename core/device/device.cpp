@@ -80,7 +80,8 @@ void synchronize(Stream stream, const std::source_location& at) {
 
 StreamGuard::StreamGuard(Stream stream) : Scoped(guarded(stream.device), stream) {}
 
-Event::Event(Device device) : device_(device), native_(api_of(device).make_event()) {}
+Event::Event(Device device, bool timed)
+    : device_(device), native_(api_of(device).make_event(timed)) {}
 Event::~Event() { api_of(device_).free_event(native_); }
 void Event::record(Stream stream) { api_of(device_).record(native_, stream); }
 void Event::hold(Stream stream) const { api_of(device_).wait(stream, native_); }
@@ -106,7 +107,8 @@ static size_t available_cpu() {
   return kib.empty() ? SIZE_MAX : std::stoull(kib) * 1024;
 }
 
-static int64_t* time_of(void* moment) { return static_cast<int64_t*>(moment); }
+// An event holds the time of its record, in ns.
+static int64_t* time_of(void* event) { return static_cast<int64_t*>(event); }
 static double ms(void* begin, void* end) { return double(*time_of(end) - *time_of(begin)) * 1e-6; }
 
 static const Provide cpu(device_apis[int(Device::cpu)],
@@ -120,13 +122,11 @@ static const Provide cpu(device_apis[int(Device::cpu)],
                           .set = set_cpu,
                           .make_stream = [] { return Stream{}; },
                           .synchronize = [](Stream) {},
-                          .make_event = []() -> void* { return nullptr; },
-                          .free_event = [](void*) {},
-                          .record = [](void*, Stream) {},
+                          .make_event = [](bool) -> void* { return new int64_t(0); },
+                          .free_event = [](void* event) { delete time_of(event); },
+                          .record = [](void* e, Stream) { *time_of(e) = trace::now_ns(); },
                           .wait = [](Stream, void*) {},
                           .ready = [](void*) { return true; },
-                          .mark = [](Stream) -> void* { return new int64_t(trace::now_ns()); },
-                          .forget = [](void* moment) { delete time_of(moment); },
                           .ms = ms});
 
 }  // namespace bellows

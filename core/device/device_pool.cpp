@@ -187,7 +187,7 @@ class DevicePool final : public TensorPool {
 
   void mark_uses(Block& block) {
     for (const Stream stream : block.users) {
-      if (spare_events_.empty()) spare_events_.push_back(api_.make_event());
+      if (spare_events_.empty()) spare_events_.push_back(api_.make_event(false));
       void* const event = spare_events_.back();
       spare_events_.pop_back();
       api_.record(event, stream);
