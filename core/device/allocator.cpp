@@ -194,7 +194,6 @@ MemoryPool::MemoryPool(Device device) : device_(device), id_(next_pool()) {}
 MemoryPool::~MemoryPool() { pool_of(device_).join_common(id_); }
 
 PoolScope::PoolScope(std::shared_ptr<const MemoryPool> pool)
-    : pool_(std::move(pool)), previous_(enter_pool(pool_ ? pool_->id_ : 0)) {}
-PoolScope::~PoolScope() { enter_pool(previous_); }
+    : Scoped(pool_of_thread(), pool ? pool->id_ : 0), pool_(std::move(pool)) {}
 
 }  // namespace bellows

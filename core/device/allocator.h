@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include "core/base/scoped.h"
 #include "core/device/device.h"
 
 namespace bellows {
@@ -57,16 +58,13 @@ class MemoryPool {
   const Device device_;
   const int64_t id_;
 };
-class PoolScope {
+class PoolScope : Scoped<int64_t> {
  public:
   // Null selects the common pool.
   explicit PoolScope(std::shared_ptr<const MemoryPool> pool);
-  ~PoolScope();
-  PoolScope(PoolScope&&) = delete;
 
  private:
   const std::shared_ptr<const MemoryPool> pool_;
-  const int64_t previous_;
 };
 
 // Functions that allocate() and release() call: those of the pools. Tests put guard zones around

@@ -34,9 +34,10 @@ void TensorPool::count_allocated(size_t bytes) {
   stats_.peak_allocated = std::max(stats_.peak_allocated, stats_.allocated);
 }
 
-// Pool of the innermost PoolScope on this thread; 0: the common pool.
-static thread_local int64_t current_pool = 0;
-int64_t enter_pool(int64_t pool) { return std::exchange(current_pool, pool); }
+int64_t& pool_of_thread() {
+  static constinit thread_local int64_t pool = 0;
+  return pool;
+}
 
 // ---- messages
 
@@ -85,7 +86,7 @@ class DevicePool final : public TensorPool {
     const std::lock_guard lock(mutex_);
     collect();
     const size_t size = Blocks::rounded(bytes);
-    const BlockKey home{current_pool, stream.native, size <= Blocks::kSmall};
+    const BlockKey home{pool_of_thread(), stream.native, size <= Blocks::kSmall};
     Block* block = options_.caching ? blocks_.take(home, size) : nullptr;
     if (block) {
       ++stats_.cache_hits;

@@ -29,9 +29,8 @@ class TensorPool {
 
 // Returns the pool of the GPU, which allocates for the current stream.
 TensorPool& device_pool();
-// Sets the pool of a captured graph (0: the common pool) from which this thread allocates on the
-// GPU. Returns the previous one.
-int64_t enter_pool(int64_t pool);
+// Pool of a captured graph from which this thread allocates on the GPU; 0: the common pool.
+int64_t& pool_of_thread();
 
 // Lets free blocks of host memory serve smaller requests for which no block is free, as samples of
 // varying length need them. Call it once long-lived tensors exist, or they keep larger blocks.

@@ -186,8 +186,7 @@ void visit(Visitor& v, CsvOptions& o) {
 
 TakenRows rows_of(const CsvTable& table, const CsvOptions& o, Split split) {
   TakenRows taken;
-  for (int64_t i = 0; i < std::ssize(table.rows); ++i)
-    if (o.takes(split, i)) taken.push_back(&table.rows[i]);
+  for (const int64_t i : o.taken(split, std::ssize(table.rows))) taken.push_back(&table.rows[i]);
   return taken;
 }
 

@@ -154,9 +154,7 @@ Tensor read(const std::string& path, bool target) {
 
 // Returns the samples of the split.
 Tensor taken(const Tensor& all, const HeldOut& o, Split split) {
-  std::vector<int64_t> samples;
-  for (int64_t i = 0; i < all.dim(0); ++i)
-    if (o.takes(split, i)) samples.push_back(i);
+  const std::vector<int64_t> samples = o.taken(split, all.dim(0));
   Shape shape = all.shape();
   shape[0] = std::ssize(samples);
   const Tensor some(shape, all.dtype());

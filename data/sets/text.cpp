@@ -22,8 +22,7 @@ static DatasetPtr make_text(const TextOptions& o, const DatasetContext& context)
   const std::string path = o.of(context.split), bytes = read_file(path, kMost, Exit::data);
   const int64_t windows = (std::ssize(bytes) - 1) / o.length;
   std::vector<uint8_t> x, y;
-  for (int64_t i = 0; i < windows; ++i) {
-    if (!o.takes(context.split, i)) continue;
+  for (const int64_t i : o.taken(context.split, windows)) {
     const auto begin = bytes.begin() + i * o.length;
     x.insert(x.end(), begin, begin + o.length);
     y.insert(y.end(), begin + 1, begin + o.length + 1);
