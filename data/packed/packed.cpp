@@ -236,7 +236,7 @@ DatasetPtr make_packed(const PackedOptions& o, const DatasetContext& c) {
 
 }  // namespace
 
-static const AddEntry<MakeDataset> packed_entry("packed", "shards that `trainer pack` has written",
-                                                &make_packed);
+static const AddDataset packed_entry("packed", "shards that `trainer pack` has written",
+                                     &make_packed);
 
 }  // namespace bellows

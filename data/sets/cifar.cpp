@@ -107,11 +107,9 @@ static DatasetPtr make_cifar100(const Cifar100Options& o, const DatasetContext& 
                                  .std = {0.2673f, 0.2564f, 0.2762f}}});
 }
 
-static const AddEntry<MakeDataset> cifar10_entry("cifar10",
-                                                 "photos of ten kinds of things, 3x32x32",
-                                                 &make_cifar10, {"cifar", "CIFAR"});
-static const AddEntry<MakeDataset> cifar100_entry("cifar100",
-                                                  "photos of a hundred kinds of things, 3x32x32",
-                                                  &make_cifar100);
+static const AddDataset cifar10_entry("cifar10", "photos of ten kinds of things, 3x32x32",
+                                      &make_cifar10, {"cifar", "CIFAR"});
+static const AddDataset cifar100_entry("cifar100", "photos of a hundred kinds of things, 3x32x32",
+                                       &make_cifar100);
 
 }  // namespace bellows

@@ -250,9 +250,9 @@ static DatasetPtr make_csv(const CsvOptions& o, const DatasetContext& context) {
       values ? tensor_of(y, {rows}) : tensor_of(std::vector<int64_t>(y.begin(), y.end()), {rows});
   return std::make_shared<ArrayDataset>(info, std::move(arrays), table.path);
 }
-static const AddEntry<MakeDataset> csv_entry("csv", "rows of a table, comma-separated", &make_csv,
-                                             {"table", "tabular", "tsv", "pandas", "dataframe",
-                                              "spreadsheet"});
+static const AddDataset csv_entry("csv", "rows of a table, comma-separated", &make_csv,
+                                  {"table", "tabular", "tsv", "pandas", "dataframe",
+                                   "spreadsheet"});
 
 static std::vector<Tensor> rows_given(const NoOptions&, const GivenInputs& given) {
   const CsvTable table = parse_table(given.name, given.bytes);

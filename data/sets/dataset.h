@@ -1,6 +1,6 @@
 // Dataset: samples by index, each an image of bytes and its label, or arrays (data/sets/arrays.h).
-// Each data set is one file, which registers itself:  static const AddEntry<MakeDataset>
-// mnist_entry("mnist", "help", &make_mnist);
+// Each data set is one file, which registers itself:
+//   static const AddDataset mnist_entry("mnist", "help", &make_mnist);
 #pragma once
 #include <memory>
 #include <optional>
@@ -61,6 +61,7 @@ struct DatasetContext {
 using DatasetPtr = std::shared_ptr<const Dataset>;
 using MakeDataset = DatasetPtr(const DatasetContext&);
 using DatasetChoice = Choice<MakeDataset>;
+using AddDataset = AddEntry<MakeDataset>;
 
 // Throws Error(Exit::data), which begins with the path, for a label that is not below `classes`.
 void check_labels(std::span<const uint8_t> labels, int64_t classes, const std::string& path);

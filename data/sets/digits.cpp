@@ -188,7 +188,7 @@ static DatasetPtr make_digits(const DigitsOptions& o, const DatasetContext& c) {
   return drawn_dataset(info, c.split, o.of(c.split), "digits", draw_sample);
 }
 
-static const AddEntry<MakeDataset> digits_entry("digits", "digits drawn by the program, 28x28",
-                                                &make_digits, {"toy", "fake", "synthetic"});
+static const AddDataset digits_entry("digits", "digits drawn by the program, 28x28", &make_digits,
+                                     {"toy", "fake", "synthetic"});
 
 }  // namespace bellows

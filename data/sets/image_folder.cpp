@@ -174,8 +174,9 @@ static DatasetPtr make_image_folder(const ImageFolderOptions& o, const DatasetCo
   return std::make_shared<ImageFolder>(info, pick(o, classes, c.split));
 }
 
-static const AddEntry<MakeDataset> image_folder_entry(
-    "image_folder", "image files, one folder per class", &make_image_folder,
-    {"folder", "images", "photos", "jpeg", "jpg", "png", "imagenet", "ImageFolder"});
+static const AddDataset image_folder_entry("image_folder", "image files, one folder per class",
+                                           &make_image_folder,
+                                           {"folder", "images", "photos", "jpeg", "jpg", "png",
+                                            "imagenet", "ImageFolder"});
 
 }  // namespace bellows

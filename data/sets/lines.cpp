@@ -110,9 +110,8 @@ static DatasetPtr make_lines(const LinesOptions& o, const DatasetContext& contex
   for (const int64_t i : o.taken(context.split, std::ssize(lines))) add_text(taken, lines[i]);
   return std::make_shared<ArrayDataset>(text_info(o.longest, 256), taken.take(), printable(path));
 }
-static const AddEntry<MakeDataset> lines_entry("lines", "lines of a text file, as bytes",
-                                               &make_lines,
-                                               {"sentences", "texts", "text_lines", "jsonl"});
+static const AddDataset lines_entry("lines", "lines of a text file, as bytes", &make_lines,
+                                    {"sentences", "texts", "text_lines", "jsonl"});
 static const AddEntry<EncodeText> lines_inputs("lines", "texts", &tokens_of);
 
 }  // namespace bellows

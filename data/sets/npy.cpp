@@ -184,8 +184,8 @@ static DatasetPtr make_npy(const NpyOptions& o, const DatasetContext& context) {
       info, Arrays{.x = taken(x, o.inputs(), split), .y = taken(y, o.targets(), split)},
       printable(y_path));
 }
-static const AddEntry<MakeDataset> npy_entry("npy", "two arrays in NumPy's .npy format", &make_npy,
-                                             {"numpy", "npz", "array", "arrays", "ndarray"});
+static const AddDataset npy_entry("npy", "two arrays in NumPy's .npy format", &make_npy,
+                                  {"numpy", "npz", "array", "arrays", "ndarray"});
 
 static std::vector<Tensor> samples_given(const NoOptions&, const GivenInputs& given) {
   const Tensor all = tensor_in(printable(given.name), given.bytes, false);

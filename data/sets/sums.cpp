@@ -55,8 +55,8 @@ static DatasetPtr make_sums(const SumsOptions& o, const DatasetContext& context)
   for (const char c : kCharacters) info.names.emplace_back(1, c);
   return std::make_shared<ArrayDataset>(info, all.take(), "sums");
 }
-static const AddEntry<MakeDataset> sums_entry("sums", "additions as text, drawn by the program",
-                                              &make_sums, {"addition", "arithmetic"});
+static const AddDataset sums_entry("sums", "additions as text, drawn by the program", &make_sums,
+                                   {"addition", "arithmetic"});
 static const AddEntry<EncodeText> sums_inputs("sums", "texts", &tokens_of);
 
 }  // namespace bellows

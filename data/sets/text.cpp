@@ -37,9 +37,8 @@ static DatasetPtr make_text(const TextOptions& o, const DatasetContext& context)
   return std::make_shared<ArrayDataset>(
       info, Arrays{.x = tensor_of(x, shape), .y = tensor_of(y, shape)}, printable(path));
 }
-static const AddEntry<MakeDataset> text_entry("text", "windows of a text file, as bytes",
-                                              &make_text,
-                                              {"txt", "corpus", "language_model", "book", "char"});
+static const AddDataset text_entry("text", "windows of a text file, as bytes", &make_text,
+                                   {"txt", "corpus", "language_model", "book", "char"});
 static const AddEntry<EncodeText> text_inputs("text", "texts", &tokens_of);
 
 }  // namespace bellows
