@@ -22,18 +22,11 @@ namespace fs = std::filesystem;
 namespace {
 
 const char* advice_for(int error) {
-  switch (error) {
-    case ENOSPC:
-    case EDQUOT:
-    case EFBIG:
-      return "; free some space or choose another folder";
-    case EACCES:
-    case EPERM:
-    case EROFS:
-      return "; choose a folder that you may write to";
-    default:
-      return "";
-  }
+  const bool full = error == ENOSPC || error == EDQUOT || error == EFBIG;
+  const bool refused = error == EACCES || error == EPERM || error == EROFS;
+  return full      ? "; free some space or choose another folder"
+         : refused ? "; choose a folder that you may write to"
+                   : "";
 }
 
 [[noreturn]] void fail_call(Exit exit, const Path& path, const char* call,
