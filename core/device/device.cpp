@@ -4,8 +4,12 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
+#include <set>
 #include <string>
+#include <utility>
 #include "core/base/check.h"
+#include "core/base/module_path.h"
 #include "core/base/round.h"
 #include "core/base/trace.h"
 #include "core/device/device_info.h"
@@ -71,10 +75,50 @@ Stream current_stream(Device device) {
   return stream.native ? stream : stream_of(device);
 }
 
+// ---- waits of the host
+
+static OnSync& in_force() {
+  static thread_local OnSync on_sync = OnSync::ignore;
+  return on_sync;
+}
+
+SyncGuard::SyncGuard(OnSync on_sync) : Scoped(in_force(), on_sync) {}
+
+namespace {
+struct Reports {
+  std::mutex mutex;
+  std::set<std::string> known;
+  std::vector<std::string> fresh;
+};
+}  // namespace
+static Reports& reports() {
+  static Reports& all = *new Reports;
+  return all;
+}
+
+std::vector<std::string> take_sync_reports() {
+  const std::lock_guard lock(reports().mutex);
+  return std::exchange(reports().fresh, {});
+}
+
+static void note_sync(const std::source_location& at) {
+  const OnSync on_sync = in_force();
+  if (on_sync == OnSync::ignore) return;
+  trace::count<"sync.guarded">();
+  const std::string& path = current_site()->path;
+  std::string text = cat("sync_guard: the host waits for the device at ", at.file_name(), ":",
+                         at.line());  // "core/tensor/copy.cpp:27"
+  if (running_kernel()) text += cat(", in ", running_kernel());
+  if (!path.empty()) text += cat(", in module '", path, "'");
+  if (on_sync == OnSync::refuse) fail(Exit::internal, text);
+  const std::lock_guard lock(reports().mutex);
+  if (reports().known.insert(text).second) reports().fresh.push_back(text);
+}
+
 void synchronize(Stream stream, const std::source_location& at) {
   trace::count<"sync.count">();
   const trace::Range range("synchronize");
-  if (stream.device != Device::cpu) detail::note_sync(at);
+  if (stream.device != Device::cpu) note_sync(at);
   api_of(stream.device).synchronize(stream);
 }
 

@@ -14,9 +14,9 @@
 #include "core/base/file.h"
 #include "core/base/trace.h"
 #include "core/config/visitor.h"
-#include "core/device/affinity.h"
 #include "core/device/parallel.h"
 #include "core/device/timer.h"
+#include "core/device/topology.h"
 
 namespace bellows {
 

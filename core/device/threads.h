@@ -24,7 +24,7 @@ void visit(Visitor& v, ThreadOptions& o);
 // Sizes and places the pool. Call it from the compute thread, before its first parallel region.
 // This process is `local_rank` of `local_ranks` processes of the run on this machine. Returns a
 // warning if the system cannot start all threads (the pool is then smaller), else "". Counters:
-// cpu.threads_withheld, cpu.peak_threads, and those of core/device/affinity.h. Throws Error, exit
+// cpu.threads_withheld, cpu.peak_threads, and those of core/device/topology.h. Throws Error, exit
 // 2, for invalid options.
 std::string apply(const ThreadOptions& options, int local_ranks = 1, int local_rank = 0);
 

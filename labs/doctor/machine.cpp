@@ -3,7 +3,7 @@
 #include <unistd.h>
 #include <cstdlib>
 #include "core/base/words.h"
-#include "core/device/affinity.h"
+#include "core/device/topology.h"
 #include "core/device/device.h"
 #include "core/device/threads.h"
 #include "labs/doctor/doctor.h"

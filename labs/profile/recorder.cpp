@@ -5,7 +5,6 @@
 #include <fstream>
 #include <utility>
 #include "core/base/file.h"
-#include "core/device/affinity.h"
 #include "core/device/allocator.h"
 #include "core/device/sync_guard.h"
 #include "core/device/threads.h"

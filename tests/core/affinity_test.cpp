@@ -1,5 +1,5 @@
 // Pinning of threads to cores, and of processes to NUMA nodes.
-#include "core/device/affinity.h"
+#include "core/device/topology.h"
 #include <gtest/gtest.h>
 #include <omp.h>
 #include <sched.h>

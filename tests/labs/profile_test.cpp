@@ -7,7 +7,7 @@
 #include "autograd/backward.h"
 #include "core/base/trace.h"
 #include "core/config/config.h"
-#include "core/device/affinity.h"
+#include "core/device/topology.h"
 #include "labs/profile/analysis.h"
 #include "labs/profile/recorder.h"
 #include "plan/toggle.h"

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include "core/base/trace.h"
 #include "core/base/words.h"
-#include "core/device/affinity.h"
+#include "core/device/topology.h"
 #include "trainer/run/loop_parts.h"
 #include "trainer/run/run.h"
 #include "trainer/session/session.h"
