@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <sstream>
 #include "core/base/file.h"
-#include "core/config/yaml.h"
 
 namespace bellows {
 

@@ -1,4 +1,3 @@
-#include "core/config/yaml.h"
 #include <yaml-cpp/depthguard.h>
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
@@ -8,6 +7,7 @@
 #include "core/base/file.h"
 #include "core/base/utf8.h"
 #include "core/base/words.h"
+#include "core/config/config.h"
 #include "core/config/hint.h"
 
 namespace bellows {

@@ -10,7 +10,7 @@
 #include "core/device/shared.cuh"
 #include "core/tensor/copy.h"
 #include "core/tensor/line.cuh"
-#include "core/tensor/pieces.cuh"
+#include "core/tensor/map.cuh"
 #include "ops/base/functors.h"
 #include "ops/norm/batch_norm.h"
 

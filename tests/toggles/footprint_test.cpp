@@ -1,7 +1,7 @@
 // A footprint counts its mechanism: neither the setting nor a use of the same code elsewhere moves
 // it.
 #include <gtest/gtest.h>
-#include "core/config/yaml.h"
+#include "core/config/config.h"
 #include "tests/toggles/trial.h"
 
 using namespace bellows;

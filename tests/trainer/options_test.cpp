@@ -9,7 +9,6 @@
 #include "core/base/utf8.h"
 #include "core/config/config.h"
 #include "core/config/hint.h"
-#include "core/config/yaml.h"
 #include "plan/toggle.h"
 #include "tests/refusal.h"
 #include "trainer/run/run.h"

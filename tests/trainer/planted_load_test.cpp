@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include "core/base/trace.h"
-#include "core/config/yaml.h"
+#include "core/config/config.h"
 #include "tests/data/files.h"
 #include "tests/trainer/program.h"
 #include "trainer/session/session.h"

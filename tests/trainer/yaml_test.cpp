@@ -1,5 +1,4 @@
 // Config files and overrides that are refused, and the errors, with line and column.
-#include "core/config/yaml.h"
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 #include <filesystem>

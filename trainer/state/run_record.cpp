@@ -5,7 +5,6 @@
 #include <sstream>
 #include "core/base/utf8.h"
 #include "core/config/config.h"
-#include "core/config/yaml.h"
 #include "plan/toggle.h"
 #include "trainer/session/evaluate.h"
 
