@@ -12,35 +12,6 @@ namespace bellows {
 
 namespace {
 
-// Copies each batch on the current stream when next() is called; the host waits for the copy.
-class BlockingFeed : public Feed {
- public:
-  BlockingFeed(Device device, Loader& loader)
-      : device_(device), loader_(loader), buffers_(buffers_on(device, loader)) {}
-
-  void start(int64_t epoch, int64_t first_batch) override { loader_.start(epoch, first_batch); }
-
-  // Waits only with workers. Without them the host makes the next batch while the device computes.
-  void catch_up() override {
-    if (loader_.workers()) synchronize(current_stream(device_));
-  }
-
-  bool next(Batch& batch) override {
-    batch = {};
-    Batch host;
-    if (!loader_.next(host)) return false;
-    batch = buffers_.free(host.x.shape(), host.y.shape());
-    copy_batch(batch, host);
-    synchronize(current_stream(device_));
-    return true;
-  }
-
- private:
-  const Device device_;
-  Loader& loader_;
-  BatchBuffers buffers_;
-};
-
 // Number of batches by which the host may be ahead of the device. Host buffers stay in use until
 // their copies are done, so without this bound host memory could grow without limit.
 constexpr size_t kAhead = 4;
@@ -51,20 +22,22 @@ constexpr size_t kAhead = 4;
 // the previous one. The compute stream waits for an event after the copy. A host buffer returns to
 // the loader once the event of its copy is ready, which the host polls instead of waiting.
 //
-// Copies the next batch on the copy stream while the current one is in use. The streams wait for
-// each other by events; the host waits only if the device is four batches behind (counter
-// copy.waits). Counters, for pinned memory: copy.async, and copy.overlapped for copies that began
-// before their batch was requested.
-class AsyncFeed : public Feed {
+// Copies batches to the device. Not `ahead`: copies each one when next() is called, and the host
+// waits for the copy. Else copies the next batch on the copy stream while the current one is in
+// use. The streams wait for each other by events; the host waits only if the device is four batches
+// behind (counter copy.waits). Counters, for pinned memory: copy.async, and copy.overlapped for
+// copies that began before their batch was requested.
+class CopyFeed : public Feed {
  public:
-  AsyncFeed(Device device, Loader& loader)
-      : copies_(stream_of(device, StreamUse::copy)),
+  CopyFeed(Device device, Loader& loader, bool ahead)
+      : ahead_(ahead),
+        copies_(stream_of(device, ahead ? StreamUse::copy : StreamUse::compute)),
         loader_(loader),
         buffers_(buffers_on(device, loader)),
         used_(device) {
     for (size_t i = 0; i < kAhead; ++i) flights_.emplace_back(device);
   }
-  ~AsyncFeed() override {
+  ~CopyFeed() override {
     const bool flying =
         std::ranges::any_of(flights_, [](const Flight& f) { return f.host.x.defined(); });
     try {
@@ -79,7 +52,14 @@ class AsyncFeed : public Feed {
     ended_ = false;
     loader_.start(epoch, first_batch);
   }
-  void catch_up() override { free_flight(); }
+  // Not `ahead`, waits only with workers. Without them the host makes the next batch while the
+  // device computes.
+  void catch_up() override {
+    if (ahead_)
+      free_flight();
+    else if (loader_.workers())
+      synchronize(copies_);
+  }
 
   bool next(Batch& batch) override {
     batch = {};
@@ -90,7 +70,10 @@ class AsyncFeed : public Feed {
     if (!sent_) return false;
     sent_->copied->hold(current_stream(copies_.device));
     batch = std::exchange(sent_, {})->batch;
-    sent_ = send();
+    if (ahead_)
+      sent_ = send();
+    else
+      synchronize(copies_);
     return true;
   }
 
@@ -131,7 +114,7 @@ class AsyncFeed : public Feed {
     }
     flight.copied.record(copies_);
     batch.each([&](const Tensor& t) { record_use(t, copies_); });
-    if (is_pinned(flight.host.x)) trace::count<"copy.async">();
+    if (ahead_ && is_pinned(flight.host.x)) trace::count<"copy.async">();
   }
   // Returns the oldest flight. If its copy is not done, the device is kAhead batches behind, and
   // the host waits for it.
@@ -154,6 +137,7 @@ class AsyncFeed : public Feed {
     }
   }
 
+  const bool ahead_;
   const Stream copies_;
   Loader& loader_;
   BatchBuffers buffers_;
@@ -177,10 +161,8 @@ std::unique_ptr<Feed> make_feed(Device device, Loader& loader, std::vector<std::
     if (!std::ranges::count(notes, note)) notes.push_back(note);  // one note for both splits
   }
   std::unique_ptr<Feed> feed;
-  if (device != Device::cpu && options.non_blocking)
-    feed = std::make_unique<AsyncFeed>(device, loader);
-  else if (device != Device::cpu)
-    feed = std::make_unique<BlockingFeed>(device, loader);
+  if (device != Device::cpu)
+    feed = std::make_unique<CopyFeed>(device, loader, options.non_blocking);
   const bool augments = options.device_augment && loader.dataset().info().images();
   return augments ? augmenting_feed(device, loader, std::move(feed), input) : std::move(feed);
 }
