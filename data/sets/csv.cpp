@@ -39,32 +39,28 @@ template <class... Args>
   fail(Exit::data, table.path, ", line ", line, ": ", why...);
 }
 
-// Rows as libcsv reports them, not checked: an error could not leave its C functions.
-struct ParsedRows {
-  std::vector<CsvRow> all = {};
-  CsvRow next = {.line = 1, .cells = {}};
-  int64_t lines = 1;  // line number of `next`
+// Rows as libcsv reports them, not checked: an error could not leave its C functions. The last one
+// is not complete.
+using ParsedRows = std::vector<CsvRow>;
 
-  static void add_cell(void* bytes, size_t size, void* rows) {
-    auto& [all, next, lines] = *static_cast<ParsedRows*>(rows);
-    lines +=
-        std::ranges::count(next.cells.emplace_back(static_cast<const char*>(bytes), size), '\n');
-  }
-  static void end_row(int, void* rows) {
-    auto& [all, next, lines] = *static_cast<ParsedRows*>(rows);
-    const int64_t after = next.line + std::exchange(lines, 1);
-    all.push_back(std::exchange(next, {.line = after, .cells = {}}));
-  }
-};
+void add_cell(void* bytes, size_t size, void* rows) {
+  static_cast<ParsedRows*>(rows)->back().cells.emplace_back(static_cast<const char*>(bytes), size);
+}
+void end_row(int, void* rows) {
+  auto& all = *static_cast<ParsedRows*>(rows);
+  int64_t next = all.back().line + 1;
+  for (const std::string& cell : all.back().cells) next += std::ranges::count(cell, '\n');
+  all.push_back({.line = next, .cells = {}});
+}
 
 void check_cell_size(const CsvTable& table, int64_t line, size_t bytes) {
   constexpr size_t kMostInCell = 1 << 20;
   if (bytes > kMostInCell) refuse(table, line, "a cell of more than 1 MiB; is a quote missing?");
 }
 
-// Checks the rows and moves them into the table. The first one of a table has the names.
+// Checks the complete rows and moves them into the table. The first one of a table has the names.
 void add_rows(CsvTable& table, ParsedRows& rows) {
-  for (CsvRow& row : std::exchange(rows.all, {})) {
+  for (CsvRow& row : std::span(rows).first(rows.size() - 1)) {
     for (const std::string& cell : row.cells) {
       if (cell.empty()) refuse(table, row.line, "an empty cell");
       check_cell_size(table, row.line, cell.size());
@@ -79,6 +75,7 @@ void add_rows(CsvTable& table, ParsedRows& rows) {
              table.names.size());
     table.rows.push_back(std::move(row));
   }
+  rows.erase(rows.begin(), rows.end() - 1);
 }
 
 // Parses CSV (RFC 4180) whose first line has the names of the columns. Throws Error(Exit::data)
@@ -94,15 +91,14 @@ CsvTable parse_table(const std::string& name, std::string_view text) {
   csv_parser parser;
   CHECK(csv_init(&parser, CSV_STRICT | CSV_STRICT_FINI) == 0, "libcsv cannot start");
   const std::unique_ptr<csv_parser, decltype(&csv_free)> owner(&parser, csv_free);
-  ParsedRows rows;
-  const size_t parsed = csv_parse(&parser, text.data(), text.size(), ParsedRows::add_cell,
-                                  ParsedRows::end_row, &rows);
+  ParsedRows rows = {{.line = 1, .cells = {}}};
+  const size_t parsed = csv_parse(&parser, text.data(), text.size(), add_cell, end_row, &rows);
   add_rows(table, rows);
   if (parsed < text.size())
-    refuse(table, rows.next.line, csv_strerror(csv_error(&parser)), "; is a quote missing?");
-  check_cell_size(table, rows.next.line, parser.entry_pos);
-  if (csv_fini(&parser, ParsedRows::add_cell, ParsedRows::end_row, &rows) != 0)
-    refuse(table, rows.next.line, "a quote is not closed");
+    refuse(table, rows.back().line, csv_strerror(csv_error(&parser)), "; is a quote missing?");
+  check_cell_size(table, rows.back().line, parser.entry_pos);
+  if (csv_fini(&parser, add_cell, end_row, &rows) != 0)
+    refuse(table, rows.back().line, "a quote is not closed");
   add_rows(table, rows);
   if (table.rows.empty()) fail(Exit::data, table.path, ": no rows below the names of the columns");
   return table;
