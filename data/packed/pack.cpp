@@ -1,4 +1,3 @@
-#include "data/packed/pack.h"
 #include "core/base/trace.h"
 #include "core/base/words.h"
 #include "core/device/parallel.h"

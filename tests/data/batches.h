@@ -1,7 +1,7 @@
 // Batches of a feed as vectors, for comparison.
 #pragma once
 #include "core/tensor/copy.h"
-#include "data/loader/feed.h"
+#include "data/loader/loader.h"
 
 namespace bellows {
 

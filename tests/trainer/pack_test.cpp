@@ -1,5 +1,5 @@
 // `trainer pack`: training with its shards gives the same bits.
-#include "data/packed/pack.h"
+#include "data/packed/shard.h"
 #include <gmock/gmock.h>
 #include "core/base/check.h"
 #include "core/tensor/safetensors.h"

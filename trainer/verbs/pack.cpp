@@ -1,5 +1,5 @@
 // trainer pack --config FILE --out FOLDER: writes a data set as shards for `data: {name: packed}`.
-#include "data/packed/pack.h"
+#include "data/packed/shard.h"
 #include "core/base/output.h"
 #include "core/base/words.h"
 #include "core/config/config.h"
