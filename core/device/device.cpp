@@ -56,11 +56,10 @@ int chosen_gpu() { return std::max(chosen.load(std::memory_order_relaxed), 0); }
 // Created on first use and never destroyed: the CUDA runtime may end before static destructors run.
 Stream stream_of(Device device, StreamUse use) {
   if (device == Device::cpu) return {};
-  static const auto make = [] {
-    const auto& stream = api_of(Device::cuda).make_stream;
-    return std::array{stream(), stream(), stream(), stream()};
-  };
-  static const std::array streams = make();
+  static const std::array streams = [] {
+    const auto& make = api_of(Device::cuda).make_stream;
+    return std::array{make(), make(), make()};
+  }();
   return streams[static_cast<int>(use)];
 }
 
