@@ -40,7 +40,6 @@ struct Jpeg : WithErrors<jpeg_decompress_struct> {
 
 }  // namespace
 
-extern "C" {
 // Called before each row of blocks of each scan.
 static void jpeg_progresses(j_common_ptr common) {
   auto* const jpeg = static_cast<Jpeg*>(reinterpret_cast<j_decompress_ptr>(common));
@@ -62,7 +61,6 @@ static void jpeg_warns(j_common_ptr common, int level) {
       code == JWRN_NOT_SEQUENTIAL)
     return;
   common->err->error_exit(common);
-}
 }
 
 // Returns the largest reduction that leaves as many pixels as are needed.
