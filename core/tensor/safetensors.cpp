@@ -83,9 +83,9 @@ struct HeaderReader {
         header.entries.push_back(entry_of(value));
         continue;
       }
-      for (const auto& [name, value_of_it] : items_of(value, kMostMetadata)) {
-        if (!value_of_it.is_string()) refuse("has no text for '", printable(name), "'");
-        header.metadata[name] = value_of_it.get<std::string>();
+      for (const auto& [name, word] : items_of(value, kMostMetadata)) {
+        if (!word.is_string()) refuse("has no text for '", printable(name), "'");
+        header.metadata[name] = word.get<std::string>();
       }
     }
     return header;
