@@ -107,7 +107,10 @@ std::vector<std::string> folders_of(const ImageFolderOptions& o, const fs::path&
     if (found == classes.end() && known)
       fail(Exit::data, printable((folder / name).native()), ": not one of the model's ",
            classes.size(), " classes (", some_of(classes), "); rename or move the folder");
-    (found == classes.end() ? others.emplace_back() : folders[found - classes.begin()]) = name;
+    if (found == classes.end())
+      others.push_back(name);
+    else
+      folders[found - classes.begin()] = name;
   }
   for (size_t i = 0; i < folders.size(); ++i)
     if (!known && folders[i].empty()) refuse_other(classes[i], training);
