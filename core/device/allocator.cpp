@@ -159,12 +159,9 @@ AllocatorStats allocator_stats(Device device) { return pool_of(device).stats(); 
 void reset_peak(Device device) { pool_of(device).reset_peak(); }
 void empty_cache(Device device) { pool_of(device).empty(); }
 
-static void* from_pool(Device device, size_t bytes) { return pool_of(device).allocate(bytes); }
-static void to_pool(Device device, void* memory, size_t bytes) {
-  pool_of(device).release(memory, bytes);
-}
-
-static constexpr BlockSource pools{from_pool, to_pool};
+static constexpr BlockSource pools{
+    [](Device device, size_t bytes) { return pool_of(device).allocate(bytes); },
+    [](Device device, void* memory, size_t bytes) { pool_of(device).release(memory, bytes); }};
 constinit std::atomic<const BlockSource*> block_source{&pools};
 
 void* allocate(Device device, size_t bytes) {
@@ -186,11 +183,8 @@ void record_use(Device device, const void* memory, Stream stream) {
 
 // ---- pools of captured graphs
 
-static int64_t next_pool() {
-  static std::atomic<int64_t> last{0};
-  return ++last;
-}
-MemoryPool::MemoryPool(Device device) : device_(device), id_(next_pool()) {}
+static std::atomic<int64_t> last_pool{0};
+MemoryPool::MemoryPool(Device device) : device_(device), id_(++last_pool) {}
 MemoryPool::~MemoryPool() { pool_of(device_).join_common(id_); }
 
 PoolScope::PoolScope(std::shared_ptr<const MemoryPool> pool)

@@ -39,8 +39,8 @@ class Dataset {
   // Returns a sample's label if it is known without reading the sample, else -1. Thread-safe.
   virtual int64_t label(int64_t) const { return -1; }
   // Number of samples that without_damaged() has left out, and a line that counts them by class.
-  virtual int64_t damaged() const { return 0; }
-  virtual std::string damaged_text() const { return ""; }
+  int64_t damaged() const { return damaged_; }
+  const std::string& damaged_text() const { return damaged_text_; }
   // Returns the lines to print at start-up: files that were left out.
   virtual std::vector<std::string> notes() const { return {}; }
   // Returns the samples of a data set that has no images; null for images. If not null, only
@@ -52,6 +52,8 @@ class Dataset {
 
  protected:
   DatasetInfo info_;
+  int64_t damaged_ = 0;
+  std::string damaged_text_;
 };
 
 struct DatasetContext {
