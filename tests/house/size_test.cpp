@@ -13,9 +13,9 @@ namespace {
 
 // Lines of source files, or of all files under docs.
 const std::map<std::string, size_t> kBudgets = {
-    {"core", 9227}, {"autograd", 1157}, {"data", 6799},   {"ops", 13052},    {"optim", 1192},
+    {"core", 9216}, {"autograd", 1157}, {"data", 6799},   {"ops", 13052},    {"optim", 1192},
     {"dist", 3551}, {"models", 2679},   {"plan", 872},    {"toggles", 1040}, {"trainer", 13142},
-    {"labs", 8105}, {"peers", 1927},    {"tests", 40376}, {"docs", 2577}};
+    {"labs", 8105}, {"peers", 1927},    {"tests", 40375}, {"docs", 2577}};
 // A budget may exceed the lines by this many, so that a mend need not touch this file.
 constexpr size_t kSlack = 25;
 const std::set<std::string> kSources = {".cpp", ".h", ".cu", ".cuh", ".py", ".html", ".css", ".js"};
