@@ -1,5 +1,4 @@
 // Pinning of threads to cores, and of processes to NUMA nodes.
-#include "core/device/topology.h"
 #include <gtest/gtest.h>
 #include <omp.h>
 #include <sched.h>
@@ -7,6 +6,7 @@
 #include <thread>
 #include "core/base/trace.h"
 #include "core/device/threads.h"
+#include "core/device/topology.h"
 #include "tests/refusal.h"
 #include "tests/temp_folder.h"
 
