@@ -74,7 +74,7 @@ class DataPath {
     ImagePlan image(shape);
     const auto mode = options_.augment ? TransformMode::training : TransformMode::evaluation;
     for (size_t i = 0; i < count; ++i)
-      transforms_[i]->apply(image, mode, augment_key(plan_.seed, 0, index, int(i)));
+      transforms_[i].apply(image, mode, augment_key(plan_.seed, 0, index, int(i)));
     return image;
   }
   Sample decoded(int64_t index, size_t count) {
@@ -94,7 +94,7 @@ class DataPath {
   std::vector<int64_t> samples_;
   int64_t batches_ = 0, epoch_batches_ = 0;  // batches in samples_, and in an epoch
   int64_t epoch_ = -1, left_ = 0;            // left_: batches of epoch_ still to come
-  std::vector<TransformPtr> transforms_;
+  std::vector<Transform> transforms_;
   Scratch scratch_;
   std::vector<float> batch_;
 };

@@ -5,10 +5,9 @@
 #include <fstream>
 #include <utility>
 #include "core/base/file.h"
-#include "core/device/affinity.h"
 #include "core/device/allocator.h"
-#include "core/device/start_thread.h"
 #include "core/device/sync_guard.h"
+#include "core/device/threads.h"
 #include "core/device/topology.h"
 #include "trainer/log/meter.h"
 #include "trainer/session/session.h"

@@ -4,7 +4,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include "core/base/kernel_log.h"
 #include "core/base/trace.h"
 #include "core/device/device.h"
 #include "labs/profile/activity.h"

@@ -56,16 +56,6 @@ TEST_F(AllocatorOnDevice, CountsBytesAndTheirPeaks) {
   EXPECT_EQ(stats().reserved, before.reserved);
 }
 
-TEST_F(AllocatorOnDevice, WhatIsReservedServesLaterTensors) {
-  configure_allocator(Device::cuda, {.caching = true, .reserve_mb = 64});
-  const int64_t calls = stats().system_calls;
-  {
-    const Tensor a = on_gpu(4 << 20), b = on_gpu(8 << 20);
-    EXPECT_EQ(stats().system_calls, calls);
-  }
-  EXPECT_EQ(stats().largest_free, 64 << 20);
-}
-
 // ---- streams
 
 TEST_F(AllocatorOnDevice, ABlockStaysWithTheStreamItWasMadeFor) {

@@ -7,7 +7,7 @@
 #include <set>
 #include <thread>
 #include "core/base/trace.h"
-#include "core/device/affinity.h"
+#include "core/device/topology.h"
 #include "core/device/threads.h"
 #include "tests/refusal.h"
 #include "tests/temp_folder.h"

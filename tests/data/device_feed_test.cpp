@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include "core/device/allocator.h"
 #include "core/tensor/pinned.h"
-#include "data/packed/pack.h"
+#include "data/packed/shard.h"
 #include "tests/data/files.h"
 #include "tests/data/noise.h"
 #include "tests/data/numbers.h"

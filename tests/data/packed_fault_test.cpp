@@ -4,7 +4,7 @@
 #include "core/base/crc32c.h"
 #include "core/base/file.h"
 #include "data/loader/loader.h"
-#include "data/packed/pack.h"
+#include "data/packed/shard.h"
 #include "tests/data/files.h"
 #include "tests/data/numbers.h"
 #include "tests/data/options.h"

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include "data/images/image_file.h"
 #include "data/loader/loader.h"
-#include "data/packed/pack.h"
+#include "data/packed/shard.h"
 #include "tests/data/files.h"
 #include "tests/data/image_files.h"
 #include "tests/data/numbers.h"

@@ -6,7 +6,7 @@
 #include <thread>
 #include "autograd/backward.h"
 #include "core/config/config.h"
-#include "core/device/affinity.h"
+#include "core/device/topology.h"
 #include "labs/profile/analysis.h"
 #include "labs/profile/recorder.h"
 #include "plan/toggle.h"

@@ -2,6 +2,7 @@
 #include "core/config/hint.h"
 #include <gtest/gtest.h>
 #include <algorithm>
+#include "core/config/choice.h"
 #include "plan/toggle.h"
 #include "tests/refusal.h"
 
