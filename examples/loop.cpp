@@ -3,6 +3,7 @@
 //   build/loop   or   torchrun --standalone --nproc-per-node 2 --no-python build/loop
 #include <cstdio>
 #include "autograd/backward.h"
+#include "core/config/config.h"
 #include "core/config/yaml.h"
 #include "dist/reducer.h"
 #include "dist/rendezvous/rendezvous.h"

@@ -1,5 +1,5 @@
 #include <cmath>
-#include "core/tensor/norm.cuh"
+#include "core/tensor/foreach.cuh"
 #include "optim/optimizer.h"
 
 namespace bellows {

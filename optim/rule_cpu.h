@@ -88,7 +88,7 @@ UpdateRule elementwise_rule(const Options& o) {
 // Registers a rule under a name, and its CPU half.
 template <template <class> class Formula, class Options, Decay decay> struct AddRuleOnCpu {
   AddRuleOnCpu(const char* name, const char* help, const char* file = __builtin_FILE()) {
-    AddEntry<UpdateRule()>(name, help, elementwise_rule<Formula, Options, decay>, file);
+    AddEntry<UpdateRule()>(name, help, elementwise_rule<Formula, Options, decay>, {}, file);
     kernels::update<Formula, decay>.on(Device::cpu, update_cpu<Formula, decay>, file);
   }
 };

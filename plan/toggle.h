@@ -34,7 +34,7 @@ struct Toggle {
   std::optional<Bounds> numbers = {};  // range of integers that are values too
   const char* default_value = "on";    // value if no config sets it (`default` is a keyword)
   // Value under `toggles: all`: expected to save time wherever it can run, even if not measured
-  // yet; "" if no value is.
+  // yet; "" keeps the toggle out of `toggles: all`.
   const char* fast = "on";
   // Features of the machine ("cuda", "cpu", "numa"; "bf16=bf16": only value bf16 needs it) or of
   // the run ("ranks": more than one), and toggles that must be on.
@@ -44,7 +44,7 @@ struct Toggle {
   // YAML: options with which the mechanism runs in a test, besides the toggles that it needs.
   std::string proof = {};
   // Arguments of `ab`, a config first: where the toggle gains, and where it does not, as
-  // tools/gallery.py measures them. Without `no_gain` it gains no time by `measure` either.
+  // tools/gallery.py measures them. If `no_gain` is empty, `measure` shows another gain than time.
   std::string measure = {}, no_gain = {};
   const char* gains = "time";  // "time", "memory" or a trace counter that falls
   // The change in the plan: `enable` if off() is the only other value, else `set`, whose `value` is

@@ -1,5 +1,6 @@
 // Plans with toggles, and with the options under which a toggle's mechanism runs.
 #pragma once
+#include "core/config/config.h"
 #include "core/config/yaml.h"
 #include "plan/toggle.h"
 

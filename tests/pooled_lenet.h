@@ -1,6 +1,7 @@
 // LeNet after a pooling layer: (N, 1, 14, 14) in place of (N, 1, 28, 28), a seventh of the work,
 // for runs on tests/cuda_host.
 #pragma once
+#include "core/config/config.h"
 #include "core/config/yaml.h"
 
 namespace bellows {

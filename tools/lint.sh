@@ -10,7 +10,7 @@ source "$(dirname "$0")/setup.sh"
   refuse "unknown argument $*; it takes --all, --format or --fix"
 need_packages clang-format-14
 
-mapfile -t files < <(git ls-files '*.h' '*.cpp' '*.cu' '*.cuh' '*.c')
+mapfile -t files < <(git ls-files -co --exclude-standard '*.h' '*.cpp' '*.cu' '*.cuh' '*.c')
 if [[ ${1-} == --fix ]]; then
   exec clang-format-14 -i "${files[@]}"
 fi

@@ -2,31 +2,20 @@
 #include <fmt/format.h>
 #include <pwd.h>
 #include <unistd.h>
+#include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <utility>
 #include "core/base/crc32c.h"
 #include "core/base/output.h"
 
 namespace bellows {
 
-// An entry is a file of this head, the key and the content, without padding.
-namespace {
-struct Head {
-  char magic[8] = {'b', 'e', 'l', 'l', 'o', 'w', 's', '1'};
-  uint64_t key_size = 0, content_size = 0;
-  uint32_t checksum = 0;  // CRC-32C of the key followed by the content
-  uint32_t unused = 0;
-};
-constexpr int64_t kMostBytes = int64_t{1} << 28;
-}  // namespace
+static constexpr int64_t kMostBytes = int64_t{1} << 28;
 
-static Head head_of(const std::string& key, const std::string& content) {
-  Head head;
-  head.key_size = key.size();
-  head.content_size = content.size();
-  head.checksum = crc32c(bytes_of(content), crc32c(bytes_of(key)));
-  return head;
+// Returns the file of an entry: a line with a checksum and the key's size, the key, the content.
+static std::string entry_of(const std::string& key, const std::string& content) {
+  const uint32_t checksum = crc32c(bytes_of(content), crc32c(bytes_of(key)));
+  return fmt::format("bellows {:08x} {}\n{}{}", checksum, key.size(), key, content);
 }
 
 Path cache_folder() {
@@ -51,12 +40,8 @@ std::optional<std::string> DiskCache::find(const std::string& name, const std::s
   try {
     if (kind_of(path, Exit::storage) != Kind::file) return std::nullopt;
     const std::string entry = read_file(path, kMostBytes, Exit::storage);
-    if (entry.size() < sizeof(Head) + key.size()) return std::nullopt;
-    const std::string content = entry.substr(sizeof(Head) + key.size());
-    const Head expected = head_of(key, content);
-    const bool whole = std::memcmp(entry.data(), &expected, sizeof(Head)) == 0 &&
-                       entry.compare(sizeof(Head), key.size(), key) == 0;
-    return whole ? std::optional(content) : std::nullopt;
+    const std::string content = entry.substr(std::min(entry.size(), entry_of(key, "").size()));
+    return entry == entry_of(key, content) ? std::optional(content) : std::nullopt;
   } catch (const Error&) {
     return std::nullopt;
   }
@@ -67,12 +52,10 @@ bool DiskCache::is_own(const std::string& name, const std::string& key) const {
 }
 
 void DiskCache::keep(const std::string& name, const std::string& key, const std::string& content) {
-  const Head head = head_of(key, content);
-  const Bytes pieces[] = {std::as_bytes(std::span(&head, 1)), bytes_of(key), bytes_of(content)};
   try {
     make_folders(folder_);
     remove_temporaries(folder_);
-    write_file(path_of(name, key), pieces);
+    write_file(path_of(name, key), bytes_of(entry_of(key, content)));
     own_.insert(path_of(name, key));
   } catch (const Error& error) {
     if (!std::exchange(complained_, true))

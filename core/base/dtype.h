@@ -23,22 +23,12 @@ constexpr bool is_low(DType dtype) { return dtype == DType::bf16 || dtype == DTy
 
 // Calls fn(T{}) with the C++ type of `dtype`.
 template <class Fn> decltype(auto) visit_dtype(DType dtype, Fn&& fn) {
-  switch (dtype) {
-    case DType::f64:
-      return fn(double{});
-    case DType::f32:
-      return fn(float{});
-    case DType::bf16:
-      return fn(Bf16{});
-    case DType::f16:
-      return fn(F16{});
-    case DType::i64:
-      return fn(int64_t{});
-    case DType::i32:
-      return fn(int32_t{});
-    case DType::u8:
-      break;
-  }
+  if (dtype == DType::f64) return fn(double{});
+  if (dtype == DType::f32) return fn(float{});
+  if (dtype == DType::bf16) return fn(Bf16{});
+  if (dtype == DType::f16) return fn(F16{});
+  if (dtype == DType::i64) return fn(int64_t{});
+  if (dtype == DType::i32) return fn(int32_t{});
   return fn(uint8_t{});
 }
 
@@ -69,16 +59,10 @@ inline bool is_float(DType dtype) { return dtype <= DType::f16; }
 // Kernels of these store T and compute in Acc<T>.
 template <class Fn> decltype(auto) visit_stored(DType dtype, Fn&& fn) {
   CHECK(is_float(dtype), "needs f64, f32, bf16 or f16, got ", dtype);
-  switch (dtype) {
-    case DType::f64:
-      return fn(double{});
-    case DType::bf16:
-      return fn(Bf16{});
-    case DType::f16:
-      return fn(F16{});
-    default:
-      return fn(float{});
-  }
+  if (dtype == DType::f64) return fn(double{});
+  if (dtype == DType::bf16) return fn(Bf16{});
+  if (dtype == DType::f16) return fn(F16{});
+  return fn(float{});
 }
 
 // Calls fn(float{}) or fn(double{}), the types that plain CPU kernels compute in. Other dtypes

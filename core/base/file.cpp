@@ -22,18 +22,11 @@ namespace fs = std::filesystem;
 namespace {
 
 const char* advice_for(int error) {
-  switch (error) {
-    case ENOSPC:
-    case EDQUOT:
-    case EFBIG:
-      return "; free some space or choose another folder";
-    case EACCES:
-    case EPERM:
-    case EROFS:
-      return "; choose a folder that you may write to";
-    default:
-      return "";
-  }
+  const bool full = error == ENOSPC || error == EDQUOT || error == EFBIG;
+  const bool refused = error == EACCES || error == EPERM || error == EROFS;
+  return full      ? "; free some space or choose another folder"
+         : refused ? "; choose a folder that you may write to"
+                   : "";
 }
 
 [[noreturn]] void fail_call(Exit exit, const Path& path, const char* call,
@@ -300,18 +293,13 @@ std::string read_file(const Path& path, int64_t max_bytes, Exit exit) {
 static int64_t whole_lines(const Path& path) {
   constexpr int64_t kMostCut = int64_t{1} << 26;
   const InputFile file(path, Exit::storage);
-  std::string block(1 << 16, '\0');
-  for (int64_t end = file.size(); end > 0;) {
-    if (file.size() - end >= kMostCut)
-      fail(Exit::storage, printable(path.native()), ": no line ends in its last ", kMostCut >> 20,
-           " MiB; it is not a log, move it away");
-    block.resize(std::min(end, std::ssize(block)));
-    end -= std::ssize(block);
-    file.read(end, std::as_writable_bytes(std::span(block)));
-    if (const size_t last = block.rfind('\n'); last != std::string::npos)
-      return end + static_cast<int64_t>(last) + 1;
-  }
-  return 0;
+  std::string rest(std::min(file.size(), kMostCut), '\0');
+  file.read(file.size() - std::ssize(rest), std::as_writable_bytes(std::span(rest)));
+  const size_t last = rest.rfind('\n');
+  if (last == rest.npos && file.size() > kMostCut)
+    fail(Exit::storage, printable(path.native()), ": no line ends in its last ", kMostCut >> 20,
+         " MiB; it is not a log, move it away");
+  return last == rest.npos ? 0 : file.size() - std::ssize(rest) + static_cast<int64_t>(last) + 1;
 }
 
 LineWriter::LineWriter(const Path& path)

@@ -20,16 +20,14 @@ bool is_planted(const std::string& name) {
   }
 }
 
-Library::Library(const char* name) : handle_(nullptr) {
+Library::Library(const char* name, const char* otherwise) {
+  std::string reason;
   if (is_planted(name)) {
-    reason_ = cat(name, ": not loaded from a relative or empty entry of LD_LIBRARY_PATH");
+    reason = cat(name, ": not loaded from a relative or empty entry of LD_LIBRARY_PATH");
   } else if (handle_ = dlopen(name, RTLD_LAZY | RTLD_LOCAL); !handle_) {
-    reason_ = dlerror();
+    reason = dlerror();
   }
-}
-
-Library::Library(const char* name, const char* otherwise) : Library(name) {
-  if (!handle_) warn(cat(reason_, "; ", otherwise));
+  if (!handle_ && otherwise) warn(cat(reason, "; ", otherwise));
 }
 
 }  // namespace bellows

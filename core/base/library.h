@@ -14,11 +14,9 @@ bool is_planted(const std::string& name);
 class Library {
  public:
   // Opens the library from the system's and the configured folders, never from the working folder.
-  // A failure is silent; test it with operator bool.
-  explicit Library(const char* name);
-  // Also prints a warning on stderr if that fails: the reason and then `otherwise`, the consequence
-  // for the user.
-  Library(const char* name, const char* otherwise);
+  // A failure prints a warning on stderr: the reason and then `otherwise`, the consequence for the
+  // user. It is silent without `otherwise`; test it with operator bool.
+  explicit Library(const char* name, const char* otherwise = nullptr);
   explicit operator bool() const { return handle_ != nullptr; }
   void* handle() const { return handle_; }
 
@@ -40,8 +38,7 @@ class Library {
   }
 
  private:
-  std::string reason_;  // why handle_ is null
-  void* handle_;        // never closed: such libraries do not unload cleanly
+  void* handle_ = nullptr;  // never closed: such libraries do not unload cleanly
 };
 
 // Declares a member: the function of the same name in `loaded`, a Library. Its type is that in the

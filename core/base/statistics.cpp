@@ -23,12 +23,13 @@ std::vector<double> distances_from_median(const std::vector<double>& values) {
   return distances;
 }
 
-static double median_deviation(const std::vector<double>& values) {
-  return median(distances_from_median(values));
+// Standard deviation of normal values with the same median absolute deviation.
+static double robust_deviation(const std::vector<double>& values) {
+  return 1.4826 * median(distances_from_median(values));
 }
 
 int64_t count_outliers(const std::vector<double>& values) {
-  const double limit = 10 * 1.4826 * median_deviation(values);
+  const double limit = 10 * robust_deviation(values);
   return std::ranges::count_if(distances_from_median(values),
                                [&](double distance) { return distance > limit; });
 }
@@ -59,17 +60,12 @@ static double variance(const std::vector<double>& values) {
   return sum / static_cast<double>(values.size() - 1);
 }
 
-// Variance of the median of blocks, as if they were normal with the same median absolute deviation.
-static double variance_of_median(const std::vector<double>& blocks) {
-  const double sigma = 1.4826 * median_deviation(blocks);
-  return M_PI / 2 * sigma * sigma / static_cast<double>(blocks.size());
-}
-
 Speedup speedup(const LogRatios& ratios, double error) {
   std::vector<double> medians, within;
   for (const std::vector<double>& blocks : ratios) {
     medians.push_back(median(blocks));
-    within.push_back(variance_of_median(blocks));
+    const double sigma = robust_deviation(blocks);  // of a block; that of their median follows
+    within.push_back(M_PI / 2 * sigma * sigma / static_cast<double>(blocks.size()));
   }
   CHECK(!medians.empty(), "no rounds to compare");
   const auto rounds = static_cast<int64_t>(medians.size());

@@ -13,6 +13,7 @@ struct Collected {
   std::map<std::string, Counter> counters;
   std::vector<Event> events;
   std::vector<Allocation> allocations;
+  std::vector<KernelRun> kernels;
 };
 }  // namespace
 
@@ -102,6 +103,19 @@ void note_allocation(const void* block, int64_t bytes, int device) noexcept {
 std::vector<Allocation> take_allocations() {
   const std::lock_guard lock(collected().mutex);
   return std::exchange(collected().allocations, {});
+}
+
+void note_kernel(const std::string& name) {
+  if (!kernels_logged.load(std::memory_order_relaxed)) return;
+  const char* const kernel = running_kernel();
+  const std::lock_guard lock(collected().mutex);
+  collected().kernels.push_back(
+      {name, current_site()->path, kernel ? kernel : "", uint64_t(gettid()), now_ns()});
+}
+
+std::vector<KernelRun> take_kernels() {
+  const std::lock_guard lock(collected().mutex);
+  return std::exchange(collected().kernels, {});
 }
 
 }  // namespace bellows::trace

@@ -97,4 +97,16 @@ std::vector<Allocation> take_allocations();  // entries since the last call, in 
 // Notes that a block was allocated, or with negative `bytes` released. For the allocator.
 void note_allocation(const void* block, int64_t bytes, int device) noexcept;
 
+// A log of the implementations that ran: "winograd", "brgconv:avx512_core". A plain implementation
+// is not noted. While the log is off, a run costs one atomic load.
+struct KernelRun {
+  std::string name;
+  std::string module, kernel;  // "conv1", "conv2d"; empty outside modules and kernels
+  uint64_t thread;
+  int64_t at_ns;  // from now_ns()
+};
+inline constinit std::atomic<bool> kernels_logged{false};  // true: the log is on
+void note_kernel(const std::string& name);                 // an implementation runs now
+std::vector<KernelRun> take_kernels();                     // entries since the last call, in order
+
 }  // namespace bellows::trace

@@ -9,9 +9,10 @@ namespace bellows {
 
 using Names = std::vector<std::string>;
 
-// Returns "1 epoch", "2 epochs", "0 epochs".
+// Returns "1 epoch", "2 epochs", "0 epochs", "3 processes".
 inline std::string count_of(int64_t n, std::string_view noun) {
-  return std::to_string(n) + " " + std::string(noun) + (n == 1 ? "" : "s");
+  const char* const plural = noun.ends_with('s') ? "es" : "s";
+  return std::to_string(n) + " " + std::string(noun) + (n == 1 ? "" : plural);
 }
 
 // Returns "a, b", or `none` if there are no names.

@@ -27,13 +27,21 @@ template <class Signature> std::map<std::string, Entry<Signature>>& entries() {
   return all;
 }
 
+// Names of entries in other frameworks, by the name here.
+inline std::map<std::string, Names>& entry_names() {
+  static std::map<std::string, Names> all;
+  return all;
+}
+
 template <class Signature> struct AddEntry;
 template <class R, class... Args> struct AddEntry<R(Args...)> {
   // Registers an entry. `Options` needs a function `visit(Visitor&, Options&)` in its namespace.
+  // `elsewhere`: the entry's names in other frameworks.
   template <class Options>
   AddEntry(const char* name, const char* help, R (*make)(const Options&, Args...),
-           const char* file = __builtin_FILE()) {
+           const Names& elsewhere = {}, const char* file = __builtin_FILE()) {
     note_registration(file);
+    if (!elsewhere.empty()) entry_names()[name] = elsewhere;
     const Entry<R(Args...)> entry = {
         help, [] { return std::any(Options{}); },
         [](Visitor& visitor, std::any& any) { visit(visitor, std::any_cast<Options&>(any)); },

@@ -20,39 +20,28 @@ static std::vector<Value> take_bases(Values& values) {
   return bases;
 }
 
-namespace {
-
-class Sources {
- public:
-  std::vector<Values> all;
-
-  void read(const std::string& path) {
-    chain_.emplace_back(path);
-    Values values = read_yaml(path);
-    for (const Value& base : take_bases(values)) {
-      const fs::path next =
-          (fs::path(path).parent_path() / with_home(base.text)).lexically_normal();
-      CHECK(kind_of(next, Exit::usage) != Kind::nothing, base.origin, ": base ", next.string(),
-            " does not exist");
-      const auto is_next = [&](const fs::path& file) {
-        std::error_code apart;
-        return fs::equivalent(file, next, apart);
-      };
-      CHECK(std::ranges::none_of(chain_, is_next), base.origin, ": base ", next.string(),
-            " is, in the end, based on this file");
-      CHECK(++bases_ < kConfigFiles, base.origin, ": more than ", kConfigFiles, " files");
-      read(next);
-    }
-    all.push_back(std::move(values));
-    chain_.pop_back();
+// Reads the bases of a file and then the file. `chain`: files from the first one to this one.
+static void read_onto(std::vector<Values>& all, std::vector<fs::path>& chain,
+                      const std::string& path) {
+  chain.emplace_back(path);
+  Values values = read_yaml(path);
+  for (const Value& base : take_bases(values)) {
+    const fs::path next = (fs::path(path).parent_path() / with_home(base.text)).lexically_normal();
+    CHECK(kind_of(next, Exit::usage) != Kind::nothing, base.origin, ": base ", next.string(),
+          " does not exist");
+    const auto is_next = [&](const fs::path& file) {
+      std::error_code apart;
+      return fs::equivalent(file, next, apart);
+    };
+    CHECK(std::ranges::none_of(chain, is_next), base.origin, ": base ", next.string(),
+          " is, in the end, based on this file");
+    CHECK(all.size() + chain.size() < kConfigFiles, base.origin, ": more than ", kConfigFiles,
+          " files");
+    read_onto(all, chain, next);
   }
-
- private:
-  std::vector<fs::path> chain_;  // files from the first one to the one being read
-  size_t bases_ = 0;
-};
-
-}  // namespace
+  all.push_back(std::move(values));
+  chain.pop_back();
+}
 
 std::string with_home(const std::string& path) {
   const char* const home = std::getenv("HOME");
@@ -60,9 +49,10 @@ std::string with_home(const std::string& path) {
 }
 
 std::vector<Values> read_config(const std::string& path) {
-  Sources sources;
-  sources.read(path);
-  return sources.all;
+  std::vector<Values> all;
+  std::vector<fs::path> chain;
+  read_onto(all, chain, path);
+  return all;
 }
 
 Values parse_overrides(const std::vector<std::string>& assignments) {

@@ -8,6 +8,7 @@
 #include <sstream>
 #include <utility>
 #include "core/base/check.h"
+#include "core/config/choice.h"
 #include "core/config/removed.h"
 
 namespace bellows {

@@ -3,7 +3,6 @@
 #pragma once
 #include <map>
 #include <string>
-#include <utility>
 #include <vector>
 #include "core/base/words.h"
 
@@ -31,19 +30,5 @@ std::string remark(const std::string& name);
 
 // Quotes user input for a message, without line ends and cut after 60 bytes.
 std::string on_one_line(const std::string& text);
-
-// The last part of an entry's name, and its names in other frameworks. The file that registers the
-// entry adds them.
-struct OtherNames {
-  const char* ours;
-  std::vector<std::string> theirs;
-};
-inline std::vector<OtherNames>& entry_names() {
-  static std::vector<OtherNames> all;
-  return all;
-}
-struct AddOtherNames {
-  explicit AddOtherNames(OtherNames names) { entry_names().push_back(std::move(names)); }
-};
 
 }  // namespace bellows

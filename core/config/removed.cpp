@@ -1,6 +1,6 @@
 #include "core/config/removed.h"
 #include <map>
-#include "core/base/words.h"
+#include "core/base/check.h"
 
 namespace bellows {
 
@@ -13,6 +13,7 @@ std::string removal(const std::string& name) {
   static const std::map<std::string, const char*> reasons = {
       {"adaptive_threads", kNoGain},
       {"airbench", kRecipe},
+      {"allocator.reserve_mb", "`toggles: {preallocate: on}` finds how much to reserve"},
       {"background_loader", kNoGain},
       {"data.cache_mb", kPack},
       {"data.order", kPack},

@@ -9,7 +9,6 @@
 #include <mutex>
 #include <unordered_map>
 #include <utility>
-#include <vector>
 #include "core/base/check.h"
 #include "core/base/round.h"
 #include "core/base/trace.h"
@@ -19,12 +18,8 @@
 
 namespace bellows {
 
-static constexpr double kMostReservedMb = 1 << 24;  // 16 TiB
-
 void visit(Visitor& v, AllocatorOptions& o) {
   v("caching", o.caching, "keep freed blocks and reuse them");
-  v("reserve_mb", o.reserve_mb, "MiB taken from the system at the start",
-    {.min = 0, .max = kMostReservedMb});
 }
 
 namespace {
@@ -63,11 +58,6 @@ struct FreeBlocks {
   }
 };
 
-struct Arena {
-  std::byte* memory;
-  size_t bytes, used = 0;
-};
-
 class HostPool final : public TensorPool {
  public:
   void* allocate(size_t bytes) override {
@@ -88,7 +78,7 @@ class HostPool final : public TensorPool {
       size = free_[index].size;
       larger_.erase(larger);
     }
-    if (options_.caching || in_arena(block)) {
+    if (options_.caching) {
       free_[index].size = size;
       free_[index].add(block);
     } else {
@@ -103,20 +93,12 @@ class HostPool final : public TensorPool {
   void lend(bool on) { lends_ = on; }
 
  private:
-  void reserve(size_t bytes) override {
-    const std::lock_guard lock(mutex_);
-    bytes = round_up(bytes, 64);
-    arenas_.push_back({static_cast<std::byte*>(from_system(bytes)), bytes});
-  }
   void* from_cache(size_t size, size_t index) {
     if (free_[index].first) {
       ++stats_.cache_hits;
       trace::count<"alloc.cache_hits">();
       return free_[index].take();
     }
-    for (Arena& arena : arenas_)
-      if (arena.bytes - arena.used >= size)
-        return arena.memory + std::exchange(arena.used, arena.used + size);
     for (size_t larger = index + 1; lends_ && larger < kClasses; ++larger)
       if (free_[larger].first) {
         void* const block = free_[larger].take();
@@ -126,14 +108,8 @@ class HostPool final : public TensorPool {
     return from_system(size);
   }
   void give_back() {
-    for (FreeBlocks& free : free_) {
-      FreeBlocks kept = {.size = free.size};
-      while (free.first) {
-        void* const block = free.take();
-        in_arena(block) ? kept.add(block) : to_system(block, free.size);
-      }
-      free = kept;
-    }
+    for (FreeBlocks& free : free_)
+      while (free.first) to_system(free.take(), free.size);
   }
   void* from_system(size_t size) {
     ++stats_.system_calls;
@@ -157,16 +133,10 @@ class HostPool final : public TensorPool {
     stats_.reserved -= size;
     api_of(Device::cpu).release(block, size);
   }
-  bool in_arena(const void* block) const {
-    return std::ranges::any_of(arenas_, [&](const Arena& arena) {
-      return block >= arena.memory && block < arena.memory + arena.bytes;
-    });
-  }
 
   std::array<FreeBlocks, kClasses> free_;
   std::atomic<bool> lends_ = false;
   std::unordered_map<void*, size_t> larger_;  // class of blocks that serve smaller requests
-  std::vector<Arena> arenas_;
 };
 
 }  // namespace
@@ -178,13 +148,8 @@ static HostPool& host_pool() {
 }
 void lend_larger_blocks(bool on) { host_pool().lend(on); }
 
-static DevicePool& device_pool() {
-  static DevicePool& pool = *new DevicePool(Device::cuda);
-  return pool;
-}
-
 static TensorPool& pool_of(Device device) {
-  return device == Device::cpu ? static_cast<TensorPool&>(host_pool()) : device_pool();
+  return device == Device::cpu ? host_pool() : device_pool();
 }
 
 void configure_allocator(Device device, const AllocatorOptions& options) {
@@ -194,12 +159,9 @@ AllocatorStats allocator_stats(Device device) { return pool_of(device).stats(); 
 void reset_peak(Device device) { pool_of(device).reset_peak(); }
 void empty_cache(Device device) { pool_of(device).empty(); }
 
-static void* from_pool(Device device, size_t bytes) { return pool_of(device).allocate(bytes); }
-static void to_pool(Device device, void* memory, size_t bytes) {
-  pool_of(device).release(memory, bytes);
-}
-
-static constexpr BlockSource pools{from_pool, to_pool};
+static constexpr BlockSource pools{
+    [](Device device, size_t bytes) { return pool_of(device).allocate(bytes); },
+    [](Device device, void* memory, size_t bytes) { pool_of(device).release(memory, bytes); }};
 constinit std::atomic<const BlockSource*> block_source{&pools};
 
 void* allocate(Device device, size_t bytes) {
@@ -216,22 +178,16 @@ void release(Device device, void* memory, size_t bytes) noexcept {
 }
 
 void record_use(Device device, const void* memory, Stream stream) {
-  if (device != Device::cpu) device_pool().record_use(memory, stream);
+  pool_of(device).record_use(memory, stream);
 }
 
 // ---- pools of captured graphs
 
-static int64_t next_pool() {
-  static std::atomic<int64_t> last{0};
-  return ++last;
-}
-MemoryPool::MemoryPool(Device device) : device_(device), id_(next_pool()) {}
-MemoryPool::~MemoryPool() {
-  if (device_ != Device::cpu) device_pool().join_common(id_);
-}
+static std::atomic<int64_t> last_pool{0};
+MemoryPool::MemoryPool(Device device) : device_(device), id_(++last_pool) {}
+MemoryPool::~MemoryPool() { pool_of(device_).join_common(id_); }
 
 PoolScope::PoolScope(std::shared_ptr<const MemoryPool> pool)
-    : pool_(std::move(pool)), previous_(DevicePool::enter(pool_ ? pool_->id_ : 0)) {}
-PoolScope::~PoolScope() { DevicePool::enter(previous_); }
+    : Scoped(pool_of_thread(), pool ? pool->id_ : 0), pool_(std::move(pool)) {}
 
 }  // namespace bellows

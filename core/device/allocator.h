@@ -1,11 +1,12 @@
 // Allocator of tensor memory. Without caching, each tensor is one call to the system. With caching,
 // freed blocks are kept and reused: on the CPU by size class (core/device/allocator.cpp), on a
-// device by stream (core/device/device_pool.h).
+// device by stream (core/device/device_pool.cpp).
 #pragma once
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include "core/base/scoped.h"
 #include "core/device/device.h"
 
 namespace bellows {
@@ -14,7 +15,6 @@ class Visitor;
 
 struct AllocatorOptions {
   bool caching = false;
-  int64_t reserve_mb = 0;  // MiB taken from the system at the start, with caching; 0: none
 };
 void visit(Visitor& v, AllocatorOptions& o);
 
@@ -58,16 +58,13 @@ class MemoryPool {
   const Device device_;
   const int64_t id_;
 };
-class PoolScope {
+class PoolScope : Scoped<int64_t> {
  public:
   // Null selects the common pool.
   explicit PoolScope(std::shared_ptr<const MemoryPool> pool);
-  ~PoolScope();
-  PoolScope(PoolScope&&) = delete;
 
  private:
   const std::shared_ptr<const MemoryPool> pool_;
-  const int64_t previous_;
 };
 
 // Functions that allocate() and release() call: those of the pools. Tests put guard zones around

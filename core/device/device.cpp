@@ -4,8 +4,12 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
+#include <set>
 #include <string>
+#include <utility>
 #include "core/base/check.h"
+#include "core/base/module_path.h"
 #include "core/base/round.h"
 #include "core/base/trace.h"
 #include "core/device/device_info.h"
@@ -52,11 +56,10 @@ int chosen_gpu() { return std::max(chosen.load(std::memory_order_relaxed), 0); }
 // Created on first use and never destroyed: the CUDA runtime may end before static destructors run.
 Stream stream_of(Device device, StreamUse use) {
   if (device == Device::cpu) return {};
-  static const auto make = [] {
-    const auto& stream = api_of(Device::cuda).make_stream;
-    return std::array{stream(), stream()};
-  };
-  static const std::array streams = make();
+  static const std::array streams = [] {
+    const auto& make = api_of(Device::cuda).make_stream;
+    return std::array{make(), make()};
+  }();
   return streams[static_cast<int>(use)];
 }
 
@@ -71,16 +74,57 @@ Stream current_stream(Device device) {
   return stream.native ? stream : stream_of(device);
 }
 
+// ---- waits of the host
+
+static OnSync& in_force() {
+  static thread_local OnSync on_sync = OnSync::ignore;
+  return on_sync;
+}
+
+SyncGuard::SyncGuard(OnSync on_sync) : Scoped(in_force(), on_sync) {}
+
+namespace {
+struct Reports {
+  std::mutex mutex;
+  std::set<std::string> known;
+  std::vector<std::string> fresh;
+};
+}  // namespace
+static Reports& reports() {
+  static Reports& all = *new Reports;
+  return all;
+}
+
+std::vector<std::string> take_sync_reports() {
+  const std::lock_guard lock(reports().mutex);
+  return std::exchange(reports().fresh, {});
+}
+
+static void note_sync(const std::source_location& at) {
+  const OnSync on_sync = in_force();
+  if (on_sync == OnSync::ignore) return;
+  trace::count<"sync.guarded">();
+  const std::string& path = current_site()->path;
+  std::string text = cat("sync_guard: the host waits for the device at ", at.file_name(), ":",
+                         at.line());  // "core/tensor/copy.cpp:27"
+  if (running_kernel()) text += cat(", in ", running_kernel());
+  if (!path.empty()) text += cat(", in module '", path, "'");
+  if (on_sync == OnSync::refuse) fail(Exit::internal, text);
+  const std::lock_guard lock(reports().mutex);
+  if (reports().known.insert(text).second) reports().fresh.push_back(text);
+}
+
 void synchronize(Stream stream, const std::source_location& at) {
   trace::count<"sync.count">();
   const trace::Range range("synchronize");
-  if (stream.device != Device::cpu) detail::note_sync(at);
+  if (stream.device != Device::cpu) note_sync(at);
   api_of(stream.device).synchronize(stream);
 }
 
 StreamGuard::StreamGuard(Stream stream) : Scoped(guarded(stream.device), stream) {}
 
-Event::Event(Device device) : device_(device), native_(api_of(device).make_event()) {}
+Event::Event(Device device, bool timed)
+    : device_(device), native_(api_of(device).make_event(timed)) {}
 Event::~Event() { api_of(device_).free_event(native_); }
 void Event::record(Stream stream) { api_of(device_).record(native_, stream); }
 void Event::hold(Stream stream) const { api_of(device_).wait(stream, native_); }
@@ -106,7 +150,8 @@ static size_t available_cpu() {
   return kib.empty() ? SIZE_MAX : std::stoull(kib) * 1024;
 }
 
-static int64_t* time_of(void* moment) { return static_cast<int64_t*>(moment); }
+// An event holds the time of its record, in ns.
+static int64_t* time_of(void* event) { return static_cast<int64_t*>(event); }
 static double ms(void* begin, void* end) { return double(*time_of(end) - *time_of(begin)) * 1e-6; }
 
 static const Provide cpu(device_apis[int(Device::cpu)],
@@ -120,13 +165,11 @@ static const Provide cpu(device_apis[int(Device::cpu)],
                           .set = set_cpu,
                           .make_stream = [] { return Stream{}; },
                           .synchronize = [](Stream) {},
-                          .make_event = []() -> void* { return nullptr; },
-                          .free_event = [](void*) {},
-                          .record = [](void*, Stream) {},
+                          .make_event = [](bool) -> void* { return new int64_t(0); },
+                          .free_event = [](void* event) { delete time_of(event); },
+                          .record = [](void* e, Stream) { *time_of(e) = trace::now_ns(); },
                           .wait = [](Stream, void*) {},
                           .ready = [](void*) { return true; },
-                          .mark = [](Stream) -> void* { return new int64_t(trace::now_ns()); },
-                          .forget = [](void* moment) { delete time_of(moment); },
                           .ms = ms});
 
 }  // namespace bellows

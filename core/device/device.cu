@@ -155,10 +155,10 @@ static Stream make_stream() {
 }
 static void synchronize_stream(Stream stream) { CUDA_CHECK(cudaStreamSynchronize(native(stream))); }
 
-static void* make_event() {
+static void* make_event(bool timed) {
   enter_gpu();
   cudaEvent_t event = nullptr;
-  CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  CUDA_CHECK(cudaEventCreateWithFlags(&event, timed ? cudaEventDefault : cudaEventDisableTiming));
   return event;
 }
 static cudaEvent_t event_of(void* event) { return static_cast<cudaEvent_t>(event); }
@@ -193,13 +193,6 @@ static void launch_graph(void* graph, Stream stream) {
   CUDA_CHECK(cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), native(stream)));
 }
 
-static void* mark(Stream stream) {
-  enter_gpu();
-  cudaEvent_t event = nullptr;
-  CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventDefault));
-  CUDA_CHECK(cudaEventRecord(event, native(stream)));
-  return event;
-}
 static double ms(void* begin, void* end) {
   float elapsed = 0;
   CUDA_CHECK(cudaEventElapsedTime(&elapsed, event_of(begin), event_of(end)));
@@ -225,13 +218,11 @@ static const Provide gpu(
                   Stream s) { CUDA_CHECK(cudaEventRecord(event_of(event), native(s))); },
      .wait = [](Stream s, void* e) { CUDA_CHECK(cudaStreamWaitEvent(native(s), event_of(e), 0)); },
      .ready = ready,
+     .ms = ms,
      .begin_capture = begin_capture,
      .end_capture = end_capture,
      .drop_capture = drop_capture,
      .launch_graph = launch_graph,
-     .free_graph = [](void* g) { cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(g)); },
-     .mark = mark,
-     .forget = [](void* moment) { cudaEventDestroy(event_of(moment)); },
-     .ms = ms});
+     .free_graph = [](void* g) { cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(g)); }});
 
 }  // namespace bellows

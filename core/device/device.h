@@ -40,21 +40,18 @@ struct DeviceApi {
   void (*set)(void* memory, int byte, size_t bytes, Stream stream) = nullptr;
   Stream (*make_stream)() = nullptr;
   void (*synchronize)(Stream stream) = nullptr;
-  void* (*make_event)() = nullptr;
+  void* (*make_event)(bool timed) = nullptr;
   void (*free_event)(void* event) = nullptr;
   void (*record)(void* event, Stream stream) = nullptr;
   void (*wait)(Stream stream, void* event) = nullptr;  // later work on the stream waits
   bool (*ready)(void* event) = nullptr;
+  double (*ms)(void* begin, void* end) = nullptr;  // between two timed events that are ready
   // Graphs; null if the device has none.
   void (*begin_capture)(Stream stream) = nullptr;
   void* (*end_capture)(Stream stream) = nullptr;
   void (*drop_capture)(Stream stream) = nullptr;
   void (*launch_graph)(void* graph, Stream stream) = nullptr;
   void (*free_graph)(void* graph) = nullptr;
-  // Moments (core/device/timer.h).
-  void* (*mark)(Stream stream) = nullptr;
-  void (*forget)(void* moment) = nullptr;
-  double (*ms)(void* begin, void* end) = nullptr;
 };
 inline constinit DeviceApi device_apis[kDevices] = {};  // Provide sets an element
 
@@ -84,14 +81,14 @@ struct StreamGuard : Scoped<Stream> {
 // A point in a stream that other streams can wait for.
 class Event {
  public:
-  explicit Event(Device device);
+  explicit Event(Device device, bool timed = false);  // timed: a Moment (core/device/timer.h)
   ~Event();
   Event(Event&&) = delete;
   void record(Stream stream);
   void hold(Stream stream) const;  // later work on `stream` waits for this event
   bool ready() const;              // true also if never recorded
 
- private:
+ protected:
   Device device_;
   void* native_;
 };

@@ -146,14 +146,8 @@ CudaReport cuda_report() {
 
 // Returns the first release of NVIDIA's driver for the runtime's major number of CUDA.
 static const char* driver_for(int runtime) {
-  switch (runtime / 1000) {
-    case 11:
-      return "450.80";
-    case 12:
-      return "525.60";
-    default:
-      return "580";
-  }
+  const int major_number = runtime / 1000;
+  return major_number == 11 ? "450.80" : major_number == 12 ? "525.60" : "580";
 }
 
 static std::string driver_trouble(const CudaReport& r) {

@@ -1,14 +1,8 @@
-// TensorPool: allocator of a device's tensor memory. DevicePool: that of a GPU, which keeps freed
-// blocks for reuse (core/device/blocks.h). Both are thread-safe.
-//
-// Note [When a block is free]: a tensor may be released while queued work still uses it. On the
-// block's own stream this is safe: work on the reused block is queued after it. For each stream
-// that record_use() named, release() records an event, and the block is free when all events are
-// ready. Allocations query the events, but wait for them only before memory would run out.
+// TensorPool: allocator of a device's tensor memory. That of a GPU keeps freed blocks for reuse
+// (core/device/blocks.h). All functions are thread-safe.
 #pragma once
-#include <deque>
 #include <mutex>
-#include "core/device/blocks.h"
+#include "core/device/allocator.h"
 
 namespace bellows {
 
@@ -20,11 +14,12 @@ class TensorPool {
   virtual void release(void* memory, size_t bytes) noexcept = 0;
   virtual void empty() = 0;
   virtual AllocatorStats stats();
+  virtual void record_use(const void*, Stream) {}  // hosts work in order
+  virtual void join_common(int64_t) {}             // moves a graph's pool to the common one
   void reset_peak();
 
  protected:
   ~TensorPool() = default;
-  virtual void reserve(size_t bytes) = 0;
   void count_allocated(size_t bytes);
 
   std::mutex mutex_;  // guards all members below, and those of derived classes
@@ -32,46 +27,10 @@ class TensorPool {
   AllocatorStats stats_;
 };
 
-class DevicePool final : public TensorPool {
- public:
-  explicit DevicePool(Device device);
-
-  // Allocates for the current stream, from the pool of the thread's PoolScope.
-  void* allocate(size_t bytes) override;
-  void release(void* memory, size_t bytes) noexcept override;
-  void record_use(const void* memory, Stream stream);
-  void empty() override;
-  AllocatorStats stats() override;
-
-  // Pools of captured graphs (0: the common pool). enter() sets the pool of this thread's
-  // allocations and returns the previous one.
-  static int64_t enter(int64_t pool);
-  void join_common(int64_t pool);
-
- private:
-  // A stream's use of a released block, which ends when the event is ready.
-  struct Use {
-    void* event;
-    Block* block;
-  };
-  void reserve(size_t bytes) override;
-  Block& grow(const BlockKey& home, size_t size);
-  void* from_system(size_t bytes);
-  void to_system(const Segment& segment);
-  void free_idle();
-  void set_free(Block& block);
-  void mark_uses(Block& block);
-  void collect();  // frees the blocks whose uses have ended
-  void wait_for_uses();
-  [[noreturn]] void refuse(size_t bytes);
-
-  const Device device_;
-  const DeviceApi& api_;
-  Blocks blocks_;
-  std::map<void*, std::deque<Use>> uses_;  // uses by stream, in the order of their events
-  std::vector<Block*> captured_;  // released during a capture; their events are recorded after it
-  std::vector<void*> spare_events_;
-};
+// Returns the pool of the GPU, which allocates for the current stream.
+TensorPool& device_pool();
+// Pool of a captured graph from which this thread allocates on the GPU; 0: the common pool.
+int64_t& pool_of_thread();
 
 // Lets free blocks of host memory serve smaller requests for which no block is free, as samples of
 // varying length need them. Call it once long-lived tensors exist, or they keep larger blocks.

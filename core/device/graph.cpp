@@ -1,6 +1,7 @@
 #include "core/device/graph.h"
 #include <atomic>
 #include <mutex>
+#include <type_traits>
 #include "core/base/check.h"
 #include "core/base/trace.h"
 
@@ -9,16 +10,14 @@ namespace bellows {
 // Number of captures in progress. It increases under the lock and decreases without it. Reads
 // without the lock may be stale.
 static constinit std::atomic<int> captures{0};
-static std::mutex& captures_mutex() {
-  static std::mutex& mutex =
-      *new std::mutex;  // tensors in static objects are released after main()
-  return mutex;
-}
+// Needs no destructor: tensors in static objects are released after main().
+static constinit std::mutex captures_mutex;
+static_assert(std::is_trivially_destructible_v<std::mutex>);
 
 bool capturing() { return captures.load(std::memory_order_relaxed) > 0; }
 
 bool outside_captures(const std::function<void()>& fn) {
-  const std::lock_guard lock(captures_mutex());
+  const std::lock_guard lock(captures_mutex);
   if (capturing()) return false;
   fn();
   return true;
@@ -35,7 +34,7 @@ Graph::Graph(Device device, const std::function<void()>& work) : device_(device)
   CHECK(api.begin_capture, "the device ", device, " has no graphs");
   const Stream stream = stream_of(device);
   {
-    const std::lock_guard lock(captures_mutex());
+    const std::lock_guard lock(captures_mutex);
     api.begin_capture(stream);
     ++captures;
   }

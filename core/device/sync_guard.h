@@ -2,7 +2,6 @@
 // synchronize() (core/device/device.h). It does not see the driver's own waits: the calls that free
 // device memory, and those for page-locked memory, may wait for all work.
 #pragma once
-#include <source_location>
 #include <string>
 #include <vector>
 #include "core/base/scoped.h"
@@ -21,7 +20,4 @@ struct SyncGuard : Scoped<OnSync> {
 // Returns the new reports, in order. Each place is reported once per process. Thread-safe.
 std::vector<std::string> take_sync_reports();
 
-namespace detail {
-void note_sync(const std::source_location& at);
-}
 }  // namespace bellows

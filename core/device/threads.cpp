@@ -1,17 +1,22 @@
 #include "core/device/threads.h"
+#include <fcntl.h>
 #include <immintrin.h>
 #include <omp.h>
 #include <pthread.h>
+#include <unistd.h>
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <latch>
+#include <memory>
 #include <system_error>
+#include <utility>
+#include "core/base/file.h"
 #include "core/base/trace.h"
 #include "core/config/visitor.h"
-#include "core/device/affinity.h"
-#include "core/device/cpu_time.h"
-#include "core/device/start_thread.h"
+#include "core/device/parallel.h"
+#include "core/device/timer.h"
+#include "core/device/topology.h"
 
 namespace bellows {
 
@@ -63,6 +68,70 @@ static int startable_threads(int wanted) {
   for (int i = 0; i < 1000 && live_threads() > before; ++i) std::this_thread::yield();
   return static_cast<int>(std::ssize(started));
 }
+
+// ---- the time of its threads
+
+namespace {
+
+// Time for which a thread waited for a core: the second number in /proc/self/task/<tid>/schedstat.
+class WaitClock {
+ public:
+  explicit WaitClock(long tid)
+      : file_(::open(cat("/proc/self/task/", tid, "/schedstat").c_str(), O_RDONLY | O_CLOEXEC)) {}
+  // Returns the ns waited since the last call, or since the thread began; 0 after it has ended.
+  int64_t lap() {
+    char text[80] = {};
+    long long ran = 0, waited = 0;
+    if (file_.get() < 0 || ::pread(file_.get(), text, sizeof(text) - 1, 0) <= 0 ||
+        std::sscanf(text, "%lld %lld", &ran, &waited) != 2)
+      return 0;
+    return waited - std::exchange(last_, waited);
+  }
+
+ private:
+  Descriptor file_;
+  int64_t last_ = 0;
+};
+
+struct Watch {
+  int threads = omp_get_max_threads();
+  std::vector<std::unique_ptr<WaitClock>> clocks;  // one per OpenMP thread and worker
+  int64_t waited_ns = 0, used_before_ns = 0;
+};
+
+Watch& watch() {
+  static Watch all;
+  return all;
+}
+
+}  // namespace
+
+// Starts watching the pool. Call it from the compute thread, after omp_set_num_threads.
+static void watch_pool(int threads) {
+  parallel_for(threads, 1, [](int64_t, int64_t) {});  // starts the workers
+  std::vector<long> tids(static_cast<size_t>(threads));
+#pragma omp parallel num_threads(threads)
+  tids[static_cast<size_t>(omp_get_thread_num())] = gettid();
+  const std::vector<long> workers = worker_ids();
+  tids.insert(tids.end(), workers.begin(), workers.end());
+  Watch& w = watch();
+  w.threads = threads;
+  w.clocks.clear();
+  for (const long tid : tids) w.clocks.push_back(std::make_unique<WaitClock>(tid));
+  for (const auto& clock : w.clocks) clock->lap();  // drops waits from before this watch
+  w.waited_ns = 0;
+  w.used_before_ns = time_ns(Clock::cpu);
+}
+
+int pool_threads() { return watch().threads; }
+
+CpuTime cpu_time() {
+  Watch& w = watch();
+  for (const auto& clock : w.clocks) w.waited_ns += clock->lap();
+  return {time_ns(Clock::cpu) - w.used_before_ns, w.waited_ns};
+}
+
+// ---- size and placement
 
 std::string apply(const ThreadOptions& options, int local_ranks, int local_rank) {
   CHECK(local_ranks >= 1, "threads: ", local_ranks, " ranks on this machine");

@@ -52,8 +52,6 @@ double Timing::median() const { return bellows::median(rounds); }
 
 // ---- moments of a stream
 
-Moment::Moment(Stream stream) : device_(stream.device), native_(api_of(device_).mark(stream)) {}
-Moment::~Moment() { api_of(device_).forget(native_); }
 double Moment::ms_since(const Moment& begin) const {
   CHECK(begin.device_ == device_, "moments of ", begin.device_, " and ", device_);
   return api_of(device_).ms(begin.native_, native_);

@@ -33,17 +33,11 @@ std::vector<Timing> time_interleaved(const std::vector<std::function<void()>>& c
 
 // Time at which a stream has done all work queued before this, by the device's own clock. On the
 // CPU, the time of the call. An Event is cheaper, but only orders work.
-class Moment {
+class Moment : Event {
  public:
-  explicit Moment(Stream stream);
-  ~Moment();
-  Moment(Moment&&) = delete;
+  explicit Moment(Stream stream) : Event(stream.device, true) { record(stream); }
   // Milliseconds since `begin`, of the same device. Both must have passed: synchronize() first.
   double ms_since(const Moment& begin) const;
-
- private:
-  Device device_;
-  void* native_;
 };
 
 }  // namespace bellows

@@ -1,4 +1,5 @@
-// Topology of the machine's CPUs and memory, from /sys: sockets, cores, NUMA nodes.
+// Topology of the machine's CPUs and memory, from /sys (sockets, cores, NUMA nodes), and placement
+// of the process on them.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -41,6 +42,30 @@ std::vector<Core> cores_of(std::vector<int> cpus, const std::filesystem::path& s
 // compact: close to each other, socket by socket. spread: the NUMA nodes in rotation.
 enum class Pinning { off, compact, spread, list };
 std::vector<int> placement(std::vector<Core> cores, Pinning pinning);
+
+// ---- placement of the process: the cores that its threads run on, and the node of its pages
+
+// Returns the cores that the process may use: all that it was started with or, if it is bound to a
+// node, those of that node.
+std::vector<int> process_cores();
+
+// Moves the threads of the pool, and threads created later, to the cores of one NUMA node and
+// prefers its memory. Ranks of one machine take the nodes in rotation. Returns the node and
+// increments cpu.node_bound. With fewer than two nodes, returns -1 and changes nothing.
+int bind_to_node(int local_rank, const std::filesystem::path& sys = "/sys");
+
+// Pins each thread of the pool to one core, in placement() order; adds their number to
+// cpu.core_pinning. `cores` is the order for Pinning::list: cores allowed to the process (else
+// Error, exit 2), or empty for all of them, ascending.
+void pin_threads(Pinning pinning, const std::vector<int>& cores);
+
+void unpin_threads();  // undoes bind_to_node() and pin_threads()
+void unpin_thread();   // undoes the pinning that this thread inherited from its creator
+
+// Returns how often the system moved a thread of the process to another core, or -1 if unknown.
+int64_t migrations();
+
+// ---- files of the system
 
 // Returns the first line of a file, or "" if there is none.
 std::string first_line(const std::filesystem::path& path);

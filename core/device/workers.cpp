@@ -55,22 +55,20 @@ class Workers {
   }
 
   void rest() { resting_.store(true, std::memory_order_relaxed); }
-
-  int count() const { return static_cast<int>(threads_of_system_.size()); }
-  std::vector<long> ids() const { return {ids_.begin(), ids_.end()}; }
-
+  int count() const { return static_cast<int>(ids.size()); }
   void restart(std::function<void(int)> on_start) {
     stop_ = true;
     regions_.fetch_add(1, std::memory_order_release);
     regions_.notify_all();
     for (std::thread& thread : threads_of_system_) thread.join();
     threads_of_system_.clear();
-    ids_.clear();
+    ids.clear();
     stop_ = false;
     on_start_ = std::move(on_start);
   }
 
-  std::mutex in_use;  // held by the thread whose region is in progress
+  std::mutex in_use;      // held by the thread whose region is in progress
+  std::vector<long> ids;  // of the system
 
  private:
   // Chunks of a thread's share that have not begun. Each Share has its own cache line.
@@ -91,7 +89,7 @@ class Workers {
         return;  // the system grants no more threads
       }
       id.wait(0);
-      ids_.push_back(id);
+      ids.push_back(id);
     }
   }
 
@@ -131,7 +129,6 @@ class Workers {
 
   std::array<Share, kMostThreads> shares_;  // the caller's, then one for each worker
   std::vector<std::thread> threads_of_system_;
-  std::vector<long> ids_;
   std::function<void(int)> on_start_;
   std::atomic<uint32_t> regions_ = 0;  // regions begun so far
   std::atomic<bool> stop_ = false;
@@ -160,7 +157,7 @@ void run_chunks(int64_t chunks, int threads, const ChunkBody& body) {
 
 void rest_workers() { workers().rest(); }
 int worker_count() { return workers().count(); }
-std::vector<long> worker_ids() { return workers().ids(); }
+std::vector<long> worker_ids() { return workers().ids; }
 void restart_workers(std::function<void(int)> on_start) { workers().restart(std::move(on_start)); }
 
 }  // namespace bellows

@@ -118,16 +118,9 @@ std::optional<size_t> winner(std::vector<TimedCandidate> timed) {
 // Largest |got - plain| / |plain| in the L2 norm. Both sum products in f32 (f64 for f64), in
 // different orders, and round to the dtype; cancellation may cost some digits.
 static double tolerance(DType dtype) {
-  switch (dtype) {
-    case DType::f64:
-      return 1e-9;
-    case DType::bf16:
-      return 0x1p-6;
-    case DType::f16:
-      return 0x1p-8;
-    default:
-      return kernel_options().tf32 ? 0x1p-8 : 1e-4;
-  }
+  if (dtype == DType::f64) return 1e-9;
+  if (dtype == DType::bf16) return 0x1p-6;
+  return dtype == DType::f16 || kernel_options().tf32 ? 0x1p-8 : 1e-4;
 }
 
 static double norm(const Tensor& t) {

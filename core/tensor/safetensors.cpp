@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include "core/base/crc32c.h"
+#include "core/base/json.h"
 #include "core/base/trace.h"
 #include "core/device/threads.h"
 #include "core/tensor/copy.h"
@@ -34,7 +35,7 @@ const char* tag_of(DType dtype) { return kTags[static_cast<int>(dtype)]; }
 
 // Returns the header without padding, and without spaces outside strings.
 std::string format_header(const TensorsHeader& header) {
-  nlohmann::ordered_json text = {{"__metadata__", header.metadata}};
+  Json text = {{"__metadata__", header.metadata}};
   for (const TensorEntry& e : header.entries)
     text[e.name] = {{"dtype", tag_of(e.dtype)},
                     {"shape", std::vector(e.shape.begin(), e.shape.end())},
@@ -42,113 +43,82 @@ std::string format_header(const TensorsHeader& header) {
   return text.dump();
 }
 
-// A parsed entry takes twenty times its size in the header. Files have thousands of tensors at
-// most, and ours have one checksum per tensor in the metadata.
+// Files have thousands of tensors at most, and ours have one checksum per tensor in the metadata.
 constexpr size_t kMostTensors = 1 << 17, kMostMetadata = 2 * kMostTensors;
 
-// Uses the parser's events, not a tree: a duplicate key is detected, and nothing is built that the
-// format does not have, no matter how deep or long the text is.
-class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
- public:
-  explicit HeaderReader(const std::string& where) : where_(where) {}
-  TensorsHeader header;
+bool has_counts(const Json& list, size_t least, size_t most) {
+  const auto is_count = [](const Json& n) {
+    return n.is_number_unsigned() && n.get<uint64_t>() <= INT64_MAX;
+  };
+  return list.is_array() && list.size() >= least && list.size() <= most &&
+         std::ranges::all_of(list, is_count);
+}
 
-  bool start_object(size_t) override {
-    if (++depth_ > 2 || in_list_) refuse("objects are nested too deep");
-    return true;
-  }
-  bool end_object() override {
-    if (--depth_ == 1 && !in_metadata()) finish_entry();
-    return true;
-  }
-  bool key(std::string& key) override {
-    if (depth_ == 1) {
-      item_ = key;
-      fields_.clear();
-      if (!items_.insert(key).second) refuse("appears twice");
-      if (header.entries.size() == kMostTensors)
-        refuse(fmt::format("is one of more than {}", kMostTensors));
-      if (!in_metadata()) header.entries.push_back({.name = key});
-    } else {
-      field_ = key;
-      if (!fields_.insert(key).second) refuse("'" + key + "' appears twice");
-      if (header.metadata.size() == kMostMetadata)
-        refuse(fmt::format("has more than {} keys", kMostMetadata));
-    }
-    return true;
-  }
-  bool string(std::string& value) override {
-    if (depth_ != 2 || in_list_) refuse("is not an object");
-    if (in_metadata()) {
-      header.metadata[field_] = value;
-    } else {
-      if (field_ != "dtype") refuse("'" + field_ + "' is text");
-      set_dtype(header.entries.back(), value);
-    }
-    return true;
-  }
-  bool start_array(size_t) override {
-    const bool expected = depth_ == 2 && !in_list_ && !in_metadata() &&
-                          (field_ == "shape" || field_ == "data_offsets");
-    if (!expected) refuse("has an unexpected list");
-    in_list_ = true;
-    return true;
-  }
-  bool end_array() override {
-    in_list_ = false;
-    if (field_ == "data_offsets" && offsets_ != 2) refuse("needs two data_offsets");
-    return true;
-  }
-  bool number_unsigned(uint64_t value) override {
-    if (!in_list_) refuse("has an unexpected number");
-    if (value > INT64_MAX) refuse("has a number beyond 2^63");
-    const auto number = static_cast<int64_t>(value);
-    TensorEntry& entry = header.entries.back();
-    if (field_ == "shape") {
-      if (entry.shape.rank() == kMaxRank) refuse(fmt::format("has more than {} axes", kMaxRank));
-      entry.shape.push_back(number);
-    } else {
-      if (offsets_ == 2) refuse("needs two data_offsets");
-      (offsets_++ == 0 ? entry.begin : entry.end) = number;
-    }
-    return true;
-  }
-  bool null() override { refuse("holds a null"); }
-  bool boolean(bool) override { refuse("holds a boolean"); }
-  bool number_integer(int64_t) override { refuse("holds a negative number"); }
-  bool number_float(double, const std::string&) override { refuse("holds a fraction"); }
-  bool binary(nlohmann::json::binary_t&) override { refuse("holds binary data"); }
-  bool parse_error(size_t position, const std::string&, const nlohmann::json::exception&) override {
-    fail(Exit::checkpoint, where_, ": header: no valid JSON at byte ", position);
-  }
+struct HeaderReader {
+  const std::string& where;
+  std::string item = "";  // key of the header that is read; "" before the first one
 
- private:
-  [[noreturn]] void refuse(const std::string& what) const {
-    fail(Exit::checkpoint, where_, ": header: '", printable(item_), "' ", what);
+  template <class... What> [[noreturn]] void refuse(const What&... what) const {
+    fail(Exit::checkpoint, where, ": header: ", item.empty() ? "" : cat("'", printable(item), "' "),
+         what...);
   }
-  bool in_metadata() const { return item_ == "__metadata__"; }
+  // Returns the keys and values of an object. Refuses keys that appear twice, which Json keeps.
+  const Json::object_t& items_of(const Json& object, size_t most) const {
+    if (!object.is_object()) refuse("is not an object");
+    const auto& items = object.get_ref<const Json::object_t&>();
+    if (items.size() > most) refuse("has more than ", most, " keys");
+    std::set<std::string_view> keys;
+    for (const auto& [key, value] : items)
+      if (!keys.insert(key).second) refuse("'", printable(key), "' appears twice");
+    return items;
+  }
+  TensorsHeader read(std::string_view text) {
+    std::string why = "no JSON object";
+    const Json all = text.starts_with('{') ? parse_json(text, &why) : Json();
+    if (!all.is_object()) refuse(why);
+    TensorsHeader header;
+    for (const auto& [key, value] : items_of(all, kMostTensors + 1)) {
+      item = key;
+      if (key != "__metadata__") {
+        header.entries.push_back(entry_of(value));
+        continue;
+      }
+      for (const auto& [name, word] : items_of(value, kMostMetadata)) {
+        if (!word.is_string()) refuse("has no text for '", printable(name), "'");
+        header.metadata[name] = word.get<std::string>();
+      }
+    }
+    return header;
+  }
+  TensorEntry entry_of(const Json& fields) const {
+    TensorEntry entry{.name = item};
+    const Json::object_t& items = items_of(fields, 3);
+    if (items.size() < 3) refuse("needs dtype, shape and data_offsets");
+    for (const auto& [field, value] : items) {
+      if (field == "dtype" && value.is_string()) {
+        set_dtype(entry, value.get<std::string>());
+      } else if (field == "shape" && has_counts(value, 0, kMaxRank)) {
+        for (const Json& side : value) entry.shape.push_back(side.get<int64_t>());
+      } else if (field == "data_offsets" && has_counts(value, 2, 2)) {
+        entry.begin = value[0].get<int64_t>();
+        entry.end = value[1].get<int64_t>();
+      } else {
+        refuse("has no valid '", printable(field), "'; a tensor has a dtype, a shape of up to ",
+               kMaxRank, " axes and two data_offsets");
+      }
+    }
+    return entry;
+  }
   void set_dtype(TensorEntry& entry, const std::string& tag) const {
     const auto found = std::ranges::find(kTags, tag);
     if (found != std::end(kTags)) return void(entry.dtype = static_cast<DType>(found - kTags));
     if (std::ranges::find(kOthers, tag) == std::end(kOthers))
-      refuse("has dtype " + printable(tag) + ", which is not known");
+      refuse("has dtype ", printable(tag), ", which is not known");
     entry.foreign = tag;
     entry.dtype = tag.ends_with("16") ? DType::f16 : DType::u8;
     if (tag == "U32") entry.dtype = DType::i32;
     if (tag == "U64") entry.dtype = DType::i64;
   }
-  void finish_entry() {
-    for (const char* field : {"dtype", "shape", "data_offsets"})
-      if (!fields_.contains(field)) refuse(cat("has no ", field));
-    if (fields_.size() > 3) refuse("has more than dtype, shape and data_offsets");
-    offsets_ = 0;
-  }
-
-  const std::string& where_;
-  int depth_ = 0, offsets_ = 0;
-  bool in_list_ = false;
-  std::string item_, field_;
-  std::set<std::string> items_, fields_;
 };
 
 // Returns the tensor's size in bytes, or -1 on overflow. Zeros count as ones in the check, because
@@ -164,11 +134,7 @@ int64_t bytes_of(const TensorEntry& entry) {
 // JSON of this form, or if the entries do not cover 0..data_bytes exactly: gaps, overlaps, shapes
 // of another size.
 TensorsHeader parse_header(std::string_view text, int64_t data_bytes, const std::string& where) {
-  if (text.empty() || text.front() != '{')
-    fail(Exit::checkpoint, where, ": header: no valid JSON at byte 1");
-  HeaderReader reader(where);
-  nlohmann::json::sax_parse(text.begin(), text.end(), &reader);
-  TensorsHeader header = std::move(reader.header);
+  TensorsHeader header = HeaderReader{where}.read(text);
   std::ranges::sort(header.entries, {},
                     [](const TensorEntry& e) { return std::pair(e.begin, e.end); });
   int64_t end = 0;

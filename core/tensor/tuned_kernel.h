@@ -3,8 +3,8 @@
 #pragma once
 #include <string_view>
 #include <tuple>
-#include "core/base/kernel_log.h"
 #include "core/base/output.h"
+#include "core/base/trace.h"
 #include "core/tensor/autotune.h"
 #include "core/tensor/kernel.h"
 #include "core/tensor/slot.h"

@@ -3,25 +3,19 @@
 #pragma once
 #include "core/tensor/kernel.h"
 #include "data/images/recipe.h"
-#include "data/loader/sampler.h"
 
 namespace bellows {
 
-struct Augment {
-  int64_t first = 0;  // index of the batch's first sample in `order`
-  Recipe recipe = {};
-};
-
 namespace kernels {
-// Writes image b of x as the recipe transforms sample s = order[first + b].
+// Writes image b of x as the recipe transforms sample s = samples[b].
 //
 //   x       (B, C, h, w), any float type and strides
 //   y       (B) i64, receives labels[s]; not used if `labels` is undefined
 //   pixels  u8, contiguous: all samples, (N, C, H, W); the batch, (B, C, H, W), without labels
 //   labels  (N) i64, or undefined
-//   order   i64: the epoch's order of all samples, Sampler::order()
+//   samples (B) i64: a part of the epoch's order, Sampler::order()
 inline constinit Kernel<void(const Tensor& x, const Tensor& y, const Tensor& pixels,
-                             const Tensor& labels, const Tensor& order, const Augment& a)>
+                             const Tensor& labels, const Tensor& samples, const Recipe& recipe)>
     augment{"augment"};
 }  // namespace kernels
 

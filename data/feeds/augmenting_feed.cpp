@@ -52,7 +52,8 @@ class AugmentingFeed : public Feed {
     batch = buffers_.free(with_rows(sampler.count(next_), loader_.transforms().shape()));
     batch.x.raise_version();
     batch.y.raise_version();
-    kernels::augment(batch.x, batch.y, in.x, samples_.y, order_, {sampler.first(next_), recipe_});
+    kernels::augment(batch.x, batch.y, in.x, samples_.y,
+                     order_.view({batch.size()}, {1}, sampler.first(next_)), recipe_);
     if (from_) {
       in.x = batch.x;
       batch = std::move(in);

@@ -14,11 +14,6 @@ namespace bellows {
 std::unique_ptr<Feed> make_feed(Device device, Loader& loader, std::vector<std::string>& notes,
                                 DType images = DType::f32);
 
-// Copies the next batch on the copy stream while the current one is in use. The streams wait for
-// each other by events; the host waits only if the device is four batches behind (counter
-// copy.waits). Counters, for pinned memory: copy.async, and copy.overlapped for copies that began
-// before their batch was requested.
-std::unique_ptr<Feed> async_feed(Device device, Loader& loader);
 // Keeps all samples on the device and gathers each batch there, without copies. Counters:
 // tensor.device_created and, with device_augment, augment.device_images.
 std::unique_ptr<Feed> resident_feed(Device device, Loader& loader, DType images);

@@ -35,36 +35,26 @@ Colors saturated(float factor) {
   return map;
 }
 
-class ColorJitter : public Transform {
- public:
-  ColorJitter(const ColorJitterOptions& o, float gray) : o_(o), gray_(gray) {}
-  bool is_random() const override { return true; }
-  void apply(ImagePlan& image, TransformMode mode, const RngKey& key) const override {
+}  // namespace
+
+static Transform make_color_jitter(const ColorJitterOptions& o, const DatasetInfo& info) {
+  CHECK(info.input.shape[0] == 3 && info.mean.size() == 3,
+        "color_jitter takes red, green and blue; the data set's images are ", info.input.shape);
+  float gray = 0;  // mean gray of the data set, in [0, 255]
+  for (int c = 0; c < 3; ++c) gray += 255 * kLuma[c] * info.mean[c];
+  const auto apply = [o, gray](ImagePlan& image, TransformMode mode, const RngKey& key) {
     if (mode == TransformMode::evaluation) return;
     const Philox rng(key);
     const auto around = [&](double middle, double most, uint64_t index) {
       return float(middle + most * (2 * rng.uniform(index) - 1));
     };
     image.colors = Colors()
-                       .then(stretched(around(1, o_.brightness, 0), 0))
-                       .then(stretched(around(1, o_.contrast, 1), gray_))
-                       .then(saturated(around(1, o_.saturation, 2)));
-    image.colors->turn = around(0, o_.hue, 3);
-  }
-
- private:
-  ColorJitterOptions o_;
-  float gray_;  // mean gray of the data set, in [0, 255]
-};
-
-}  // namespace
-
-static TransformPtr make_color_jitter(const ColorJitterOptions& o, const DatasetInfo& info) {
-  CHECK(info.input.shape[0] == 3 && info.mean.size() == 3,
-        "color_jitter takes red, green and blue; the data set's images are ", info.input.shape);
-  float gray = 0;
-  for (int c = 0; c < 3; ++c) gray += 255 * kLuma[c] * info.mean[c];
-  return std::make_shared<ColorJitter>(o, gray);
+                       .then(stretched(around(1, o.brightness, 0), 0))
+                       .then(stretched(around(1, o.contrast, 1), gray))
+                       .then(saturated(around(1, o.saturation, 2)));
+    image.colors->turn = around(0, o.hue, 3);
+  };
+  return {apply, true};
 }
 
 static const AddTransform color_jitter_entry("color_jitter",

@@ -6,12 +6,9 @@ namespace bellows {
 
 namespace {
 
-class EditTransform final : public Transform {
- public:
-  explicit EditTransform(const Edit& training, const Edit& evaluation = {})
-      : training_(training), evaluation_(evaluation) {}
-  void apply(ImagePlan& image, TransformMode mode, const RngKey& key) const override {
-    const Edit& e = mode == TransformMode::training ? training_ : evaluation_;
+Transform edited_by(const Edit& training, const Edit& evaluation = {}) {
+  const auto apply = [=](ImagePlan& image, TransformMode mode, const RngKey& key) {
+    const Edit& e = mode == TransformMode::training ? training : evaluation;
     const int64_t side = std::min(image.height(), image.width());
     CHECK(e.kind != Edit::Kind::crop || side + 2 * e.padding >= e.size, "a side of ", side,
           " with padding of ", e.padding, " is shorter than the crop of ", e.size,
@@ -20,30 +17,24 @@ class EditTransform final : public Transform {
           ", is smaller than the ", e.size, "x", e.size,
           " to be cut out of it; resize it first (random_crop pads in training only)");
     e.apply(image, key);
-  }
-  bool is_random() const override { return training_.is_random(); }
-  std::optional<Edit> edit(TransformMode mode) const override {
-    return mode == TransformMode::training ? training_ : evaluation_;
-  }
-
- private:
-  Edit training_, evaluation_;
-};
+  };
+  return {apply, training.is_random(), {training, evaluation}};
+}
 
 template <int64_t side> struct SquareOptions { int64_t size = side; };
 template <int64_t side> void visit(Visitor& v, SquareOptions<side>& o) {
   v("size", o.size, "side of the square", {.min = 1, .max = 1 << 14});
 }
 
-TransformPtr make_center_crop(const SquareOptions<224>& o, const DatasetInfo&) {
+Transform make_center_crop(const SquareOptions<224>& o, const DatasetInfo&) {
   const Edit edit{.kind = Edit::Kind::center, .size = o.size};
-  return std::make_shared<EditTransform>(edit, edit);
+  return edited_by(edit, edit);
 }
 
 // Part of the square may be outside the image. Source: DeVries and Taylor, "Improved regularization
 // of convolutional neural networks with cutout", 2017.
-TransformPtr make_cutout(const SquareOptions<8>& o, const DatasetInfo&) {
-  return std::make_shared<EditTransform>(Edit{.kind = Edit::Kind::cutout, .size = o.size});
+Transform make_cutout(const SquareOptions<8>& o, const DatasetInfo&) {
+  return edited_by(Edit{.kind = Edit::Kind::cutout, .size = o.size});
 }
 
 struct RandomCropOptions : SquareOptions<32> {
@@ -56,12 +47,12 @@ void visit(Visitor& v, RandomCropOptions& o) {
   v("padding_mode", o.padding_mode, {"zeros", "reflect"}, "black, or the image mirrored");
 }
 // In evaluation, crops the middle, without padding.
-TransformPtr make_random_crop(const RandomCropOptions& o, const DatasetInfo&) {
-  return std::make_shared<EditTransform>(Edit{.kind = Edit::Kind::crop,
-                                              .size = o.size,
-                                              .padding = o.padding,
-                                              .outside = o.padding_mode},
-                                         Edit{.kind = Edit::Kind::center, .size = o.size});
+Transform make_random_crop(const RandomCropOptions& o, const DatasetInfo&) {
+  return edited_by(Edit{.kind = Edit::Kind::crop,
+                        .size = o.size,
+                        .padding = o.padding,
+                        .outside = o.padding_mode},
+                   Edit{.kind = Edit::Kind::center, .size = o.size});
 }
 
 struct RandomFlipOptions {
@@ -70,9 +61,8 @@ struct RandomFlipOptions {
 void visit(Visitor& v, RandomFlipOptions& o) {
   v("probability", o.probability, "that an image is mirrored", {.min = 0, .max = 1});
 }
-TransformPtr make_random_flip(const RandomFlipOptions& o, const DatasetInfo&) {
-  return std::make_shared<EditTransform>(
-      Edit{.kind = Edit::Kind::flip, .probability = o.probability});
+Transform make_random_flip(const RandomFlipOptions& o, const DatasetInfo&) {
+  return edited_by(Edit{.kind = Edit::Kind::flip, .probability = o.probability});
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ class ImagePlan : public Frame {
   int64_t resized_height_ = part_.height, resized_width_ = part_.width;
 };
 
-// ---- write_image.cpp: crop, resize, flip, colors and levels in one pass over the pixels
+// ---- crop, resize, flip, colors and levels in one pass over the pixels
 
 // Writes image.shape() values to `out`, as one image of a batch in `format`. Thread-safe.
 void write_image(const ImagePlan& image, const Sample& sample, float* out,

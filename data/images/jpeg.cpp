@@ -40,7 +40,6 @@ struct Jpeg : WithErrors<jpeg_decompress_struct> {
 
 }  // namespace
 
-extern "C" {
 // Called before each row of blocks of each scan.
 static void jpeg_progresses(j_common_ptr common) {
   auto* const jpeg = static_cast<Jpeg*>(reinterpret_cast<j_decompress_ptr>(common));
@@ -62,7 +61,6 @@ static void jpeg_warns(j_common_ptr common, int level) {
       code == JWRN_NOT_SEQUENTIAL)
     return;
   common->err->error_exit(common);
-}
 }
 
 // Returns the largest reduction that leaves as many pixels as are needed.
@@ -148,29 +146,27 @@ struct Encoder : WithErrors<jpeg_compress_struct> {
     jpeg_destroy_compress(this);
     std::free(bytes);
   }
-  void write(const uint8_t* pixels, int64_t height, int64_t width, int quality);
+
+  void write(const uint8_t* pixels, int64_t height, int64_t width, int quality) {
+    jpeg_create_compress(this);
+    jpeg_mem_dest(this, &bytes, &size);
+    image_height = static_cast<JDIMENSION>(height);
+    image_width = static_cast<JDIMENSION>(width);
+    input_components = 3;
+    in_color_space = JCS_RGB;
+    jpeg_set_defaults(this);
+    jpeg_set_quality(this, quality, TRUE);
+    jpeg_start_compress(this, TRUE);
+    while (next_scanline < image_height) {
+      JSAMPROW row = const_cast<JSAMPROW>(pixels + size_t{next_scanline} * image_width * 3);
+      jpeg_write_scanlines(this, &row, 1);
+    }
+    jpeg_finish_compress(this);
+  }
 
   unsigned char* bytes = nullptr;
   unsigned long size = 0;
 };
-
-void Encoder::write(const uint8_t* pixels, int64_t height, int64_t width, int quality) {
-  jpeg_create_compress(this);
-  jpeg_mem_dest(this, &bytes, &size);
-  image_height = static_cast<JDIMENSION>(height);
-  image_width = static_cast<JDIMENSION>(width);
-  input_components = 3;
-  in_color_space = JCS_RGB;
-  jpeg_set_defaults(this);
-  jpeg_set_quality(this, quality, TRUE);
-  jpeg_start_compress(this, TRUE);
-  while (next_scanline < image_height) {
-    JSAMPROW row = const_cast<JSAMPROW>(pixels + size_t{next_scanline} * image_width * 3);
-    jpeg_write_scanlines(this, &row, 1);
-  }
-  jpeg_finish_compress(this);
-}
-
 }  // namespace
 
 std::vector<uint8_t> encode_jpeg(const uint8_t* pixels, int64_t height, int64_t width,

@@ -15,24 +15,6 @@ void visit(Visitor& v, NormalizeOptions& o) {
   v.list("std", o.std, "per channel; empty: the data set's own", {.min = 1e-6});
 }
 
-class Normalize : public Transform {
- public:
-  Normalize(std::vector<float> mean, std::vector<float> std)
-      : mean_(std::move(mean)), std_(std::move(std)) {}
-  void apply(ImagePlan& p, TransformMode, const RngKey&) const override {
-    for (size_t c = 0; c < mean_.size(); ++c) {
-      p.levels.scale[c] /= std_[c];
-      p.levels.shift[c] = (p.levels.shift[c] - mean_[c]) / std_[c];
-    }
-  }
-  std::optional<Edit> edit(TransformMode) const override {
-    return Edit{.kind = Edit::Kind::levels};
-  }
-
- private:
-  std::vector<float> mean_, std_;
-};
-
 std::vector<float> or_else(const std::vector<double>& given, const std::vector<float>& own) {
   return given.empty() ? own : std::vector<float>(given.begin(), given.end());
 }
@@ -57,13 +39,21 @@ std::vector<TransformChoice> with_statistics(std::vector<TransformChoice> list,
   return list;
 }
 
-static TransformPtr make_normalize(const NormalizeOptions& o, const DatasetInfo& info) {
+static Transform make_normalize(const NormalizeOptions& o, const DatasetInfo& info) {
   const std::vector<float> mean = or_else(o.mean, info.mean), std = or_else(o.std, info.std);
   const size_t channels = info.input.shape[0];
   CHECK(mean.size() == channels && std.size() == channels, "normalize: ", mean.size(),
         " means and ", std.size(), " deviations for ", channels,
         " channels; give one of each for each channel");
-  return std::make_shared<Normalize>(mean, std);
+  const auto apply = [mean, std](ImagePlan& image, TransformMode, const RngKey&) {
+    Levels& levels = image.levels;
+    for (size_t c = 0; c < mean.size(); ++c) {
+      levels.scale[c] /= std[c];
+      levels.shift[c] = (levels.shift[c] - mean[c]) / std[c];
+    }
+  };
+  const Edit edit{.kind = Edit::Kind::levels};
+  return {apply, false, {edit, edit}};
 }
 
 static const AddTransform normalize_entry("normalize", "(x - mean) / std, per channel",

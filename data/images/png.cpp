@@ -12,11 +12,46 @@ namespace {
 
 // A reader of libpng whose errors jump to its Escape.
 struct Png : Escape {
-  explicit Png(std::span<const uint8_t> file);
+  explicit Png(std::span<const uint8_t> file)
+      : rest(file),
+        png(png_create_read_struct(PNG_LIBPNG_VER_STRING, this, fails, warns)),
+        info(png ? png_create_info_struct(png) : nullptr) {
+    if (!info) throw std::bad_alloc();
+    png_set_read_fn(png, this, reads);
+    // Skips text, profiles and other chunks that change no pixel: libpng would inflate and keep up
+    // to 8 MB for each of a thousand such chunks.
+    png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
+  }
   ~Png() { png_destroy_read_struct(&png, &info, nullptr); }
   Png(Png&&) = delete;
 
-  void read_rows(uint8_t* pixels);  // reads to the end of the file, too
+  void read_rows(uint8_t* pixels) {  // reads to the end of the file, too
+    const size_t height = png_get_image_height(png, info);
+    const size_t row = size_t{3} * png_get_image_width(png, info);
+    png_set_expand(png);
+    png_set_strip_16(png);
+    png_set_strip_alpha(png);
+    png_set_gray_to_rgb(png);
+    const int passes = png_set_interlace_handling(png);
+    png_read_update_info(png, info);
+    if (png_get_rowbytes(png, info) != row) png_error(png, "not RGB");
+    for (int pass = 0; pass < passes; ++pass)
+      for (size_t y = 0; y < height; ++y) png_read_row(png, pixels + y * row, nullptr);
+    png_read_end(png, nullptr);
+  }
+
+  static void fails(png_structp png, const char* message) {
+    auto* const self = static_cast<Png*>(png_get_error_ptr(png));
+    std::strncpy(self->message, message, sizeof(self->message) - 1);
+    longjmp(self->buffer, 1);
+  }
+  static void warns(png_structp, const char*) {}  // about chunks that change no pixel
+  static void reads(png_structp png, png_bytep to, size_t size) {
+    auto& rest = static_cast<Png*>(png_get_io_ptr(png))->rest;
+    if (size > rest.size()) png_error(png, "the file ends too early");
+    std::memcpy(to, rest.data(), size);
+    rest = rest.subspan(size);
+  }
 
   std::span<const uint8_t> rest;  // unread part of the file
   png_structp png;
@@ -24,49 +59,6 @@ struct Png : Escape {
 };
 
 }  // namespace
-
-extern "C" {
-static void png_fails(png_structp png, const char* message) {
-  auto* const self = static_cast<Png*>(png_get_error_ptr(png));
-  std::strncpy(self->message, message, sizeof(self->message) - 1);
-  longjmp(self->buffer, 1);
-}
-// Ignores warnings, which are about chunks that change no pixel.
-static void png_warns(png_structp, const char*) {}
-
-static void png_reads(png_structp png, png_bytep to, size_t size) {
-  auto& rest = static_cast<Png*>(png_get_io_ptr(png))->rest;
-  if (size > rest.size()) png_error(png, "the file ends too early");
-  std::memcpy(to, rest.data(), size);
-  rest = rest.subspan(size);
-}
-}
-
-Png::Png(std::span<const uint8_t> file)
-    : rest(file),
-      png(png_create_read_struct(PNG_LIBPNG_VER_STRING, this, png_fails, png_warns)),
-      info(png ? png_create_info_struct(png) : nullptr) {
-  if (!info) throw std::bad_alloc();
-  png_set_read_fn(png, this, png_reads);
-  // Skips text, profiles and other chunks that change no pixel: libpng would inflate and keep up to
-  // 8 MB for each of a thousand such chunks.
-  png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
-}
-
-void Png::read_rows(uint8_t* pixels) {
-  const size_t height = png_get_image_height(png, info);
-  const size_t row = size_t{3} * png_get_image_width(png, info);
-  png_set_expand(png);
-  png_set_strip_16(png);
-  png_set_strip_alpha(png);
-  png_set_gray_to_rgb(png);
-  const int passes = png_set_interlace_handling(png);
-  png_read_update_info(png, info);
-  if (png_get_rowbytes(png, info) != row) png_error(png, "not RGB");
-  for (int pass = 0; pass < passes; ++pass)
-    for (size_t y = 0; y < height; ++y) png_read_row(png, pixels + y * row, nullptr);
-  png_read_end(png, nullptr);
-}
 
 // Warns once, because such images come in sets.
 static void warn_if_dark(const Scratch& pixels) {

@@ -23,54 +23,45 @@ void visit(Visitor& v, RandomResizedCropOptions& o) {
     {.min = 1e-2, .max = 1});
 }
 
-class RandomResizedCrop : public Transform {
- public:
-  explicit RandomResizedCrop(const RandomResizedCropOptions& o) : o_(o) {}
-  bool is_random() const override { return true; }
-  void apply(ImagePlan& image, TransformMode mode, const RngKey& key) const override {
-    if (mode == TransformMode::training)
-      return image.resize(part_of(image.height(), image.width(), Philox(key)), o_.size, o_.size);
-    image.resize_short_side(std::lrint(double(o_.size) / o_.eval_share));
-    image.crop_center(o_.size, o_.size);
-  }
+// Returns the largest centered part whose aspect ratio is allowed.
+Rectangle middle_part(const RandomResizedCropOptions& o, int64_t height, int64_t width) {
+  const double ratio = double(width) / double(height);
+  const auto pixels = [](double side) { return std::max<int64_t>(1, std::lrint(side)); };
+  const int64_t h = ratio < o.min_ratio ? pixels(double(width) / o.min_ratio) : height;
+  const int64_t w = ratio > o.max_ratio ? pixels(double(height) * o.max_ratio) : width;
+  return {(height - h) / 2, (width - w) / 2, h, w};
+}
 
- private:
-  Rectangle part_of(int64_t height, int64_t width, const Philox& rng) const {
-    for (uint64_t i = 0; i < 4 * 10; i += 4) {
-      const double area = double(height * width) * between(o_.min_scale, o_.max_scale, rng, i);
-      const double ratio =
-          std::exp(between(std::log(o_.min_ratio), std::log(o_.max_ratio), rng, i + 1));
-      const int64_t h = std::lrint(std::sqrt(area / ratio)),
-                    w = std::lrint(std::sqrt(area * ratio));
-      if (h > 0 && h <= height && w > 0 && w <= width)
-        return {int64_t(rng.below(height - h + 1, i + 2)), int64_t(rng.below(width - w + 1, i + 3)),
-                h, w};
-    }
-    return middle_of(height, width);
-  }
-  // Returns the largest centered part whose aspect ratio is allowed.
-  Rectangle middle_of(int64_t height, int64_t width) const {
-    const double ratio = double(width) / double(height);
-    const auto pixels = [](double side) { return std::max<int64_t>(1, std::lrint(side)); };
-    const int64_t h = ratio < o_.min_ratio ? pixels(double(width) / o_.min_ratio) : height;
-    const int64_t w = ratio > o_.max_ratio ? pixels(double(height) * o_.max_ratio) : width;
-    return {(height - h) / 2, (width - w) / 2, h, w};
-  }
-  static double between(double low, double high, const Philox& rng, uint64_t index) {
+Rectangle random_part(const RandomResizedCropOptions& o, int64_t height, int64_t width,
+                      const Philox& rng) {
+  const auto between = [&](double low, double high, uint64_t index) {
     return low + (high - low) * rng.uniform(index);
+  };
+  for (uint64_t i = 0; i < 4 * 10; i += 4) {
+    const double area = double(height * width) * between(o.min_scale, o.max_scale, i);
+    const double ratio = std::exp(between(std::log(o.min_ratio), std::log(o.max_ratio), i + 1));
+    const int64_t h = std::lrint(std::sqrt(area / ratio)), w = std::lrint(std::sqrt(area * ratio));
+    if (h > 0 && h <= height && w > 0 && w <= width)
+      return {int64_t(rng.below(height - h + 1, i + 2)), int64_t(rng.below(width - w + 1, i + 3)),
+              h, w};
   }
-
-  RandomResizedCropOptions o_;
-};
+  return middle_part(o, height, width);
+}
 
 }  // namespace
 
-static TransformPtr make_random_resized_crop(const RandomResizedCropOptions& o,
-                                             const DatasetInfo&) {
+static Transform make_random_resized_crop(const RandomResizedCropOptions& o, const DatasetInfo&) {
   CHECK(o.min_scale <= o.max_scale && o.min_ratio <= o.max_ratio,
         "random_resized_crop: scales from ", o.min_scale, " to ", o.max_scale, ", ratios from ",
         o.min_ratio, " to ", o.max_ratio, "; the smaller comes first");
-  return std::make_shared<RandomResizedCrop>(o);
+  const auto apply = [o](ImagePlan& image, TransformMode mode, const RngKey& key) {
+    if (mode == TransformMode::training)
+      return image.resize(random_part(o, image.height(), image.width(), Philox(key)), o.size,
+                          o.size);
+    image.resize_short_side(std::lrint(double(o.size) / o.eval_share));
+    image.crop_center(o.size, o.size);
+  };
+  return {apply, true};
 }
 
 static const AddTransform random_resized_crop_entry(

@@ -31,20 +31,13 @@ struct Edit {
   HD void apply(Frame& frame, const RngKey& key) const {
     const Philox rng(key);
     const int64_t height = frame.height(), width = frame.width();
-    switch (kind) {
-      case Kind::crop:
-        return frame.crop({cut(height, rng, 0), cut(width, rng, 1), size, size}, outside);
-      case Kind::center:
-        return frame.crop_center(size, size);
-      case Kind::flip:
-        return frame.mirror(rng.uniform(0) < probability);
-      case Kind::cutout:
-        return frame.erase(
-            around(int64_t(rng.below(height, 0)), height, int64_t(rng.below(width, 1)), width));
-      case Kind::nothing:
-      case Kind::levels:
-        return;
-    }
+    if (kind == Kind::crop)
+      frame.crop({cut(height, rng, 0), cut(width, rng, 1), size, size}, outside);
+    if (kind == Kind::center) frame.crop_center(size, size);
+    if (kind == Kind::flip) frame.mirror(rng.uniform(0) < probability);
+    if (kind == Kind::cutout)
+      frame.erase(
+          around(int64_t(rng.below(height, 0)), height, int64_t(rng.below(width, 1)), width));
   }
 
  private:

@@ -1,4 +1,4 @@
-// The transform resize: bilinear and antialiased, to a square or with the aspect ratio kept.
+// resize: bilinear and antialiased, to a square or with the aspect ratio kept.
 #include "core/config/visitor.h"
 #include "data/images/transform.h"
 
@@ -15,22 +15,10 @@ void visit(Visitor& v, ResizeOptions& o) {
   v("square", o.square, "both sides get that size, without keeping the aspect ratio");
 }
 
-class Resize : public Transform {
- public:
-  explicit Resize(const ResizeOptions& o) : o_(o) {}
-  void apply(ImagePlan& image, TransformMode, const RngKey&) const override {
-    if (o_.square)
-      image.resize(o_.size, o_.size);
-    else
-      image.resize_short_side(o_.size);
-  }
-
- private:
-  ResizeOptions o_;
-};
-
-TransformPtr make_resize(const ResizeOptions& o, const DatasetInfo&) {
-  return std::make_shared<Resize>(o);
+Transform make_resize(const ResizeOptions& o, const DatasetInfo&) {
+  return {[o](ImagePlan& image, TransformMode, const RngKey&) {
+    o.square ? image.resize(o.size, o.size) : image.resize_short_side(o.size);
+  }};
 }
 
 }  // namespace

@@ -62,10 +62,10 @@ void Transforms::make_all(const std::vector<TransformChoice>& choices, const Dat
   ImagePlan high(differ ? Shape{in_[0], 2 * kLarge, kLarge} : in_);
   bool padded = false;
   for (const TransformChoice& choice : choices) {
-    items_.push_back({choice.name(), choice.make(info), out_});
+    const Transform made = choice.make(info);
+    items_.push_back({choice.name(), made, made.edits[int(mode_)], out_});
     const Item& item = items_.back();
-    const std::optional<Edit> edit = item.transform->edit(mode_);
-    const bool pads = edit && edit->padding;
+    const bool pads = item.edit && item.edit->padding;
     CHECK(!padded || !pads, "transform ", item.name,
           ": the images have padding already, and only one transform may pad; remove one of them");
     padded |= pads;
@@ -84,15 +84,14 @@ void Transforms::leave_to_device() {
   bool behind = true;
   for (size_t i = items_.size(); i-- > 0;) {
     Item& item = items_[i];
-    const std::optional<Edit> edit = item.transform->edit(mode_);
-    behind = behind && edit && item.in.numel();
+    behind = behind && item.edit && item.in.numel();
     if (behind) made_ = i;
-    item.left = behind || (edit && edit->kind == Edit::Kind::levels);
+    item.left = behind || (item.edit && item.edit->kind == Edit::Kind::levels);
   }
   ImagePlan levels(made_shape());
   for (size_t i = 0; i < items_.size(); ++i) {
     if (!items_[i].left) continue;
-    Edit edit = *items_[i].transform->edit(mode_);
+    Edit edit = *items_[i].edit;
     if (edit.kind == Edit::Kind::levels) apply(items_[i], levels, {});
     if (edit.kind <= Edit::Kind::levels) continue;
     CHECK(recipe_.count < Recipe::kMost, "more than ", Recipe::kMost,
@@ -105,7 +104,7 @@ void Transforms::leave_to_device() {
 
 void Transforms::apply(const Item& item, ImagePlan& image, const RngKey& key) const {
   try {
-    item.transform->apply(image, mode_, key);
+    item.transform.apply(image, mode_, key);
   } catch (const Error& error) {
     fail(error.exit, "transform ", item.name, ": ", error.what());
   }
@@ -149,7 +148,7 @@ void Transforms::write(const Sample& sample, uint64_t seed, int64_t epoch, int64
 
 std::optional<Levels> Transforms::levels() const {
   for (const Item& item : items_)
-    if (mode_ == TransformMode::training && item.transform->is_random()) return {};
+    if (mode_ == TransformMode::training && item.transform.is_random) return {};
   if (in_.numel() == 0) return {};
   const ImagePlan image = plan(in_, 0, 0, 0);
   if (!image.levels_only()) return {};

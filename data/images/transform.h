@@ -2,7 +2,7 @@
 // description of an image (ImagePlan); write_image then makes one pass over its pixels, straight
 // into the batch.
 #pragma once
-#include <memory>
+#include <functional>
 #include "core/config/choice.h"
 #include "data/images/image_plan.h"
 #include "data/images/recipe.h"
@@ -12,20 +12,17 @@ namespace bellows {
 
 enum class TransformMode { training, evaluation };
 
-class Transform {
- public:
-  virtual ~Transform() = default;
+struct Transform {
   // Edits an image. Thread-safe. In training, random values are functions of `key`, made of (seed,
   // epoch, sample, index in the list), so they do not depend on workers, ranks or batch size.
   // Evaluation uses none.
-  virtual void apply(ImagePlan& image, TransformMode mode, const RngKey& key) const = 0;
-  virtual bool is_random() const { return false; }  // true if training draws random values
-  // Returns the transform as an Edit, which a device can run; none: only the host can run it.
-  virtual std::optional<Edit> edit(TransformMode) const { return {}; }
+  std::function<void(ImagePlan& image, TransformMode mode, const RngKey& key)> apply;
+  bool is_random = false;  // true if training draws random values
+  // The transform as an Edit, which a device can run, by mode; none: only the host can run it.
+  std::optional<Edit> edits[2] = {};
 };
 
-using TransformPtr = std::shared_ptr<const Transform>;
-using MakeTransform = TransformPtr(const DatasetInfo&);
+using MakeTransform = Transform(const DatasetInfo&);
 using TransformChoice = Choice<MakeTransform>;
 
 // A list of transforms goes through these phases in order, with any number of crops and at most one
@@ -37,9 +34,9 @@ std::map<std::string, TransformPhase>& phases();
 struct AddTransform {
   template <class Options>
   AddTransform(const char* name, const char* help, TransformPhase phase,
-               TransformPtr (*make)(const Options&, const DatasetInfo&),
+               Transform (*make)(const Options&, const DatasetInfo&),
                const char* file = __builtin_FILE()) {
-    AddEntry<MakeTransform>(name, help, make, file);
+    AddEntry<MakeTransform>(name, help, make, {}, file);
     phases()[name] = phase;
   }
 };
@@ -87,9 +84,10 @@ class Transforms {
  private:
   struct Item {
     std::string name;
-    TransformPtr transform;
-    Shape in;           // shape of its input images; 0: a side that differs between images
-    bool left = false;  // the transform is left to the device
+    Transform transform;
+    std::optional<Edit> edit;  // its edit in this mode
+    Shape in;                  // shape of its input images; 0: a side that differs between images
+    bool left = false;         // the transform is left to the device
   };
   void make_all(const std::vector<TransformChoice>& choices, const DatasetInfo& info);
   void leave_to_device();

@@ -169,21 +169,16 @@ std::string BatchMaker::at_work_on() const {
   return cat("is at ", name_of_sample(*source_->dataset, sample));
 }
 
-Sample BatchMaker::read(int64_t sample, int64_t epoch) {
-  const BatchSource& from = *source_;
-  if (!from.options.scaled_decode) return from.dataset->at(sample, scratch_);
-  const ViewOf wanted = [&](const Shape& image) {
-    return from.transforms.plan(image, from.seed, epoch, sample).view();
-  };
-  return from.dataset->at_least(sample, wanted, scratch_);
-}
-
 // Reads and transforms a sample into row i of the batch.
 void BatchMaker::fill(int64_t sample, int64_t epoch, const Batch& to, int64_t i) {
   const BatchSource& from = *source_;
   sample_.store(sample, std::memory_order_relaxed);
+  const auto view = [&](const Shape& image) {
+    return from.transforms.plan(image, from.seed, epoch, sample).view();
+  };
   at_sample(*from.dataset, sample, from.options.on_damaged, [&] {
-    const Sample made = read(sample, epoch);
+    const ViewOf wanted = from.options.scaled_decode ? ViewOf(view) : ViewOf();
+    const Sample made = from.dataset->at_least(sample, wanted, scratch_);
     const int64_t at = i * to.x.strides()[0];
     if (to.x.dtype() == DType::u8)
       from.transforms.write(made, from.seed, epoch, sample, to.x.ptr<uint8_t>() + at);

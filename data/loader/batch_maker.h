@@ -83,7 +83,6 @@ class BatchMaker {
 
  private:
   void fill(int64_t sample, int64_t epoch, const Batch& to, int64_t i);
-  Sample read(int64_t sample, int64_t epoch);
 
   std::shared_ptr<const BatchSource> source_;
   BatchBuffers buffers_;

@@ -5,7 +5,6 @@
 #include "core/base/trace.h"
 #include "core/config/visitor.h"
 #include "core/device/parallel.h"
-#include "core/device/start_thread.h"
 #include "core/device/threads.h"
 #include "data/images/image_file.h"
 #include "data/loader/loader_law.h"
@@ -108,12 +107,6 @@ class Loader::Worker {
   bool abandoned_ = false;
 };
 
-static Transforms transforms_of(const DatasetInfo& info, const std::vector<TransformChoice>& list,
-                                const LoaderOptions& o) {
-  return {list, info, o.batch.augment ? TransformMode::training : TransformMode::evaluation,
-          o.feed.device_augment ? DoneBy::device : DoneBy::host};
-}
-
 static Sampler sampler_of(const Dataset& dataset, const SamplerOptions& options, uint64_t seed,
                           const RankShare& share) {
   const Arrays* const arrays = dataset.arrays();
@@ -125,13 +118,16 @@ static Sampler sampler_of(const Dataset& dataset, const SamplerOptions& options,
 Loader::Loader(const DatasetPtr& dataset, const std::vector<TransformChoice>& transforms,
                const LoaderOptions& options, uint64_t seed, RankShare share)
     : options_(options),
-      source_(
-          new BatchSource{.dataset = dataset,
-                          .sampler = sampler_of(*dataset, options.sampler, seed, share),
-                          .transforms = transforms_of(dataset->info(), transforms, options),
-                          .seed = seed,
-                          .options = options.batch,
-                          .format = options.feed.device_augment ? kNCHW : options.batch.format()}),
+      source_(new BatchSource{
+          .dataset = dataset,
+          .sampler = sampler_of(*dataset, options.sampler, seed, share),
+          .transforms = {transforms, dataset->info(),
+                         options.batch.augment ? TransformMode::training
+                                               : TransformMode::evaluation,
+                         options.feed.device_augment ? DoneBy::device : DoneBy::host},
+          .seed = seed,
+          .options = options.batch,
+          .format = options.feed.device_augment ? kNCHW : options.batch.format()}),
       maker_(source_) {}
 
 Recipe Loader::recipe(int64_t epoch) const {

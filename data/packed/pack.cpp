@@ -1,4 +1,3 @@
-#include "data/packed/pack.h"
 #include "core/base/trace.h"
 #include "core/base/words.h"
 #include "core/device/parallel.h"
@@ -21,17 +20,65 @@ struct PackedRecord {
 class ShardWriter {
  public:
   ShardWriter(const Path& folder, Split split, const DatasetInfo& info, const std::string& source,
-              int64_t shard_bytes);
+              int64_t shard_bytes)
+      : folder_(folder), split_(split), front_{.source = source}, most_(shard_bytes) {
+    const Shape& shape = info.input.shape;
+    INVARIANT(shape.rank() == 3 && shape[0] <= kMaxChannels, "samples of ", shape);
+    ShardHead& head = front_.head;
+    head.channels = static_cast<uint32_t>(shape[0]);
+    head.height = static_cast<uint32_t>(shape[1]);
+    head.width = static_cast<uint32_t>(shape[2]);
+    head.classes = static_cast<uint32_t>(info.classes);
+    std::ranges::copy(info.mean, head.mean);
+    std::ranges::copy(info.std, head.std);
+    for (const std::string& name : info.names) front_.names += name + '\0';
+    head.source_size = static_cast<uint32_t>(source.size());
+    head.names_size = front_.names.size();
+  }
   void add(PackedRecord record) {
     if (waiting_ >= most_) flush();
     waiting_ += std::ssize(record.bytes);
     records_.push_back(std::move(record));
   }
-  void end();
+  // Writes the last shard, and removes the further shards of an earlier packing of the split.
+  void end() {
+    front_.head.last = 1;
+    flush();
+    std::error_code error;  // ignored, because readers stop at the last shard
+    for (int64_t n = written.shards;
+         std::filesystem::remove(shard_path(folder_, split_, n), error);)
+      ++n;
+  }
   PackedSplit written;
 
  private:
-  void flush();
+  // Completes head and index, and writes the shard durably.
+  void flush() {
+    ShardHead& head = front_.head;
+    head.records = records_.size();
+    front_.index.resize(records_.size());
+    uint64_t end = front_.records_begin();
+    std::vector<Bytes> pieces(4);
+    for (size_t i = 0; i < records_.size(); ++i) {
+      const Bytes bytes = pieces.emplace_back(std::as_bytes(std::span(records_[i].bytes)));
+      ShardRecord& entry = front_.index[i] = records_[i].entry;
+      entry.offset = std::exchange(end, end + bytes.size());
+      entry.size = static_cast<uint32_t>(bytes.size());
+      entry.checksum = crc32c(bytes);
+    }
+    head.checksum = front_.checksum();
+    pieces[0] = std::as_bytes(std::span(&head, 1));
+    pieces[1] = bytes_of(front_.source);
+    pieces[2] = bytes_of(front_.names);
+    pieces[3] = std::as_bytes(std::span(front_.index));
+    write_file(shard_path(folder_, split_, written.shards), pieces);
+    ++written.shards;
+    written.bytes += static_cast<int64_t>(end);
+    written.samples += std::ssize(records_);
+    head.first = written.samples;
+    records_.clear();
+    waiting_ = 0;
+  }
 
   Path folder_;
   Split split_;
@@ -39,60 +86,6 @@ class ShardWriter {
   int64_t most_, waiting_ = 0;  // bytes
   std::vector<PackedRecord> records_;
 };
-
-ShardWriter::ShardWriter(const Path& folder, Split split, const DatasetInfo& info,
-                         const std::string& source, int64_t shard_bytes)
-    : folder_(folder), split_(split), front_{.source = source}, most_(shard_bytes) {
-  const Shape& shape = info.input.shape;
-  INVARIANT(shape.rank() == 3 && shape[0] <= kMaxChannels, "samples of ", shape);
-  ShardHead& head = front_.head;
-  head.channels = static_cast<uint32_t>(shape[0]);
-  head.height = static_cast<uint32_t>(shape[1]);
-  head.width = static_cast<uint32_t>(shape[2]);
-  head.classes = static_cast<uint32_t>(info.classes);
-  std::ranges::copy(info.mean, head.mean);
-  std::ranges::copy(info.std, head.std);
-  for (const std::string& name : info.names) front_.names += name + '\0';
-  head.source_size = static_cast<uint32_t>(source.size());
-  head.names_size = front_.names.size();
-}
-
-// Completes head and index, and writes the shard durably.
-void ShardWriter::flush() {
-  ShardHead& head = front_.head;
-  head.records = records_.size();
-  front_.index.resize(records_.size());
-  uint64_t end = front_.records_begin();
-  std::vector<Bytes> pieces(4);
-  for (size_t i = 0; i < records_.size(); ++i) {
-    const Bytes bytes = pieces.emplace_back(std::as_bytes(std::span(records_[i].bytes)));
-    ShardRecord& entry = front_.index[i] = records_[i].entry;
-    entry.offset = std::exchange(end, end + bytes.size());
-    entry.size = static_cast<uint32_t>(bytes.size());
-    entry.checksum = crc32c(bytes);
-  }
-  head.checksum = front_.checksum();
-  pieces[0] = std::as_bytes(std::span(&head, 1));
-  pieces[1] = bytes_of(front_.source);
-  pieces[2] = bytes_of(front_.names);
-  pieces[3] = std::as_bytes(std::span(front_.index));
-  write_file(shard_path(folder_, split_, written.shards), pieces);
-  ++written.shards;
-  written.bytes += static_cast<int64_t>(end);
-  written.samples += std::ssize(records_);
-  head.first = written.samples;
-  records_.clear();
-  waiting_ = 0;
-}
-
-// Writes the last shard, and removes the further shards of an earlier packing of the split.
-void ShardWriter::end() {
-  front_.head.last = 1;
-  flush();
-  std::error_code error;  // ignored, because readers stop at the last shard
-  for (int64_t n = written.shards; std::filesystem::remove(shard_path(folder_, split_, n), error);)
-    ++n;
-}
 
 void check_options(const DatasetInfo& info, const PackOptions& o) {
   CHECK(info.images(), "pack is for images; ", info.unit, " are in memory from the start");

@@ -79,31 +79,18 @@ Tensor tokens_of(const NoOptions&, const GivenInputs& given) {
   return tensor_of(tokens, {1, size});
 }
 
-template <class To, class From>
-static void collate(const Tensor& out, const Tensor& flat, const Tensor& offsets,
-                    const Tensor& samples, To fill) {
-  const int64_t width = flat.numel() / flat.dim(0), room = out.numel() / out.dim(0);
-  const int64_t* const at = offsets.defined() ? offsets.ptr<int64_t>() : nullptr;
-  To* to = out.ptr<To>();
-  for (const int64_t sample : samples.data<int64_t>()) {
-    const int64_t begin = at ? at[sample] : sample, end = at ? at[sample + 1] : sample + 1;
-    const From* const from = flat.ptr<From>() + begin * width;
-    std::copy_n(from, (end - begin) * width, to);
-    std::fill(to + (end - begin) * width, to + room, fill);
-    to += room;
-  }
-}
-
 static void collate_cpu(const Tensor& out, const Tensor& flat, const Tensor& offsets,
                         const Tensor& samples, double fill) {
-  visit_dtype(out.dtype(), [&]<class To>(To) {
-    if constexpr (std::is_same_v<To, int64_t> || std::is_same_v<To, float>) {
-      if (flat.dtype() == DType::u8)
-        collate<To, uint8_t>(out, flat, offsets, samples, To(fill));
-      else
-        collate<To, To>(out, flat, offsets, samples, To(fill));
-    } else {
-      fail(Exit::usage, "collate: batches of ", out.dtype());
+  const int64_t width = flat.numel() / flat.dim(0), room = out.numel() / out.dim(0);
+  const int64_t* const at = offsets.defined() ? offsets.ptr<int64_t>() : nullptr;
+  visit_rows(out, flat, [&]<class To, class From>(To, From) {
+    To* to = out.ptr<To>();
+    for (const int64_t sample : samples.data<int64_t>()) {
+      const int64_t begin = at ? at[sample] : sample, end = at ? at[sample + 1] : sample + 1;
+      const From* const from = flat.ptr<From>() + begin * width;
+      std::copy_n(from, (end - begin) * width, to);
+      std::fill(to + (end - begin) * width, to + room, To(fill));
+      to += room;
     }
   });
 }

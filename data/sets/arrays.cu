@@ -29,14 +29,9 @@ static void collate_cuda(const Tensor& out, const Tensor& flat, const Tensor& of
                   flat.numel() / flat.dim(0), out.numel() / out.dim(0)};
   const int64_t blocks = std::min(ceil_div(rows.room, int64_t(kThreads)), kMostBlocks);
   const Grid grid{dim3(unsigned(out.dim(0)), unsigned(blocks)), dim3(kThreads), 0};
-  const auto run = [&]<class To, class From>(To, From) {
+  visit_rows(out, flat, [&]<class To, class From>(To, From) {
     launch(collate<To, From>, grid, out.ptr<To>(), flat.ptr<From>(), rows, To(fill));
-  };
-  const bool classes = out.dtype() == DType::i64, bytes = flat.dtype() == DType::u8;
-  if (classes)
-    bytes ? run(int64_t(), uint8_t()) : run(int64_t(), int64_t());
-  else
-    bytes ? run(float(), uint8_t()) : run(float(), float());
+  });
 }
 static const bool gpu = kernels::collate.on(Device::cuda, collate_cuda);
 

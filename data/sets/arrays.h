@@ -66,6 +66,14 @@ using EncodeText = Tensor(const GivenInputs& given);
 // Returns a text as tokens, (1, T) i64: by class names of one character, else as bytes.
 Tensor tokens_of(const NoOptions&, const GivenInputs& given);
 
+// Calls fn(To(), From()) with the types of a batch's elements and of its samples'.
+template <class Fn> void visit_rows(const Tensor& out, const Tensor& flat, const Fn& fn) {
+  const auto from = [&]<class To>(To to) {
+    flat.dtype() == DType::u8 ? fn(to, uint8_t()) : fn(to, To());
+  };
+  out.dtype() == DType::i64 ? from(int64_t()) : from(float());
+}
+
 namespace kernels {
 // Writes the rows of sample samples[b] to out[b], converted, and `fill` after them.
 //

@@ -2,7 +2,6 @@
 // CIFAR-100 two, coarse and fine), then planes of 32x32 bytes for red, green and blue.
 #include <sstream>
 #include "core/base/file.h"
-#include "core/config/hint.h"
 #include "core/config/visitor.h"
 #include "data/images/file.h"
 #include "data/sets/dataset.h"
@@ -108,12 +107,9 @@ static DatasetPtr make_cifar100(const Cifar100Options& o, const DatasetContext& 
                                  .std = {0.2673f, 0.2564f, 0.2762f}}});
 }
 
-static const AddEntry<MakeDataset> cifar10_entry("cifar10",
-                                                 "photos of ten kinds of things, 3x32x32",
-                                                 &make_cifar10);
-static const AddOtherNames cifar10_names({"cifar10", {"cifar", "CIFAR"}});
-static const AddEntry<MakeDataset> cifar100_entry("cifar100",
-                                                  "photos of a hundred kinds of things, 3x32x32",
-                                                  &make_cifar100);
+static const AddDataset cifar10_entry("cifar10", "photos of ten kinds of things, 3x32x32",
+                                      &make_cifar10, {"cifar", "CIFAR"});
+static const AddDataset cifar100_entry("cifar100", "photos of a hundred kinds of things, 3x32x32",
+                                       &make_cifar100);
 
 }  // namespace bellows

@@ -7,7 +7,6 @@
 #include <set>
 #include "core/base/file.h"
 #include "core/base/words.h"
-#include "core/config/hint.h"
 #include "data/sets/arrays.h"
 #include "data/sets/held_out.h"
 
@@ -15,18 +14,24 @@ namespace bellows {
 
 namespace {
 
+struct CsvRow {
+  int64_t line;
+  std::vector<std::string> cells;  // one for each name
+};
 // A table of text.
 struct CsvTable {
   std::string path;  // printable()
   std::vector<std::string> names;
-  struct Row {
-    int64_t line;
-    std::vector<std::string> cells;  // one for each name
-  };
-  std::vector<Row> rows;
+  std::vector<CsvRow> rows;
 
   // Returns the index of a column. Throws Error(Exit::data) that lists the columns.
-  size_t index_of(const std::string& name) const;
+  size_t index_of(const std::string& name) const {
+    const auto found = std::ranges::find(names, name);
+    if (found == names.end())
+      fail(Exit::data, path, ": no column ", printable(name), "; it has ",
+           printable(joined(names)));
+    return found - names.begin();
+  }
 };
 
 template <class... Args>
@@ -34,29 +39,31 @@ template <class... Args>
   fail(Exit::data, table.path, ", line ", line, ": ", why...);
 }
 
-// Rows as libcsv reports them, not checked: an error could not leave its C functions.
-struct ParsedRows {
-  std::vector<CsvTable::Row> all = {};
-  CsvTable::Row next = {.line = 1, .cells = {}};
-  int64_t lines = 1;  // line number of `next`
+// Rows as libcsv reports them, not checked: an error could not leave its C functions. The last one
+// is not complete.
+using ParsedRows = std::vector<CsvRow>;
 
-  static void add_cell(void* bytes, size_t size, void* rows) {
-    auto& [all, next, lines] = *static_cast<ParsedRows*>(rows);
-    lines +=
-        std::ranges::count(next.cells.emplace_back(static_cast<const char*>(bytes), size), '\n');
-  }
-  static void end_row(int, void* rows) {
-    auto& [all, next, lines] = *static_cast<ParsedRows*>(rows);
-    const int64_t after = next.line + std::exchange(lines, 1);
-    all.push_back(std::exchange(next, {.line = after, .cells = {}}));
-  }
-};
+void add_cell(void* bytes, size_t size, void* rows) {
+  static_cast<ParsedRows*>(rows)->back().cells.emplace_back(static_cast<const char*>(bytes), size);
+}
+void end_row(int, void* rows) {
+  auto& all = *static_cast<ParsedRows*>(rows);
+  int64_t next = all.back().line + 1;
+  for (const std::string& cell : all.back().cells) next += std::ranges::count(cell, '\n');
+  all.push_back({.line = next, .cells = {}});
+}
 
-// Checks the rows and moves them into the table. The first one of a table has the names.
+void check_cell_size(const CsvTable& table, int64_t line, size_t bytes) {
+  constexpr size_t kMostInCell = 1 << 20;
+  if (bytes > kMostInCell) refuse(table, line, "a cell of more than 1 MiB; is a quote missing?");
+}
+
+// Checks the complete rows and moves them into the table. The first one of a table has the names.
 void add_rows(CsvTable& table, ParsedRows& rows) {
-  for (CsvTable::Row& row : std::exchange(rows.all, {})) {
+  for (CsvRow& row : std::span(rows).first(rows.size() - 1)) {
     for (const std::string& cell : row.cells) {
       if (cell.empty()) refuse(table, row.line, "an empty cell");
+      check_cell_size(table, row.line, cell.size());
       if (find_non_text(cell) != cell.npos) refuse(table, row.line, "a cell is not UTF-8 text");
     }
     if (table.names.empty()) {
@@ -68,64 +75,38 @@ void add_rows(CsvTable& table, ParsedRows& rows) {
              table.names.size());
     table.rows.push_back(std::move(row));
   }
+  rows.erase(rows.begin(), rows.end() - 1);
 }
-
-// Refuses what libcsv would take silently.
-void check_bytes(const CsvTable& table, std::string_view piece, bool first, int64_t line) {
-  if (first && piece.starts_with("\xef\xbb\xbf"))
-    refuse(table, 1, "a byte order mark; save the file as UTF-8 without one");
-  if (const size_t at = piece.find('\r'); at != piece.npos)
-    refuse(table, line + std::ranges::count(piece.substr(0, at), '\n'),
-           "a carriage return; write line ends as \\n");
-}
-
-using NextPiece = std::function<std::string()>;  // "" at the end
 
 // Parses CSV (RFC 4180) whose first line has the names of the columns. Throws Error(Exit::data)
 // with path and line: for a row with more or fewer cells, an empty cell, a cell of more than 1 MiB,
 // bytes that are not UTF-8, a byte order mark or line ends of Windows.
-CsvTable parse_table(const std::string& name, const NextPiece& next) {
-  constexpr int64_t kMostInCell = 1 << 20;
+CsvTable parse_table(const std::string& name, std::string_view text) {
   CsvTable table{.path = printable(name), .names = {}, .rows = {}};
+  if (text.starts_with("\xef\xbb\xbf"))
+    refuse(table, 1, "a byte order mark; save the file as UTF-8 without one");
+  if (const size_t at = text.find('\r'); at != text.npos)
+    refuse(table, 1 + std::ranges::count(text.substr(0, at), '\n'),
+           "a carriage return; write line ends as \\n");
   csv_parser parser;
   CHECK(csv_init(&parser, CSV_STRICT | CSV_STRICT_FINI) == 0, "libcsv cannot start");
   const std::unique_ptr<csv_parser, decltype(&csv_free)> owner(&parser, csv_free);
-  ParsedRows rows;
-  bool first = true;
-  for (std::string piece = next(); !piece.empty(); piece = next()) {
-    check_bytes(table, piece, std::exchange(first, false), rows.next.line);
-    const size_t parsed = csv_parse(&parser, piece.data(), piece.size(), ParsedRows::add_cell,
-                                    ParsedRows::end_row, &rows);
-    add_rows(table, rows);
-    if (parsed < piece.size())
-      refuse(table, rows.next.line, csv_strerror(csv_error(&parser)), "; is a quote missing?");
-    if (int64_t(parser.entry_pos) > kMostInCell)
-      refuse(table, rows.next.line, "a cell of more than 1 MiB; is a quote missing?");
-  }
-  if (csv_fini(&parser, ParsedRows::add_cell, ParsedRows::end_row, &rows) != 0)
-    refuse(table, rows.next.line, "a quote is not closed");
+  ParsedRows rows = {{.line = 1, .cells = {}}};
+  const size_t parsed = csv_parse(&parser, text.data(), text.size(), add_cell, end_row, &rows);
+  add_rows(table, rows);
+  if (parsed < text.size())
+    refuse(table, rows.back().line, csv_strerror(csv_error(&parser)), "; is a quote missing?");
+  check_cell_size(table, rows.back().line, parser.entry_pos);
+  if (csv_fini(&parser, add_cell, end_row, &rows) != 0)
+    refuse(table, rows.back().line, "a quote is not closed");
   add_rows(table, rows);
   if (table.rows.empty()) fail(Exit::data, table.path, ": no rows below the names of the columns");
   return table;
 }
 
 CsvTable read_table(const Path& path) {
-  constexpr int64_t kPiece = 1 << 16;
-  const InputFile file(path, Exit::data);
-  int64_t at = 0;
-  return parse_table(path.native(), [&] {
-    std::string piece(std::min(kPiece, file.size() - at), 0);
-    file.read(at, std::as_writable_bytes(std::span(piece)));
-    at += std::ssize(piece);
-    return piece;
-  });
-}
-
-size_t CsvTable::index_of(const std::string& name) const {
-  const auto found = std::ranges::find(names, name);
-  if (found == names.end())
-    fail(Exit::data, path, ": no column ", printable(name), "; it has ", printable(joined(names)));
-  return found - names.begin();
+  constexpr int64_t kMost = int64_t{1} << 36;
+  return parse_table(path.native(), read_file(path, kMost, Exit::data));
 }
 
 std::optional<double> number(const std::string& cell) {
@@ -136,7 +117,7 @@ std::optional<double> number(const std::string& cell) {
 }
 
 // Returns the number in a cell. Throws Error(Exit::data) if it is not finite.
-double number_in(const CsvTable& table, const CsvTable::Row& row, size_t column) {
+double number_in(const CsvTable& table, const CsvRow& row, size_t column) {
   const std::string& cell = row.cells[column];
   const std::optional<double> value = number(cell);
   if (!value || !std::isfinite(*value) || std::abs(*value) > 1e30)
@@ -145,31 +126,31 @@ double number_in(const CsvTable& table, const CsvTable::Row& row, size_t column)
   return *value;
 }
 
-using Takes = std::function<bool(int64_t)>;
+using TakenRows = std::vector<const CsvRow*>;
 
-// Describes a column by the rows for which takes(i) holds: numbers if all those cells are.
-Column describe(const CsvTable& table, size_t at, const Takes& takes) {
+// Describes a column by the rows that are taken: numbers if the cells of the whole table are.
+Column describe(const CsvTable& table, size_t at, const TakenRows& taken) {
   Column column{.name = table.names[at]};
   const bool numbers = std::ranges::all_of(
-      table.rows, [&](const CsvTable::Row& row) { return number(row.cells[at]).has_value(); });
+      table.rows, [&](const CsvRow& row) { return number(row.cells[at]).has_value(); });
   std::set<std::string> categories;
-  double n = 0, sum = 0, squares = 0;
-  for (int64_t i = 0; i < std::ssize(table.rows); ++i) {
-    if (!takes(i)) continue;
-    const double value = numbers ? number_in(table, table.rows[i], at) : 0;
-    if (!numbers) categories.insert(table.rows[i].cells[at]);
-    ++n, sum += value, squares += value * value;
+  const double n = std::max(1.0, double(taken.size()));
+  double sum = 0, squares = 0;
+  for (const CsvRow* row : taken) {
+    const double value = numbers ? number_in(table, *row, at) : 0;
+    if (!numbers) categories.insert(row->cells[at]);
+    sum += value, squares += value * value;
   }
   column.categories.assign(categories.begin(), categories.end());
-  column.mean = sum / std::max(1.0, n);
-  const double variance = squares / std::max(1.0, n) - column.mean * column.mean;
-  column.std = variance > 1e-12 * squares / std::max(1.0, n) ? std::sqrt(variance) : 1;
+  column.mean = sum / n;
+  const double variance = squares / n - column.mean * column.mean;
+  column.std = variance > 1e-12 * squares / n ? std::sqrt(variance) : 1;
   return column;
 }
 
 // Appends the numbers of the columns of a row to `to`. Throws Error(Exit::data) with path and line
 // for a cell that is no finite number, or a category that is not known.
-void encode_row(const CsvTable& table, const CsvTable::Row& row, const std::vector<Column>& columns,
+void encode_row(const CsvTable& table, const CsvRow& row, const std::vector<Column>& columns,
                 std::vector<float>& to) {
   for (const Column& column : columns) {
     const size_t at = table.index_of(column.name);
@@ -199,35 +180,40 @@ void visit(Visitor& v, CsvOptions& o) {
   v.list("inputs", o.inputs, "names of the input columns; empty: all but the target");
 }
 
+TakenRows rows_of(const CsvTable& table, const CsvOptions& o, Split split) {
+  TakenRows taken;
+  for (const int64_t i : o.taken(split, std::ssize(table.rows))) taken.push_back(&table.rows[i]);
+  return taken;
+}
+
 // The columns and classes of the training rows.
 struct Known {
   std::vector<Column> columns;
   std::vector<std::string> classes;
 };
 
-Known known_of(const CsvTable& table, const CsvOptions& o, const Takes& takes) {
+Known known_of(const CsvTable& table, const CsvOptions& o) {
+  const TakenRows taken = rows_of(table, o, Split::train);
   std::vector<std::string> inputs = o.inputs;
   if (inputs.empty())
     std::ranges::copy_if(table.names, std::back_inserter(inputs),
                          [&](const std::string& name) { return name != o.target; });
   Known known;
   for (const std::string& name : inputs)
-    known.columns.push_back(describe(table, table.index_of(name), takes));
+    known.columns.push_back(describe(table, table.index_of(name), taken));
   if (o.target_is == CsvTarget::values) return known;
   std::set<std::string> classes;
-  for (int64_t i = 0; i < std::ssize(table.rows); ++i)
-    if (takes(i)) classes.insert(table.rows[i].cells[table.index_of(o.target)]);
+  for (const CsvRow* row : taken) classes.insert(row->cells[table.index_of(o.target)]);
   known.classes.assign(classes.begin(), classes.end());
   return known;
 }
 
-float target_of(const CsvTable& table, const CsvTable::Row& row, size_t column,
-                const Known& known) {
+float target_of(const CsvTable& table, const CsvRow& row, size_t column, const Known& known) {
   if (known.classes.empty()) return float(number_in(table, row, column));
   const auto found = std::ranges::find(known.classes, row.cells[column]);
   if (found == known.classes.end())
-    fail(Exit::data, table.path, ", line ", row.line, ": the class ", printable(row.cells[column]),
-         " is not among those of the training rows");
+    refuse(table, row.line, "the class ", printable(row.cells[column]),
+           " is not among those of the training rows");
   return float(found - known.classes.begin());
 }
 
@@ -237,17 +223,13 @@ static DatasetPtr make_csv(const CsvOptions& o, const DatasetContext& context) {
   CHECK(!o.target.empty(), "data.target must name a column");
   const CsvTable table = read_table(o.of(context.split));
   Known known{context.columns, context.classes};
-  if (known.columns.empty()) {
-    const bool same = o.of(context.split) == o.file;
-    known = known_of(same ? table : read_table(o.file), o,
-                     [&](int64_t i) { return o.takes(Split::train, i); });
-  }
+  if (known.columns.empty())
+    known = known_of(o.of(context.split) == o.file ? table : read_table(o.file), o);
   const size_t target = table.index_of(o.target);
   std::vector<float> x, y;
-  for (int64_t i = 0; i < std::ssize(table.rows); ++i) {
-    if (!o.takes(context.split, i)) continue;
-    encode_row(table, table.rows[i], known.columns, x);
-    y.push_back(target_of(table, table.rows[i], target, known));
+  for (const CsvRow* row : rows_of(table, o, context.split)) {
+    encode_row(table, *row, known.columns, x);
+    y.push_back(target_of(table, *row, target, known));
   }
   if (y.empty()) fail(Exit::data, table.path, ": no rows are left to train or to test on");
   const int64_t rows = std::ssize(y), width = std::ssize(x) / rows;
@@ -264,15 +246,14 @@ static DatasetPtr make_csv(const CsvOptions& o, const DatasetContext& context) {
       values ? tensor_of(y, {rows}) : tensor_of(std::vector<int64_t>(y.begin(), y.end()), {rows});
   return std::make_shared<ArrayDataset>(info, std::move(arrays), table.path);
 }
-static const AddEntry<MakeDataset> csv_entry("csv", "rows of a table, comma-separated", &make_csv);
-static const AddOtherNames csv_names(
-    {"csv", {"table", "tabular", "tsv", "pandas", "dataframe", "spreadsheet"}});
+static const AddDataset csv_entry("csv", "rows of a table, comma-separated", &make_csv,
+                                  {"table", "tabular", "tsv", "pandas", "dataframe",
+                                   "spreadsheet"});
 
 static std::vector<Tensor> rows_given(const NoOptions&, const GivenInputs& given) {
-  std::string all = given.bytes;
-  const CsvTable table = parse_table(given.name, [&] { return std::exchange(all, {}); });
+  const CsvTable table = parse_table(given.name, given.bytes);
   std::vector<Tensor> inputs;
-  for (const CsvTable::Row& row : table.rows) {
+  for (const CsvRow& row : table.rows) {
     std::vector<float> x;
     encode_row(table, row, given.info.columns, x);
     inputs.push_back(tensor_of(x, {1, std::ssize(x)}));

@@ -25,8 +25,9 @@ class Undamaged : public Dataset {
       else if (const int64_t label = all_->label(i); label >= 0)
         ++left_out[names[label]];
     }
-    text_ = cat(count_of(Undamaged::damaged(), "damaged sample"), " left out (",
-                left_out.empty() ? "any class" : counted(left_out), ")");
+    damaged_ = all_->size() - std::ssize(kept_);
+    damaged_text_ = cat(count_of(damaged_, "damaged sample"), " left out (",
+                        left_out.empty() ? "any class" : counted(left_out), ")");
   }
   int64_t size() const override { return std::ssize(kept_); }
   Sample at_least(int64_t index, const ViewOf& wanted, Scratch& scratch) const override {
@@ -40,16 +41,13 @@ class Undamaged : public Dataset {
   bool fixed_pixels() const override { return all_->fixed_pixels(); }
   std::vector<std::string> notes() const override {
     std::vector<std::string> notes = all_->notes();
-    notes.push_back("warning: data: " + text_);
+    notes.push_back("warning: data: " + damaged_text_);
     return notes;
   }
-  int64_t damaged() const override { return all_->size() - std::ssize(kept_); }
-  std::string damaged_text() const override { return text_; }
 
  private:
   DatasetPtr all_;
   std::vector<int64_t> kept_;  // indices in all_
-  std::string text_;
 };
 
 // Marks the damaged samples of a rank.

@@ -1,6 +1,6 @@
 // Dataset: samples by index, each an image of bytes and its label, or arrays (data/sets/arrays.h).
-// Each data set is one file, which registers itself:  static const AddEntry<MakeDataset>
-// mnist_entry("mnist", "help", &make_mnist);
+// Each data set is one file, which registers itself:
+//   static const AddDataset mnist_entry("mnist", "help", &make_mnist);
 #pragma once
 #include <memory>
 #include <optional>
@@ -14,7 +14,11 @@ enum class Split { train, test };
 struct Arrays;
 
 // Returns class names in the order of labels: the data set's own, or "0", "1" and so on.
-std::vector<std::string> class_names(const DatasetInfo& info);
+inline std::vector<std::string> class_names(const DatasetInfo& info) {
+  std::vector<std::string> names = info.names;
+  for (int64_t i = std::ssize(names); i < info.classes; ++i) names.push_back(std::to_string(i));
+  return names;
+}
 
 class Dataset {
  public:
@@ -35,8 +39,8 @@ class Dataset {
   // Returns a sample's label if it is known without reading the sample, else -1. Thread-safe.
   virtual int64_t label(int64_t) const { return -1; }
   // Number of samples that without_damaged() has left out, and a line that counts them by class.
-  virtual int64_t damaged() const { return 0; }
-  virtual std::string damaged_text() const { return ""; }
+  int64_t damaged() const { return damaged_; }
+  const std::string& damaged_text() const { return damaged_text_; }
   // Returns the lines to print at start-up: files that were left out.
   virtual std::vector<std::string> notes() const { return {}; }
   // Returns the samples of a data set that has no images; null for images. If not null, only
@@ -48,6 +52,8 @@ class Dataset {
 
  protected:
   DatasetInfo info_;
+  int64_t damaged_ = 0;
+  std::string damaged_text_;
 };
 
 struct DatasetContext {
@@ -61,15 +67,30 @@ struct DatasetContext {
 using DatasetPtr = std::shared_ptr<const Dataset>;
 using MakeDataset = DatasetPtr(const DatasetContext&);
 using DatasetChoice = Choice<MakeDataset>;
+using AddDataset = AddEntry<MakeDataset>;
 
 // Throws Error(Exit::data), which begins with the path, for a label that is not below `classes`.
-void check_labels(std::span<const uint8_t> labels, int64_t classes, const std::string& path);
+inline void check_labels(std::span<const uint8_t> labels, int64_t classes,
+                         const std::string& path) {
+  for (size_t i = 0; i < labels.size(); ++i)
+    if (labels[i] >= classes)
+      fail(Exit::data, path, ": record ", i, " has label ", int(labels[i]), ", not one of 0 to ",
+           classes - 1);
+}
 
 // Samples of one shape, in memory: `pixels` is (N, C, H, W), `labels` is (N).
 class MemoryDataset : public Dataset {
  public:
   MemoryDataset(DatasetInfo info, std::vector<uint8_t> pixels, std::vector<uint8_t> labels,
-                std::string origin);
+                std::string origin)
+      : Dataset(std::move(info)),
+        bytes_(info_.input.shape.numel()),
+        pixels_(std::move(pixels)),
+        labels_(std::move(labels)),
+        origin_(std::move(origin)) {
+    INVARIANT(pixels_.size() == labels_.size() * bytes_, pixels_.size(), " bytes for ",
+              labels_.size(), " samples of ", info_.input.shape);
+  }
   int64_t size() const override { return static_cast<int64_t>(labels_.size()); }
   Sample at_least(int64_t index, const ViewOf&, Scratch&) const override {
     return {pixels_.data() + index * bytes_, info_.input.shape, labels_[index]};

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include "core/config/hint.h"
 #include "data/sets/drawn.h"
 
 namespace bellows {
@@ -189,8 +188,7 @@ static DatasetPtr make_digits(const DigitsOptions& o, const DatasetContext& c) {
   return drawn_dataset(info, c.split, o.of(c.split), "digits", draw_sample);
 }
 
-static const AddEntry<MakeDataset> digits_entry("digits", "digits drawn by the program, 28x28",
-                                                &make_digits);
-static const AddOtherNames digits_names({"digits", {"toy", "fake", "synthetic"}});
+static const AddDataset digits_entry("digits", "digits drawn by the program, 28x28", &make_digits,
+                                     {"toy", "fake", "synthetic"});
 
 }  // namespace bellows

@@ -14,9 +14,13 @@ struct HeldOut {
     CHECK(!file.empty(), "data: the file to train on is missing");
     return split == Split::test && !test_file.empty() ? test_file : file;
   }
-  // True if sample i of the file belongs to the split.
-  bool takes(Split split, int64_t i) const {
-    return !test_file.empty() || (i % test_every == test_every - 1) == (split == Split::test);
+  // Returns those of the file's `n` samples that belong to the split.
+  std::vector<int64_t> taken(Split split, int64_t n) const {
+    std::vector<int64_t> samples;
+    for (int64_t i = 0; i < n; ++i)
+      if (!test_file.empty() || (i % test_every == test_every - 1) == (split == Split::test))
+        samples.push_back(i);
+    return samples;
   }
 };
 inline void visit(Visitor& v, HeldOut& o) {

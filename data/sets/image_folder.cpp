@@ -2,7 +2,6 @@
 // <root>/val/<class>/y.jpg; or <root>/<class>/x.jpg, with every n-th image held out for testing.
 #include <algorithm>
 #include "core/base/file.h"
-#include "core/config/hint.h"
 #include "core/config/visitor.h"
 #include "data/images/file.h"
 #include "data/images/image_file.h"
@@ -93,32 +92,30 @@ std::string some_of(std::vector<std::string> names) {
   return joined(names);
 }
 
-// Returns class folders in the order of a model's classes; "" for a class without one.
-std::vector<std::string> folders_of(const std::vector<std::string>& classes,
-                                    const fs::path& folder) {
-  std::vector<std::string> folders(classes.size());
+// Returns the class folders in the order of `classes`: those of a model (known), of which some may
+// have no folder here (""), or those of the training folder.
+std::vector<std::string> folders_of(const ImageFolderOptions& o, const fs::path& folder,
+                                    const std::vector<std::string>& classes, bool known) {
+  const fs::path training = folder_of(o, Split::train);
+  const auto refuse_other = [&](const std::string& name, const fs::path& where) {
+    fail(Exit::data, printable(folder.native()), ": other classes than in ",
+         printable(training.native()), ": ", name, " is only in ", printable(where.native()));
+  };
+  std::vector<std::string> folders(classes.size()), others;
   for (const std::string& name : classes_in(folder)) {
-    const auto known = std::ranges::find(classes, printable(name));
-    if (known == classes.end())
+    const auto found = std::ranges::find(classes, printable(name));
+    if (found == classes.end() && known)
       fail(Exit::data, printable((folder / name).native()), ": not one of the model's ",
            classes.size(), " classes (", some_of(classes), "); rename or move the folder");
-    folders[known - classes.begin()] = name;
+    if (found == classes.end())
+      others.push_back(name);
+    else
+      folders[found - classes.begin()] = name;
   }
+  for (size_t i = 0; i < folders.size(); ++i)
+    if (!known && folders[i].empty()) refuse_other(classes[i], training);
+  if (!others.empty()) refuse_other(printable(others[0]), folder);
   return folders;
-}
-
-void refuse_other_classes(const ImageFolderOptions& o, const std::vector<std::string>& classes,
-                          const fs::path& folder) {
-  const fs::path other = folder_of(o, Split::train);
-  const auto here = classes_in(folder);
-  std::vector<std::string> odd;
-  std::ranges::set_symmetric_difference(here, classes, std::back_inserter(odd));
-  if (!odd.empty()) {
-    const bool is_here = std::ranges::binary_search(here, odd[0]);
-    fail(Exit::data, printable(folder.native()), ": other classes than in ",
-         printable(other.native()), ": ", printable(odd[0]), " is only in ",
-         printable((is_here ? folder : other).native()));
-  }
 }
 
 // Collects the images of a split. `classes`: names of the class folders; a label is an index.
@@ -157,29 +154,25 @@ static DatasetPtr make_image_folder(const ImageFolderOptions& o, const DatasetCo
   const fs::path folder = folder_of(o, c.split);
   refuse_missing(o, c.split);
   const bool known = !c.classes.empty();
-  const auto classes =
-      known ? folders_of(c.classes, folder) : classes_in(folder_of(o, Split::train));
-  if (o.hold_out && classes == std::vector{o.train, o.test})
+  std::vector<std::string> classes = c.classes;
+  if (!known)
+    for (const std::string& name : classes_in(folder_of(o, Split::train)))
+      classes.push_back(printable(name));
+  const std::vector<std::string> folders = folders_of(o, folder, classes, known);
+  if (o.hold_out && folders == std::vector{o.train, o.test})
     fail(Exit::data, printable(o.root), ": ", o.train, " and ", o.test,
          " are splits, not classes; leave data.hold_out out");
-  std::vector<std::string> printed = c.classes;
-  if (!known) {
-    refuse_other_classes(o, classes, folder);
-    for (const std::string& name : classes) printed.push_back(printable(name));
-  }
   const DatasetInfo info{.input = {DType::u8, {3, 0, 0}},
                          .classes = static_cast<int64_t>(classes.size()),
-                         .names = printed,
+                         .names = classes,
                          .mean = {0.485f, 0.456f, 0.406f},
                          .std = {0.229f, 0.224f, 0.225f}};
-  return std::make_shared<ImageFolder>(info, pick(o, classes, c.split));
+  return std::make_shared<ImageFolder>(info, pick(o, folders, c.split));
 }
 
-static const AddEntry<MakeDataset> image_folder_entry("image_folder",
-                                                      "image files, one folder per class",
-                                                      &make_image_folder);
-static const AddOtherNames image_folder_names({"image_folder",
-                                               {"folder", "images", "photos", "jpeg", "jpg", "png",
-                                                "imagenet", "ImageFolder"}});
+static const AddDataset image_folder_entry("image_folder", "image files, one folder per class",
+                                           &make_image_folder,
+                                           {"folder", "images", "photos", "jpeg", "jpg", "png",
+                                            "imagenet", "ImageFolder"});
 
 }  // namespace bellows

@@ -7,7 +7,6 @@
 #include <set>
 #include "core/base/file.h"
 #include "core/base/utf8.h"
-#include "core/config/hint.h"
 #include "data/sets/arrays.h"
 #include "data/sets/held_out.h"
 
@@ -26,17 +25,13 @@ void visit(Visitor& v, LinesOptions& o) {
   v("longest", o.longest, "most bytes of a line", {.min = 2, .max = 1 << 20});
 }
 
-struct Line {
-  int64_t number;  // line number, from 1
-  std::string_view text;
-};
-
 // Splits `all` into lines and checks them. Throws Error(Exit::data).
-std::vector<Line> lines_of(std::string_view all, const std::string& path, int64_t longest) {
+std::vector<std::string_view> lines_of(std::string_view all, const std::string& path,
+                                       int64_t longest) {
   const auto refuse = [&](int64_t number, const auto&... what) {
     fail(Exit::data, path, ", line ", number, ": ", what...);
   };
-  std::vector<Line> lines;
+  std::vector<std::string_view> lines;
   while (!all.empty()) {
     const std::string_view text = all.substr(0, all.find('\n'));
     all.remove_prefix(std::min(all.size(), text.size() + 1));
@@ -48,7 +43,7 @@ std::vector<Line> lines_of(std::string_view all, const std::string& path, int64_
     if (text.back() == '\r') refuse(number, "ends in a carriage return; write line ends as \\n");
     if (const size_t at = find_non_text(text); at != text.npos)
       refuse(number, "byte ", at, " is not UTF-8 text");
-    lines.push_back({number, text});
+    lines.push_back(text);
   }
   return lines;
 }
@@ -65,38 +60,41 @@ void add_text(Sequences& all, std::string_view line) {
   all.add(x, y);
 }
 
-std::string_view label_of(const Line& line, const std::string& path) {
-  const size_t tab = line.text.find('\t');
-  if (tab == 0 || tab == line.text.npos)
-    fail(Exit::data, path, ", line ", line.number, ": needs a text, a tab and a label");
-  return line.text.substr(tab + 1);
+std::vector<std::string_view> labels_of(const std::vector<std::string_view>& lines,
+                                        const std::string& path) {
+  std::vector<std::string_view> labels;
+  for (const std::string_view line : lines) {
+    const size_t tab = line.find('\t');
+    if (tab == 0 || tab == line.npos)
+      fail(Exit::data, path, ", line ", labels.size() + 1, ": needs a text, a tab and a label");
+    labels.push_back(line.substr(tab + 1));
+  }
+  return labels;
 }
 
 }  // namespace
 
-static DatasetPtr labelled(const std::vector<Line>& lines, const std::string& path,
+static DatasetPtr labelled(const std::vector<std::string_view>& lines, const std::string& path,
                            const LinesOptions& o, const DatasetContext& context) {
+  const std::vector<std::string_view> labels = labels_of(lines, path);
   std::vector<std::string> names = context.classes;
   if (names.empty()) {
-    std::set<std::string> found;
-    for (const Line& line : lines) found.emplace(label_of(line, path));
+    const std::set<std::string_view> found(labels.begin(), labels.end());
     names.assign(found.begin(), found.end());
   }
-  Sequences all;
-  std::vector<int64_t> labels;
-  for (const Line& line : lines) {
-    const std::string_view label = label_of(line, path);
-    const auto name = std::ranges::find(names, label);
-    if (name == names.end())
-      fail(Exit::data, path, ", line ", line.number, ": the label ", printable(label),
+  for (size_t i = 0; i < labels.size(); ++i)
+    if (!std::ranges::count(names, labels[i]))
+      fail(Exit::data, path, ", line ", i + 1, ": the label ", printable(labels[i]),
            " is not among those of the training file");
-    if (!o.takes(context.split, line.number - 1)) continue;
-    labels.push_back(name - names.begin());
-    const std::string_view text = line.text.substr(0, line.text.find('\t'));
+  Sequences all;
+  std::vector<int64_t> classes;
+  for (const int64_t i : o.taken(context.split, std::ssize(lines))) {
+    classes.push_back(std::ranges::find(names, labels[i]) - names.begin());
+    const std::string_view text = lines[i].substr(0, lines[i].find('\t'));
     all.add(std::vector<int64_t>(text.begin(), text.end()), {});
   }
   Arrays arrays = all.take();
-  arrays.y = tensor_of(labels, {std::ssize(labels)});
+  arrays.y = tensor_of(classes, {std::ssize(classes)});
   DatasetInfo info = text_info(o.longest, std::ssize(names));
   info.target = {DType::i64, {}};
   info.names = names;
@@ -106,16 +104,14 @@ static DatasetPtr labelled(const std::vector<Line>& lines, const std::string& pa
 static DatasetPtr make_lines(const LinesOptions& o, const DatasetContext& context) {
   constexpr int64_t kMost = int64_t{1} << 32;
   const std::string path = o.of(context.split), all = read_file(path, kMost, Exit::data);
-  const std::vector<Line> lines = lines_of(all, printable(path), o.longest);
+  const std::vector<std::string_view> lines = lines_of(all, printable(path), o.longest);
   if (o.target == LineTarget::label) return labelled(lines, printable(path), o, context);
   Sequences taken;
-  for (const Line& line : lines)
-    if (o.takes(context.split, line.number - 1)) add_text(taken, line.text);
+  for (const int64_t i : o.taken(context.split, std::ssize(lines))) add_text(taken, lines[i]);
   return std::make_shared<ArrayDataset>(text_info(o.longest, 256), taken.take(), printable(path));
 }
-static const AddEntry<MakeDataset> lines_entry("lines", "lines of a text file, as bytes",
-                                               &make_lines);
-static const AddOtherNames lines_names({"lines", {"sentences", "texts", "text_lines", "jsonl"}});
+static const AddDataset lines_entry("lines", "lines of a text file, as bytes", &make_lines,
+                                    {"sentences", "texts", "text_lines", "jsonl"});
 static const AddEntry<EncodeText> lines_inputs("lines", "texts", &tokens_of);
 
 }  // namespace bellows

@@ -1,6 +1,5 @@
 // mnist: MNIST and data sets of the same format (Fashion-MNIST, KMNIST), emnist: EMNIST. Each has
 // four IDX files, gzipped or not.
-#include "core/config/hint.h"
 #include "core/config/visitor.h"
 #include "data/images/file.h"
 #include "data/sets/dataset.h"
@@ -105,10 +104,9 @@ static DatasetPtr make_emnist(const EmnistOptions& o, const DatasetContext& c) {
       kEmnistClasses[split]);
 }
 
-static const AddEntry<MakeDataset> mnist_entry("mnist", "handwritten digits, 28x28, in IDX files",
-                                               &make_mnist);
-static const AddOtherNames mnist_names({"mnist", {"idx", "fashion_mnist", "FashionMNIST"}});
-static const AddEntry<MakeDataset> emnist_entry("emnist", "handwritten letters and digits, 28x28",
-                                                &make_emnist);
+static const AddDataset mnist_entry("mnist", "handwritten digits, 28x28, in IDX files", &make_mnist,
+                                    {"idx", "fashion_mnist", "FashionMNIST"});
+static const AddDataset emnist_entry("emnist", "handwritten letters and digits, 28x28",
+                                     &make_emnist);
 
 }  // namespace bellows

@@ -9,7 +9,6 @@
 #include <map>
 #include "core/base/file.h"
 #include "core/base/utf8.h"
-#include "core/config/hint.h"
 #include "data/sets/arrays.h"
 #include "data/sets/held_out.h"
 
@@ -155,9 +154,7 @@ Tensor read(const std::string& path, bool target) {
 
 // Returns the samples of the split.
 Tensor taken(const Tensor& all, const HeldOut& o, Split split) {
-  std::vector<int64_t> samples;
-  for (int64_t i = 0; i < all.dim(0); ++i)
-    if (o.takes(split, i)) samples.push_back(i);
+  const std::vector<int64_t> samples = o.taken(split, all.dim(0));
   Shape shape = all.shape();
   shape[0] = std::ssize(samples);
   const Tensor some(shape, all.dtype());
@@ -187,8 +184,8 @@ static DatasetPtr make_npy(const NpyOptions& o, const DatasetContext& context) {
       info, Arrays{.x = taken(x, o.inputs(), split), .y = taken(y, o.targets(), split)},
       printable(y_path));
 }
-static const AddEntry<MakeDataset> npy_entry("npy", "two arrays in NumPy's .npy format", &make_npy);
-static const AddOtherNames npy_names({"npy", {"numpy", "npz", "array", "arrays", "ndarray"}});
+static const AddDataset npy_entry("npy", "two arrays in NumPy's .npy format", &make_npy,
+                                  {"numpy", "npz", "array", "arrays", "ndarray"});
 
 static std::vector<Tensor> samples_given(const NoOptions&, const GivenInputs& given) {
   const Tensor all = tensor_in(printable(given.name), given.bytes, false);

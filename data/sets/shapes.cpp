@@ -212,8 +212,8 @@ static DatasetPtr make_shapes(const ShapesOptions& o, const DatasetContext& c) {
   return drawn_dataset(shapes_info(kShapeSide), c.split, o.of(c.split), "shapes", draw_shape);
 }
 
-static const AddEntry<MakeDataset> shapes_entry("shapes", "outlines drawn by the program, 3x32x32",
-                                                &make_shapes);
+static const AddDataset shapes_entry("shapes", "outlines drawn by the program, 3x32x32",
+                                     &make_shapes);
 
 static DatasetPtr make_shapes_jpeg(const ShapesJpegOptions& o, const DatasetContext& c) {
   CHECK(o.min_side <= o.max_side, "shapes_jpeg: sides from ", o.min_side, " to ", o.max_side);
@@ -227,8 +227,7 @@ static DatasetPtr make_shapes_jpeg(const ShapesJpegOptions& o, const DatasetCont
   return std::make_shared<ShapesJpeg>(std::move(files));
 }
 
-static const AddEntry<MakeDataset> shapes_jpeg_entry("shapes_jpeg",
-                                                     "the shapes as JPEG files of any size",
-                                                     &make_shapes_jpeg);
+static const AddDataset shapes_jpeg_entry("shapes_jpeg", "the shapes as JPEG files of any size",
+                                          &make_shapes_jpeg);
 
 }  // namespace bellows

@@ -3,7 +3,6 @@
 // are in reverse order, because each digit then follows from the ones before it.
 #include <algorithm>
 #include <string>
-#include "core/config/hint.h"
 #include "data/sets/arrays.h"
 #include "data/sets/drawn.h"
 
@@ -56,9 +55,8 @@ static DatasetPtr make_sums(const SumsOptions& o, const DatasetContext& context)
   for (const char c : kCharacters) info.names.emplace_back(1, c);
   return std::make_shared<ArrayDataset>(info, all.take(), "sums");
 }
-static const AddEntry<MakeDataset> sums_entry("sums", "additions as text, drawn by the program",
-                                              &make_sums);
-static const AddOtherNames sums_names({"sums", {"addition", "arithmetic"}});
+static const AddDataset sums_entry("sums", "additions as text, drawn by the program", &make_sums,
+                                   {"addition", "arithmetic"});
 static const AddEntry<EncodeText> sums_inputs("sums", "texts", &tokens_of);
 
 }  // namespace bellows

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include "core/base/file.h"
 #include "core/base/utf8.h"
-#include "core/config/hint.h"
 #include "data/sets/arrays.h"
 #include "data/sets/held_out.h"
 
@@ -23,8 +22,7 @@ static DatasetPtr make_text(const TextOptions& o, const DatasetContext& context)
   const std::string path = o.of(context.split), bytes = read_file(path, kMost, Exit::data);
   const int64_t windows = (std::ssize(bytes) - 1) / o.length;
   std::vector<uint8_t> x, y;
-  for (int64_t i = 0; i < windows; ++i) {
-    if (!o.takes(context.split, i)) continue;
+  for (const int64_t i : o.taken(context.split, windows)) {
     const auto begin = bytes.begin() + i * o.length;
     x.insert(x.end(), begin, begin + o.length);
     y.insert(y.end(), begin + 1, begin + o.length + 1);
@@ -39,10 +37,8 @@ static DatasetPtr make_text(const TextOptions& o, const DatasetContext& context)
   return std::make_shared<ArrayDataset>(
       info, Arrays{.x = tensor_of(x, shape), .y = tensor_of(y, shape)}, printable(path));
 }
-static const AddEntry<MakeDataset> text_entry("text", "windows of a text file, as bytes",
-                                              &make_text);
-static const AddOtherNames text_names({"text",
-                                       {"txt", "corpus", "language_model", "book", "char"}});
+static const AddDataset text_entry("text", "windows of a text file, as bytes", &make_text,
+                                   {"txt", "corpus", "language_model", "book", "char"});
 static const AddEntry<EncodeText> text_inputs("text", "texts", &tokens_of);
 
 }  // namespace bellows

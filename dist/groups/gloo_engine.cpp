@@ -1,7 +1,7 @@
 #include "dist/groups/gloo_engine.h"
 #include <future>
 #include "core/base/trace.h"
-#include "core/device/start_thread.h"
+#include "core/device/threads.h"
 
 namespace bellows {
 

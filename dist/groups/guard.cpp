@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 #include "core/base/trace.h"
 #include "core/base/words.h"
-#include "core/device/start_thread.h"
+#include "core/device/threads.h"
 
 namespace bellows {
 

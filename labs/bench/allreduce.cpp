@@ -98,10 +98,6 @@ class Bench {
 };
 }  // namespace
 
-static std::string size_text(int64_t bytes) {
-  return bytes < 1 << 20 ? cat(bytes >> 10, " KiB") : cat(bytes >> 20, " MiB");
-}
-
 // Bus bandwidth as in nccl-tests: bytes that each rank must send in any algorithm, per time.
 static double bus_share(int world) { return 2.0 * (world - 1) / world; }
 

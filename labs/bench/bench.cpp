@@ -55,6 +55,10 @@ std::string rate_text(double per_second, const char* unit) {
                      unit);
 }
 
+std::string size_text(int64_t bytes) {
+  return bytes < 1 << 20 ? cat(bytes >> 10, " KiB") : cat(bytes >> 20, " MiB");
+}
+
 static void print_benches() {
   say("trainer bench NAME [options]   measures one part alone");
   say("");

@@ -2,7 +2,6 @@
 // something ran.
 #include <fmt/format.h>
 #include <omp.h>
-#include <ctime>
 #include "core/base/output.h"
 #include "core/device/timer.h"
 #include "labs/bench/bench.h"
@@ -13,26 +12,19 @@ namespace bellows {
 
 namespace {
 struct CoreLoad {
-  double busy = 0;  // CPU time of this thread per wall time, as top and /proc count it
+  double busy = 0;  // CPU time per wall time, as top and /proc count it
   double flop_per_s = 0;
 };
 }  // namespace
 
-static double thread_seconds() {
-  timespec used = {};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-  return double(used.tv_sec) + 1e-9 * double(used.tv_nsec);
-}
-
 // work() returns its number of floating-point operations.
 static CoreLoad measure_load(double seconds, const auto& work) {
-  const int64_t begin = time_ns(Clock::wall);
-  const double before = thread_seconds();
+  const int64_t begin = time_ns(Clock::wall), begin_cpu = time_ns(Clock::cpu);
   double flop = 0;
   do flop += work();
   while (seconds_since(begin) < seconds);
   const double wall = seconds_since(begin);
-  return {(thread_seconds() - before) / wall, flop / wall};
+  return {seconds_since(begin_cpu, Clock::cpu) / wall, flop / wall};
 }
 
 // Each addition waits for the one before it, so all but one of the core's lanes are idle.

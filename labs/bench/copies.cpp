@@ -1,4 +1,3 @@
-#include "labs/bench/copies.h"
 #include <immintrin.h>
 #include <algorithm>
 #include <cstring>
@@ -80,10 +79,9 @@ static int run_copies(CommandLine& line, const Arguments& args) {
   const Device device = start_bench("cuda");
   std::vector<TableRow> rows = {
       {"bytes", "h2d pinned", "h2d pageable", "d2h pinned", "d2h pageable", "d2d"}};
-  for (const int64_t kibibytes : {64, 1024, 16384, 262144}) {
-    rows.push_back({kibibytes < 1024 ? cat(kibibytes, " KiB") : cat(kibibytes >> 10, " MiB")});
-    for (const double rate : device_rates(kibibytes << 10))
-      rows.back().push_back(rate_text(rate, "B/s"));
+  for (const int64_t bytes : {1 << 16, 1 << 20, 1 << 24, 1 << 28}) {
+    rows.push_back({size_text(bytes)});
+    for (const double rate : device_rates(bytes)) rows.back().push_back(rate_text(rate, "B/s"));
   }
   say(cat("copies on ", device_text(device), ", one after the other; medians"));
   say_part(aligned(rows, "rrrrrr"));

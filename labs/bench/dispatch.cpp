@@ -16,14 +16,13 @@ namespace bellows {
 static constinit Kernel<void(const Tensor& t)> nothing{"nothing"};
 static const bool cpu = nothing.on(Device::cpu, [](const Tensor&) {});
 
-namespace {
 // Measures CPU time of this process, the fastest and the median of 31 rounds, because other load on
 // the machine can only add to it. On a GPU this is the host's part: work is queued, not waited for.
-struct Rounds {
-  Device device;
+static std::vector<TableRow> measured_ops(Device device) {
   std::vector<TableRow> rows = {{"ns a call", "fastest", "median"}};
-
-  void measure(const std::string& what, int calls, const auto& call) {
+  const auto measure = [&](const char* what, const auto& call) {
+    // Few enough on a GPU that no launch waits for space in its queue.
+    const int calls = device == Device::cpu ? 5000 : 500;
     std::vector<double> ns(31);
     for (double& each : ns) {
       synchronize(current_stream(device));
@@ -33,27 +32,21 @@ struct Rounds {
     }
     rows.push_back({what, fmt::format("{:.1f}", *std::ranges::min_element(ns)),
                     fmt::format("{:.1f}", median(ns))});
-  }
-};
-}  // namespace
-
-static void measure_ops(Rounds& rounds, Device device) {
+  };
   const Tensor a = full({8}, 1, DType::f32, device), b = full({8}, 2, a);
   const Tensor leaf = require_grad(full({8}, 1, a)), scalar = require_grad(full({}, 1, a));
-  // Few enough on a GPU that no launch waits for space in its queue.
-  const int calls = device == Device::cpu ? 5000 : 500;
-  if (device == Device::cpu) rounds.measure("no-op kernel", calls, [&] { nothing(a); });
-  rounds.measure("empty({8})", calls, [&] { empty({8}, a); });
-  rounds.measure("add, no grad", calls, [&] { add(a, b); });
-  rounds.measure("add, grad", calls, [&] { add(leaf, b); });
-  rounds.measure("mul, grad (saves both inputs)", calls, [&] { mul(leaf, b); });
-  rounds.measure("relu, grad", calls, [&] { relu(leaf); });
-  const auto under_no_grad = [&] {
+  if (device == Device::cpu) measure("no-op kernel", [&] { nothing(a); });
+  measure("empty({8})", [&] { empty({8}, a); });
+  measure("add, no grad", [&] { add(a, b); });
+  measure("add, grad", [&] { add(leaf, b); });
+  measure("mul, grad (saves both inputs)", [&] { mul(leaf, b); });
+  measure("relu, grad", [&] { relu(leaf); });
+  measure("relu, under NoGrad", [&] {
     const NoGrad guard;
     relu(leaf);
-  };
-  rounds.measure("relu, under NoGrad", calls, under_no_grad);
-  rounds.measure("backward of one affine", calls, [&] { backward(mul(scalar, 2)); });
+  });
+  measure("backward of one affine", [&] { backward(mul(scalar, 2)); });
+  return rows;
 }
 
 static int run_dispatch(CommandLine& line, const Arguments& args) {
@@ -62,10 +55,9 @@ static int run_dispatch(CommandLine& line, const Arguments& args) {
   if (!line.read(args)) return 0;
   const Device device = start_bench(wanted);
   omp_set_num_threads(1);
-  Rounds rounds{device};
-  measure_ops(rounds, device);
+  const std::vector<TableRow> rows = measured_ops(device);
   say(cat("dispatch on ", device_text(device), ": CPU time of the host"));
-  say_part(aligned(rounds.rows, "lrr"));
+  say_part(aligned(rows, "lrr"));
   return 0;
 }
 

@@ -6,7 +6,6 @@
 #include "core/base/json.h"
 #include "core/base/output.h"
 #include "core/base/statistics.h"
-#include "core/base/trace.h"
 #include "core/config/config.h"
 #include "core/device/threads.h"
 #include "core/device/timer.h"
@@ -75,7 +74,7 @@ class DataPath {
     ImagePlan image(shape);
     const auto mode = options_.augment ? TransformMode::training : TransformMode::evaluation;
     for (size_t i = 0; i < count; ++i)
-      transforms_[i]->apply(image, mode, augment_key(plan_.seed, 0, index, int(i)));
+      transforms_[i].apply(image, mode, augment_key(plan_.seed, 0, index, int(i)));
     return image;
   }
   Sample decoded(int64_t index, size_t count) {
@@ -95,7 +94,7 @@ class DataPath {
   std::vector<int64_t> samples_;
   int64_t batches_ = 0, epoch_batches_ = 0;  // batches in samples_, and in an epoch
   int64_t epoch_ = -1, left_ = 0;            // left_: batches of epoch_ still to come
-  std::vector<TransformPtr> transforms_;
+  std::vector<Transform> transforms_;
   Scratch scratch_;
   std::vector<float> batch_;
 };
@@ -132,10 +131,7 @@ static void print(const std::vector<std::string>& names, const std::vector<Timin
 // Measures whole epochs of the config, after one that starts workers and fills the page cache.
 static Json measured_epochs(const Plan& plan, Loader& loader, int64_t epochs) {
   std::vector<double> rates, cpu_rates;
-  const trace::Counter& opens = trace::counter("data.file_opens");
-  int64_t opens_before = 0;
   for (int64_t epoch = 0; epoch <= epochs; ++epoch) {
-    if (epoch == 1) opens_before = opens.value();
     const int64_t begin = time_ns(Clock::wall), begin_cpu = time_ns(Clock::cpu);
     loader.start(epoch);
     for (Batch batch; loader.next(batch);) {
@@ -147,9 +143,7 @@ static Json measured_epochs(const Plan& plan, Loader& loader, int64_t epochs) {
   return {{"name", "bellows"},
           {"dataset", plan.data.dataset.name()},
           {"samples_per_s", median(rates)},
-          {"fastest", std::ranges::max(rates)},
-          {"samples_per_cpu_s", median(cpu_rates)},
-          {"file_opens", (opens.value() - opens_before) / epochs}};
+          {"samples_per_cpu_s", median(cpu_rates)}};
 }
 
 static int run_loader(CommandLine& line, const Arguments& args) {

@@ -6,7 +6,6 @@
 #include "core/device/timer.h"
 #include "labs/bench/bench.h"
 #include "labs/bench/product.h"
-#include "labs/bench/tensor_cores.h"
 #include "trainer/verbs/tables.h"
 
 namespace bellows {
@@ -16,28 +15,20 @@ struct Measuring {
   Device device;
   int64_t rounds;
 };
-
-struct MeasuredProduct {
-  const char* precision;
-  Timing timing;
-  double flop;
-  std::string rate() const { return rate_text(flop / timing.median(), "FLOP/s"); }
-};
 }  // namespace
 
 // Times all precisions alternately. a: (.., M, K), b: (K, N).
-static std::vector<MeasuredProduct> measure(const std::vector<Precision>& wanted, const Shape& a,
-                                            const Shape& b, const Measuring& how) {
+static std::vector<Timing> measure(const std::vector<Precision>& wanted, const Shape& a,
+                                   const Shape& b, const Measuring& how) {
   std::vector<Product> products;
   for (const Precision& precision : wanted) products.emplace_back(precision, a, b, how.device);
   std::vector<std::function<void()>> calls;
   for (const Product& product : products) calls.emplace_back([&product] { product.run(); });
-  const std::vector<Timing> times =
-      time_interleaved(calls, how.device, {.rounds = int(how.rounds)});
-  std::vector<MeasuredProduct> measured;
-  for (size_t i = 0; i < products.size(); ++i)
-    measured.push_back({wanted[i].name, times[i], products[i].flop()});
-  return measured;
+  return time_interleaved(calls, how.device, {.rounds = int(how.rounds)});
+}
+
+static std::string rate(const Timing& timing, const Shape& a, const Shape& b) {
+  return rate_text(2.0 * double(a.numel()) * double(b[-1]) / timing.median(), "FLOP/s");
 }
 
 static void say_what_is_missing(Device device) {
@@ -49,22 +40,37 @@ static void say_what_is_missing(Device device) {
 
 static void print_product(const Shape& a, const Shape& b, const Measuring& how) {
   std::vector<TableRow> rows = {{"", "median", "rate", "fastest", "slowest"}};
-  for (const MeasuredProduct& m : measure(precisions(how.device), a, b, how))
-    rows.push_back({m.precision, time_text(m.timing.median()), m.rate(),
-                    time_text(m.timing.fastest()), time_text(m.timing.slowest())});
+  for (auto precision = precisions(how.device).begin();
+       const Timing& t : measure(precisions(how.device), a, b, how))
+    rows.push_back({(precision++)->name, time_text(t.median()), rate(t, a, b),
+                    time_text(t.fastest()), time_text(t.slowest())});
   say(cat(a, " x ", b, " on ", device_text(how.device)));
   say_part(aligned(rows, "lrrrr"));
   say_what_is_missing(how.device);
 }
 
-// ---- the table of statement S1:62
+// ---- the table of statement S1:62 of docs/seeds.md
+
+namespace {
+// [16, m, k] x [k, n] on a V100, with CUDA 10.1 and cuDNN 7.6.5.
+struct SeedRow {
+  int64_t m, k, n;
+  double fp32_ms, fp16_ms;
+  const char* remark;
+};
+constexpr SeedRow kSeedTable[] = {{36, 1504, 10000, 1.340, 0.267, "M, K, N multiples of 8"},
+                                  {35, 1504, 10000, 1.330, 0.264, "M is not a multiple of 8"},
+                                  {36, 1500, 10000, 1.433, 1.367, "K is not a multiple of 8"},
+                                  {36, 1504, 9999, 1.406, 1.388, "N is not a multiple of 8"}};
+}  // namespace
 
 static std::map<std::string, double> times_here(const SeedRow& seed, const Measuring& how) {
   std::vector<Precision> wanted = precisions(how.device);
   std::erase_if(wanted, [](const Precision& p) { return p.dtype == DType::f64; });
   std::map<std::string, double> times;
-  for (const MeasuredProduct& m : measure(wanted, {16, seed.m, seed.k}, {seed.k, seed.n}, how))
-    times[m.precision] = 1e3 * m.timing.median();
+  for (auto precision = wanted.begin();
+       const Timing& t : measure(wanted, {16, seed.m, seed.k}, {seed.k, seed.n}, how))
+    times[(precision++)->name] = 1e3 * t.median();
   return times;
 }
 
@@ -72,7 +78,8 @@ static TableRow row_of(const SeedRow& seed, const std::map<std::string, double>&
   const auto ms = [](double time) { return fmt::format("{:.3f}", time); };
   const auto faster = [](double ratio) { return fmt::format("{:.2f}x", ratio); };
   TableRow row = {cat(seed.m), cat(seed.k), cat(seed.n), "|"};
-  row.insert(row.end(), {ms(seed.fp32_ms), ms(seed.fp16_ms), faster(seed.speed_up()), "|"});
+  row.insert(row.end(),
+             {ms(seed.fp32_ms), ms(seed.fp16_ms), faster(seed.fp32_ms / seed.fp16_ms), "|"});
   for (const char* name : {"FP32", "TF32", "FP16", "BF16"})
     row.push_back(here.contains(name) ? ms(here.at(name)) : "-");
   row.push_back(here.contains("FP16") ? faster(here.at("FP32") / here.at("FP16")) : "-");
@@ -97,24 +104,31 @@ static void print_source_table(const Measuring& how) {
   say_what_is_missing(how.device);
 }
 
+// ---- alignment
+
 static void print_measured_alignment(const Measuring& how) {
   std::vector<TableRow> rows = {{"K and N", "multiples of"}};
   const std::vector<Precision> all = precisions(how.device);
   for (const Precision& precision : all) rows[0].push_back(precision.name);
   for (const int64_t size : {4096, 4080, 4088, 4092, 4094, 4095}) {
+    const Shape a = {4096, size}, b = {size, size};
     rows.push_back({cat(size), cat(size & -size)});
-    for (const MeasuredProduct& m : measure(all, {4096, size}, {size, size}, how))
-      rows.back().push_back(m.rate());
+    for (const Timing& t : measure(all, a, b, how)) rows.back().push_back(rate(t, a, b));
   }
   say_part(cat("\n4096 x K x N on ", device_text(how.device), "\n"));
   say_part(aligned(rows, "rrrrrr"));
 }
 
+// When a matrix product runs on Tensor Cores; multiples are of elements. Source: NVIDIA, "Deep
+// Learning Performance: Matrix Multiplication Background", requirements table.
 static void print_alignment(const Measuring& how) {
-  std::vector<TableRow> rows = {
-      {"Tensor Cores", "cuBLAS < 11.0, cuDNN < 7.6.3", "cuBLAS >= 11.0, cuDNN >= 7.6.3"}};
-  for (const Alignment& row : kAlignments) rows.push_back({row.type, row.before, row.since});
-  say_part(aligned(rows));
+  say_part(aligned({
+      {"Tensor Cores", "cuBLAS < 11.0, cuDNN < 7.6.3", "cuBLAS >= 11.0, cuDNN >= 7.6.3"},
+      {"INT8", "multiples of 16", "always; best with multiples of 16, on A100 of 128"},
+      {"FP16", "multiples of 8", "always; best with multiples of 8, on A100 of 64"},
+      {"TF32", "not available", "always; best with multiples of 4, on A100 of 32"},
+      {"FP64", "not available", "always; best with multiples of 2, on A100 of 16"},
+  }));
   if (how.device != Device::cpu) return print_measured_alignment(how);
   say("");
   say("nothing is measured: this CPU has no Tensor Cores");

@@ -3,7 +3,6 @@
 #include "ops/base/op.h"
 #include <fmt/format.h>
 #include <algorithm>
-#include <optional>
 #include "autograd/backward.h"
 #include "core/base/output.h"
 #include "core/base/trace.h"
@@ -12,7 +11,6 @@
 #include "core/device/timer.h"
 #include "core/tensor/copy.h"
 #include "labs/bench/bench.h"
-#include "labs/bench/copies.h"
 #include "labs/bench/passes.h"
 #include "plan/toggle.h"
 #include "trainer/verbs/tables.h"
@@ -32,14 +30,8 @@ struct Case {
   double forward_bytes = 0, backward_bytes = 0;  // each input, output and gradient counted once
 };
 
-struct MeasuredOp {
-  Implementation impl;
-  Timing forward;
-  std::optional<Timing> backward;
-};
-
 struct Options {
-  std::string name, device = "auto", dtype = "f32", repeat, config;
+  std::string device = "auto", dtype = "f32", repeat, config;
   Arguments words;
   int64_t elements = 0;
 };
@@ -98,45 +90,40 @@ static std::function<void()> backward_of(const Implementation& impl, const Case&
   };
 }
 
-static std::string gb(double bytes, const Timing& timing) {
-  return fmt::format("{:.2f}", 1e-9 * bytes / timing.median());
-}
-
-static std::vector<MeasuredOp> measure(const Case& c, Device device) {
+static void add_rows(const Case& c, Device device, std::vector<TableRow>& rows) {
   const std::vector<Implementation> all = implementations_of(c);
   std::vector<std::function<void()>> calls;
   for (const Implementation& impl : all) calls.push_back(forward_of(impl, c));
   if (c.op->differentiable)
     for (const Implementation& impl : all) calls.push_back(backward_of(impl, c));
   const std::vector<Timing> times = time_interleaved(calls, device);
-  std::vector<MeasuredOp> measured;
-  for (size_t i = 0; i < all.size(); ++i) {
-    measured.push_back({all[i], times[i], {}});
-    if (c.op->differentiable) measured[i].backward = times[all.size() + i];
-  }
-  return measured;
-}
-
-static void add_rows(const Case& c, Device device, std::vector<TableRow>& rows) {
   std::string name = cat(c.op->name, *c.op->variant ? ", " : "", c.op->variant), shapes;
   for (const Tensor& t : c.inputs) shapes += cat(shapes.empty() ? "" : " ", t.shape());
-  for (const auto& [impl, forward, backward] : measure(c, device))
-    rows.push_back({std::exchange(name, ""), std::exchange(shapes, ""), impl.name,
-                    time_text(forward.median()), gb(c.forward_bytes, forward),
-                    backward ? time_text(backward->median()) : "-",
-                    backward ? gb(c.backward_bytes, *backward) : "-"});
+  for (size_t i = 0; i < all.size(); ++i) {
+    rows.push_back({std::exchange(name, ""), std::exchange(shapes, ""), all[i].name});
+    const auto add = [&](const Timing& timing, double bytes) {
+      rows.back().push_back(time_text(timing.median()));
+      rows.back().push_back(fmt::format("{:.2f}", 1e-9 * bytes / timing.median()));
+    };
+    add(times[i], c.forward_bytes);
+    if (c.op->differentiable)
+      add(times[all.size() + i], c.backward_bytes);
+    else
+      rows.back().insert(rows.back().end(), {"-", "-"});
+  }
 }
 
-static std::vector<const OpSpec*> specs_of(const Options& o) {
+// Returns the specs of an op; "": of all.
+static std::vector<const OpSpec*> specs_of(const std::string& name) {
   std::vector<const OpSpec*> specs;
   std::vector<std::string> names;
   for (const OpSpec& op : op_specs()) {
     if (op.large.empty()) continue;
     names.emplace_back(op.name);
-    if (o.name.empty() || o.name == op.name) specs.push_back(&op);
+    if (name.empty() || name == op.name) specs.push_back(&op);
   }
-  CHECK(!specs.empty(), "bench op: no op ", on_one_line(o.name),
-        " with shapes to time, the nearest is '", nearest(o.name, names),
+  CHECK(!specs.empty(), "bench op: no op ", on_one_line(name),
+        " with shapes to time, the nearest is '", nearest(name, names),
         "'; trainer bench op  times all of them");
   std::ranges::stable_sort(specs, {}, [](const OpSpec* op) { return std::string_view(op->name); });
   return specs;
@@ -168,8 +155,7 @@ static int run_op(CommandLine& line, const Arguments& args) {
   if (line.given("--repeat"))
     return repeat_module(o.repeat, make_config(sources_of(o.config, o.words)).plan), 0;
   CHECK(o.words.size() <= 1 && o.config.empty(), "bench op: takes one op, or --repeat PATH");
-  if (!o.words.empty()) o.name = o.words[0];
-  const std::vector<const OpSpec*> specs = specs_of(o);
+  const std::vector<const OpSpec*> specs = specs_of(o.words.empty() ? "" : o.words[0]);
   const Device device = start_bench(o.device);
   std::vector<TableRow> rows = {{"op", "shapes", "kernel", "forward", "GB/s", "backward", "GB/s"}};
   const DType dtype = o.dtype == "bf16" ? DType::bf16 : o.dtype == "f16" ? DType::f16 : DType::f32;

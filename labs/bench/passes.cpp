@@ -71,9 +71,8 @@ class Probe final : public Module {
   Tensor& input_;
 };
 
-struct Counted {
-  int64_t ops, allocations, from_system, syncs;
-};
+// Counts of one pass in both directions, by the names of their rows.
+using Counts = std::vector<std::pair<const char*, int64_t>>;
 }  // namespace
 
 // The modules from the model's child down to each path. A fused module has its parent's path.
@@ -117,7 +116,7 @@ static bool needs_its_block(const Child& child) {
          (child.name.empty() && std::ranges::any_of(child.module->children(), needs_its_block));
 }
 
-static Counted count(const Passes& passes, Device device) {
+static Counts count(const Passes& passes, Device device) {
   const trace::Counter& syncs = trace::counter("sync.count");
   const AllocatorStats before = allocator_stats(device);
   const int64_t syncs_before = syncs.value();
@@ -125,22 +124,22 @@ static Counted count(const Passes& passes, Device device) {
   passes.run();
   const AllocatorStats after = allocator_stats(device);
   const int64_t calls = after.system_calls - before.system_calls;
-  return {std::ssize(log.ops), calls + after.cache_hits - before.cache_hits, calls,
-          syncs.value() - syncs_before};
+  return {{"ops", std::ssize(log.ops)},
+          {"allocations", calls + after.cache_hits - before.cache_hits},
+          {"of them by the system", calls},
+          {"syncs", syncs.value() - syncs_before}};
 }
 
 // Subtracts the cost of the scalar from which backward starts.
-static Counted count_module(const Passes& passes, Module& module, const Tensor& x) {
-  Counted counted = count(passes, x.device());  // first, before anything else takes cached blocks
+static Counts count_module(const Passes& passes, Module& module, const Tensor& x) {
+  Counts counts = count(passes, x.device());  // first, before anything else takes cached blocks
   const Tensor y = require_grad(module(x).detach()), dy = full(y.shape(), 1, y);
   const Passes nothing{
       .name = "", .forward = [=] { return scalar_with_grad(y, dy); }, .leaves = {y}};
   nothing.run();
-  const Counted rest = count(nothing, x.device());
-  counted.ops -= rest.ops;
-  counted.allocations -= rest.allocations;
-  counted.from_system -= rest.from_system;
-  return counted;
+  const Counts rest = count(nothing, x.device());
+  for (size_t i = 0; i < rest.size(); ++i) counts[i].second -= rest[i].second;
+  return counts;
 }
 
 void repeat_module(const std::string& path, const Plan& plan) {
@@ -157,19 +156,16 @@ void repeat_module(const std::string& path, const Plan& plan) {
   Module& module = *chain.back()->module;
   std::vector<Passes> passes = {passes_of(path, module, input)};
   measure(passes, session.device);
-  const Counted counted = count_module(passes[0], module, input);
   const auto ns = [](double seconds) {
     return seconds > 0 ? std::to_string(std::llround(1e9 * seconds)) : time_text(seconds);
   };
   say(cat(plan.name, ": ", path, " (", module.kind(), ") of ", input.shape(), " on ",
           device_text(session.device)));
-  say_part(aligned({{"forward, ns", ns(passes[0].forward_s)},
-                    {"backward, ns", ns(passes[0].backward_s)},
-                    {"ops", cat(counted.ops)},
-                    {"allocations", cat(counted.allocations)},
-                    {"of them by the system", cat(counted.from_system)},
-                    {"syncs", cat(counted.syncs)}},
-                   "lr"));
+  std::vector<TableRow> rows = {{"forward, ns", ns(passes[0].forward_s)},
+                                {"backward, ns", ns(passes[0].backward_s)}};
+  for (const auto& [name, n] : count_module(passes[0], module, input))
+    rows.push_back({name, cat(n)});
+  say_part(aligned(rows, "lr"));
 }
 
 }  // namespace bellows

@@ -62,39 +62,33 @@ static Tensor rows_on_host(const Tensor& t, int64_t first, int64_t count) {
 }
 
 namespace {
+// A row of the product in f64: sums of the terms and of their squares, by column.
 struct Reference {
+  Tensor a;  // (1, K)
   std::vector<double> value, squares;
 };
 }  // namespace
 
-// value[n] += sum over k of a[k] * block[k, n], and the same for squares. block: (a.size(), N),
-// f64.
-static void add_block(Reference& row, std::span<const double> a, const Tensor& block) {
-  const int64_t columns = block.dim(1);
-  const double* const b = block.ptr<double>();
-  parallel_for(columns, 512, [&](int64_t begin, int64_t end) {
-    for (size_t k = 0; k < a.size(); ++k) {
-      for (int64_t n = begin; n < end; ++n) {
-        const double term = a[k] * b[int64_t(k) * columns + n];
-        row.value[n] += term;
-        row.squares[n] += term * term;
-      }
-    }
-  });
-}
-
 static std::vector<Reference> references(const Product& p, const std::vector<int64_t>& rows) {
   constexpr int64_t kBlock = 256;
   const int64_t depth = p.b.dim(0), columns = p.b.dim(1);
-  std::vector<Reference> all(rows.size(),
-                             {std::vector<double>(columns), std::vector<double>(columns)});
-  std::vector<Tensor> a;
-  for (const int64_t row : rows) a.push_back(rows_on_host(p.a, row, 1));
+  const std::vector<double> zeros(columns);
+  std::vector<Reference> all;
+  for (const int64_t row : rows) all.push_back({rows_on_host(p.a, row, 1), zeros, zeros});
   for (int64_t first = 0; first < depth; first += kBlock) {
-    const int64_t count = std::min(kBlock, depth - first);
-    const Tensor block = rows_on_host(p.b, first, count);
-    for (size_t i = 0; i < rows.size(); ++i)
-      add_block(all[i], a[i].data<double>().subspan(first, count), block);
+    const Tensor block = rows_on_host(p.b, first, std::min(kBlock, depth - first));
+    parallel_for(columns, 512, [&](int64_t begin, int64_t end) {
+      for (Reference& row : all)
+        for (int64_t k = 0; k < block.dim(0); ++k) {
+          const double left = row.a.ptr<double>()[first + k];
+          const double* const b = block.ptr<double>() + k * columns;
+          for (int64_t n = begin; n < end; ++n) {
+            const double term = left * b[n];
+            row.value[n] += term;
+            row.squares[n] += term * term;
+          }
+        }
+    });
   }
   return all;
 }
@@ -110,13 +104,12 @@ double worst_error(const Product& product, const std::vector<int64_t>& rows) {
   double worst = 0;
   for (size_t i = 0; i < rows.size(); ++i) {
     const Tensor row = rows_on_host(product.y, rows[i], 1);
-    const std::span<const double> y = row.data<double>();
-    for (size_t n = 0; n < y.size(); ++n) {
-      const auto& [value, squares] = right[i];
-      const double error = std::abs(y[n] - value[n]) /
-                           bound(product.precision, value[n], squares[n], product.b.dim(0));
-      worst =
-          std::isfinite(error) ? std::max(worst, error) : std::numeric_limits<double>::infinity();
+    const auto& [a, value, squares] = right[i];
+    for (size_t n = 0; n < value.size(); ++n) {
+      const double error = std::abs(row.ptr<double>()[n] - value[n]) /
+                           bound(product.precision, value[n], squares[n], a.numel());
+      if (!std::isfinite(error)) return std::numeric_limits<double>::infinity();
+      worst = std::max(worst, error);
     }
   }
   return worst;

@@ -20,30 +20,40 @@
 
 namespace bellows {
 
-Update RepeatedStep::first_update() {
+void RepeatedStep::fetch_first() {
   Batch batch;
-  session_.feed->start(0);
+  session_.feed->start(epoch_);
   CHECK(session_.feed->next(batch), "the training set has no full batch");
-  return {batch, micro_batches(session_.plan, batch.size())};
+  set(batch);
 }
 
-RepeatedStep::RepeatedStep(const Plan& plan)
-    : session_(plan), train_on_(session_), update_(first_update()) {
+RepeatedStep::RepeatedStep(const Plan& plan) : session_(plan), train_on_(session_) {
+  fetch_first();
   train_on_.prepare();
   session_.model->train(true);
+}
+
+void RepeatedStep::next_batch() {
+  const trace::Range range("input");
+  Batch batch;
+  update_.reset();
+  session_.feed->catch_up();
+  if (session_.feed->next(batch)) return set(batch);
+  ++epoch_;
+  fetch_first();
 }
 
 // After the warm-up, a captured update has told the feed where it reads its batch. So the batch is
 // fetched into that buffer, as in all steps of a training.
 void RepeatedStep::operator()() {
-  if (steps_++ == session_.tuning.warm_up() + 1) update_ = first_update();
+  if (++steps_ == session_.tuning.warm_up() + 2 && session_.plan.train.cuda_graph) fetch_first();
   const SyncGuard guard(session_.plan.debug.sync_guard);
-  losses_ = train_on_(update_);
+  losses_ = train_on_(*update_);
 }
 
 double RepeatedStep::loss() const {
   double sum = 0;
-  for (auto part = update_.begin(); const Tensor& loss : losses_)
+  for (auto part = update_->begin(); const Tensor& loss : losses_)
     sum += (part++)->share * loss.item();
   return sum;
 }

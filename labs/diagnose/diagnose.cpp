@@ -1,5 +1,6 @@
 // trainer diagnose: names what limits a run, and with --apply tries the remedy.
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include "core/base/file.h"
 #include "core/base/output.h"
 #include "core/config/config.h"
@@ -7,6 +8,7 @@
 #include "labs/diagnose/diagnosis.h"
 #include "trainer/ab/ab.h"
 #include "trainer/ab/arm_report.h"
+#include "trainer/state/run_record.h"
 #include "trainer/verbs/verbs.h"
 
 namespace bellows {
@@ -38,30 +40,25 @@ static void declare(CommandLine& line, DiagnoseLine& given) {
   line.add_flag("--json", given.json, "print one JSON object").excludes(apply);
 }
 
-// Returns the settings of "key=value" each.
-static std::vector<ConfigLine> parsed(const Names& remedies) {
-  std::vector<ConfigLine> settings;
-  for (const std::string& remedy : remedies) {
-    const size_t equals = remedy.find('=');
-    settings.push_back({remedy.substr(0, equals), remedy.substr(equals + 1)});
-  }
-  return settings;
-}
-
 // Compares the run with its remedy, and returns ab's exit code.
-static int apply(const DiagnoseLine& given, const Diagnosis& d, AbOptions options) {
+static int apply(const DiagnoseLine& given, const Json& report, AbOptions options) {
+  const Json& findings = report["findings"];
   const auto curable =
-      std::ranges::find_if(d.findings, [](const Fault& fault) { return !fault.remedies.empty(); });
-  if (curable == d.findings.end()) return say("nothing to apply: no finding has a setting"), 0;
-  write_extension(given.apply, given.config, parsed(curable->remedies));
-  say(cat("wrote ", given.apply, ": ", joined(curable->remedies)));
+      std::ranges::find_if(findings, [](const Json& each) { return !each["remedies"].empty(); });
+  if (curable == findings.end()) return say("nothing to apply: no finding has a setting"), 0;
+  const Json& finding = *curable;
+  std::vector<ConfigLine> settings;
+  for (const auto& [key, value] : parse_overrides(finding["remedies"]))
+    settings.push_back({key, value.text});
+  write_extension(given.apply, given.config, settings);
+  say(cat("wrote ", given.apply, ": ", plain(finding["remedies"])));
   options.config = given.config;
   options.against = given.apply;
   options.allow_many = true;
   settle_planted_load(options);
   const AbResult result = compare_arms(options, nullptr);
-  say(fmt::format("{}: predicted at most {:.2f} x", curable->rule,
-                  most_speedup(*curable, d.evidence)));
+  say(fmt::format("{}: predicted at most {:.2f} x", plain(finding["rule"]),
+                  finding["most_speedup"].get<double>()));
   say(cat("measured: ", headline(result, result.on().front())));
   return result.signal ? 128 + result.signal : 0;
 }
@@ -92,16 +89,16 @@ static int run_diagnose(CommandLine& line, const Arguments& args) {
   AbOptions options;
   options.verb = "diagnose";
   limit_time(options, parse_budget("diagnose", given.budget));
-  const Diagnosis d =
+  const Json report =
       diagnose(given.config.empty()
                    ? read_evidence(given.run)
                    : measure(make_config(sources_of(given.config, given.overrides)), given.seconds,
                              given.apply.empty() ? INFINITY : options.budget_s / 2));
   if (given.json)
-    say(to_line(to_json(d)));
+    say(to_line(report));
   else
-    say_part(to_text(d));
-  return given.apply.empty() ? 0 : apply(given, d, options);
+    say_part(plain(report["text"]));
+  return given.apply.empty() ? 0 : apply(given, report, options);
 }
 
 static const AddVerb diagnose_verb({"diagnose", "names what limits a run, and the switches to try",

@@ -7,25 +7,31 @@
 #include <tuple>
 #include "core/base/words.h"
 #include "trainer/session/planted_load.h"
+#include "trainer/state/run_record.h"
 #include "trainer/verbs/tables.h"
 
 namespace bellows {
 
-Diagnosis diagnose(Evidence evidence) {
-  Diagnosis result{std::move(evidence)};
+static Json findings_of(const Evidence& e) {
   std::map<std::string, double> largest;  // largest saving by key
+  std::vector<Json> found;
   for (const Rule& rule : diagnosis_rules()) {
-    std::optional<Fault> found = rule.judge(result.evidence);
-    if (!found) continue;
-    found->rule = rule.name;
-    found->key = rule.key;
-    largest[rule.key] = std::max(largest[rule.key], found->saves_s);
-    result.findings.push_back(*std::move(found));
+    const std::optional<Fault> fault = rule.judge(e);
+    if (!fault) continue;
+    largest[rule.key] = std::max(largest[rule.key], fault->saves_s);
+    found.push_back({{"rule", rule.name},
+                     {"key", rule.key},
+                     {"text", fault->text},
+                     {"saves_s", fault->saves_s},
+                     {"most_speedup", 1 / std::max(1 - e.share(fault->saves_s), 0.01)},
+                     {"remedies", fault->remedies},
+                     {"advice", fault->advice}});
   }
-  std::ranges::stable_sort(result.findings, std::greater(), [&](const Fault& fault) {
-    return std::tuple(largest[fault.key], fault.key, fault.saves_s);
+  std::ranges::stable_sort(found, std::greater(), [&](const Json& finding) {
+    const std::string key = finding["key"];
+    return std::tuple(largest[key], key, finding["saves_s"].get<double>());
   });
-  return result;
+  return found;
 }
 
 // True if ops take longer than their start, so that they keep a device busy. A CPU starts an op at
@@ -47,41 +53,33 @@ int class_of(const Evidence& e) {
   return 1 + (heavy ? 1 : 0) + (large ? 2 : 0);
 }
 
-static std::pair<const char*, const char*> describe(int number) {
-  static constexpr std::pair<const char*, const char*> classes[] = {
-      {"little computing and light loading", "any machine will do, so choose a cheap one"},
-      {"little computing and heavy loading", "cores matter more than the device"},
-      {"much computing and light loading", "the device is the limit"},
-      {"much computing and heavy loading", "cores, disk and device may all be the limit"}};
-  return classes[number - 1];
-}
+static constexpr std::pair<const char*, const char*> kClasses[] = {
+    {"little computing and light loading", "any machine will do, so choose a cheap one"},
+    {"little computing and heavy loading", "cores matter more than the device"},
+    {"much computing and light loading", "the device is the limit"},
+    {"much computing and heavy loading", "cores, disk and device may all be the limit"}};
 
 static std::string in_ms(double seconds) { return fmt::format("{:.3f} ms", 1e3 * seconds); }
 static std::string share(double part, const Evidence& e) {
-  return fmt::format("{:.1f} %", 100 * part / std::max(e.batch_s(), 1e-12));
+  return fmt::format("{:.1f} %", 100 * e.share(part));
 }
 
-static std::string limit_of(const Evidence& e) {
+static const char* limit_of(const Evidence& e) {
   if (e.input_share() > 0.5) return "input";
   return e.input_share() > 0.1 ? "input and computing" : "computing";
 }
 
-double most_speedup(const Fault& f, const Evidence& e) {
-  return 1 / std::max(1 - f.saves_s / std::max(e.batch_s(), 1e-12), 0.01);
+static std::string text_of(const Json& finding) {
+  std::string text = cat(plain(finding["rule"]), " (", plain(finding["key"]), ")");
+  if (finding["saves_s"] > 0)
+    text += fmt::format(", at most {:.2f} x", finding["most_speedup"].get<double>());
+  text += "\n" + wrapped("   " + plain(finding["text"]), "   ");
+  for (const Json& remedy : finding["remedies"]) text += "\n   try: " + plain(remedy);
+  const std::string advice = finding["advice"];
+  return advice.empty() ? text : text + "\n" + wrapped("   or: " + advice, "   ");
 }
 
-static std::string text_of(const Fault& f, const Evidence& e) {
-  std::string text =
-      cat(f.rule, " (", f.key, ")",
-          f.saves_s > 0 ? fmt::format(", at most {:.2f} x", most_speedup(f, e)) : std::string());
-  text += "\n" + wrapped("   " + f.text, "   ");
-  for (const std::string& remedy : f.remedies) text += "\n   try: " + remedy;
-  if (!f.advice.empty()) text += "\n" + wrapped("   or: " + f.advice, "   ");
-  return text;
-}
-
-std::string to_text(const Diagnosis& d) {
-  const Evidence& e = d.evidence;
+static std::string text_of(const Json& report, const Evidence& e) {
   std::string text = fmt::format("{}, {}, batch_cost {}\n", e.config.plan.name,
                                  count_of(e.updates, "update"), in_ms(e.batch_s()));
   text += fmt::format("  input      {:>12} {:>8}\n", in_ms(e.reader_s()), share(e.reader_s(), e));
@@ -98,63 +96,55 @@ std::string to_text(const Diagnosis& d) {
     text += fmt::format("  batches: {:.1f} MB/s\n", 1e-6 * e.batch_bytes / e.batch_s());
   if (e.disk_bytes_per_s >= 0)
     text += fmt::format("  disks: {:.1f} MB/s\n", 1e-6 * e.disk_bytes_per_s);
-  if (const std::string planted = planted_load(e.config.plan); !planted.empty())
+  if (const std::string planted = report["planted_load"]; !planted.empty())
     text += wrapped("  " + planted, "    ") + "\n";
-  std::string limit = cat("limit: ", limit_of(e));
-  if (!e.ops.empty()) {
-    const auto [name, advice] = describe(class_of(e));
-    limit += cat("; class ", class_of(e), ", ", name, ": ", advice);
-  }
+  std::string limit = "limit: " + plain(report["limit"]);
+  if (report.contains("class"))
+    limit += cat("; class ", plain(report["class"]), ", ", plain(report["class_name"]), ": ",
+                 plain(report["class_advice"]));
   text += wrapped(limit, "") + "\n";
-  if (const Names off = untried(e); !off.empty())
-    text += wrapped(cat("off, and able to run here: ", joined(off)), "  ") + "\n";
-  if (d.findings.empty()) return text + "findings: none\n";
+  if (!report["untried"].empty())
+    text += wrapped("off, and able to run here: " + plain(report["untried"]), "  ") + "\n";
+  const Json& findings = report["findings"];
+  if (findings.empty()) return text + "findings: none\n";
   text += "findings, the largest possible gain first:\n";
-  for (size_t i = 0; i < d.findings.size(); ++i)
-    text += fmt::format("{}. {}\n", i + 1, text_of(d.findings[i], e));
+  for (size_t i = 0; i < findings.size(); ++i)
+    text += fmt::format("{}. {}\n", i + 1, text_of(findings[i]));
   return text;
 }
 
-Json to_json(const Diagnosis& d) {
-  const Evidence& e = d.evidence;
-  Json json = {{"kind", "diagnose"},
-               {"name", e.config.plan.name},
-               {"measured_here", e.measured},
-               {"updates", e.updates},
-               {"batch_cost", e.batch_s()},
-               {"reader_cost", e.reader_s()},
-               {"compute_share_deviation", e.swing()},
-               {"eval_share", e.eval_share},
-               {"save_share", e.save_share},
-               {"cores", e.cores},
-               {"cores_used", e.cpu_used},
-               {"waited_for_a_core", e.waited},
-               {"others", e.others},
-               {"between_ops_s", e.between_ops_s},
-               {"load_s", e.load_s},
-               {"batch_bytes", e.batch_bytes},
-               {"disk_bytes_per_s", e.disk_bytes_per_s},
-               {"planted_load", planted_load(e.config.plan)},
-               {"limit", limit_of(e)},
-               {"untried", untried(e)},
-               {"ops", Json::array()},
-               {"findings", Json::array()},
-               {"text", to_text(d)}};
-  if (!e.ops.empty()) {
-    const auto [name, advice] = describe(class_of(e));
-    json.update({{"class", class_of(e)}, {"class_name", name}, {"class_advice", advice}});
-  }
+Json diagnose(const Evidence& e) {
+  Json report = {{"kind", "diagnose"},
+                 {"name", e.config.plan.name},
+                 {"measured_here", e.measured},
+                 {"updates", e.updates},
+                 {"batch_cost", e.batch_s()},
+                 {"reader_cost", e.reader_s()},
+                 {"compute_share_deviation", e.swing()},
+                 {"eval_share", e.eval_share},
+                 {"save_share", e.save_share},
+                 {"cores", e.cores},
+                 {"cores_used", e.cpu_used},
+                 {"waited_for_a_core", e.waited},
+                 {"others", e.others},
+                 {"between_ops_s", e.between_ops_s},
+                 {"load_s", e.load_s},
+                 {"batch_bytes", e.batch_bytes},
+                 {"disk_bytes_per_s", e.disk_bytes_per_s},
+                 {"planted_load", planted_load(e.config.plan)},
+                 {"limit", limit_of(e)},
+                 {"untried", untried(e)},
+                 {"ops", Json::array()},
+                 {"findings", findings_of(e)}};
   for (const OpTime& op : e.ops)
-    json["ops"].push_back({{"op", op.name}, {"s", op.s}, {"flop", op.flop}});
-  for (const Fault& f : d.findings)
-    json["findings"].push_back({{"rule", f.rule},
-                                {"key", f.key},
-                                {"text", f.text},
-                                {"saves_s", f.saves_s},
-                                {"most_speedup", most_speedup(f, e)},
-                                {"remedies", f.remedies},
-                                {"advice", f.advice}});
-  return json;
+    report["ops"].push_back({{"op", op.name}, {"s", op.s}, {"flop", op.flop}});
+  if (!e.ops.empty()) {
+    const int number = class_of(e);
+    const auto& [name, advice] = kClasses[number - 1];
+    report.update({{"class", number}, {"class_name", name}, {"class_advice", advice}});
+  }
+  report["text"] = text_of(report, e);
+  return report;
 }
 
 }  // namespace bellows

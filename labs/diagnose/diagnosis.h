@@ -4,6 +4,7 @@
 //   diagnosis  the rules that fire, as text and JSON
 //   diagnose   the verb
 #pragma once
+#include <algorithm>
 #include <cmath>
 #include "core/base/json.h"
 #include "plan/toggle.h"
@@ -57,7 +58,8 @@ struct Evidence {
   double batch_s() const;   // mean seconds per update
   double reader_s() const;  // mean seconds per update spent waiting for data
   double compute_s() const { return batch_s() - reader_s(); }
-  double input_share() const { return batch_s() > 0 ? reader_s() / batch_s() : 0; }
+  double share(double s) const { return s / std::max(batch_s(), 1e-12); }  // of an update
+  double input_share() const { return share(reader_s()); }
   // Standard deviation of the updates' compute shares: 0 steady, 0.5 if they alternate between none
   // and all.
   double swing() const;
@@ -75,7 +77,6 @@ Evidence read_evidence(const std::string& folder);
 // ---- diagnosis
 
 struct Fault {
-  std::string rule = {}, key = {};  // name and key of the rule, set by diagnose()
   std::string text = {};
   double saves_s = 0;       // per update: measured time that the remedy can remove at most
   Names remedies = {};      // settings that a command line takes: "toggles.num_workers=4"
@@ -100,16 +101,9 @@ Names untried(const Evidence& e);
 // small, heavy; 3 large, light; 4 large, heavy. The times of ops must be known.
 int class_of(const Evidence& e);
 
-// Returns the speedup if the remedy removes all that it can (Amdahl's law).
-double most_speedup(const Fault& fault, const Evidence& e);
-
-struct Diagnosis {
-  Evidence evidence = {};
-  // Grouped by key; keys, and findings within a key, by descending saving.
-  std::vector<Fault> findings = {};
-};
-Diagnosis diagnose(Evidence evidence);
-std::string to_text(const Diagnosis& diagnosis);  // 80 columns
-Json to_json(const Diagnosis& diagnosis);         // "kind": "diagnose"
+// Returns the report, "kind": "diagnose". Its findings are grouped by key; keys, and findings
+// within a key, are in order of descending saving. most_speedup: if the remedy removes all that it
+// can (Amdahl's law). text: the report in 80 columns.
+Json diagnose(const Evidence& e);
 
 }  // namespace bellows

@@ -9,6 +9,7 @@
 #include "core/device/device_info.h"
 #include "core/device/threads.h"
 #include "core/device/timer.h"
+#include "labs/bench/step.h"
 #include "labs/diagnose/diagnosis.h"
 #include "labs/doctor/doctor.h"
 #include "labs/profile/analysis.h"
@@ -16,8 +17,6 @@
 #include "trainer/log/meter.h"
 #include "trainer/log/nvml.h"
 #include "trainer/session/planted_load.h"
-#include "trainer/session/session.h"
-#include "trainer/session/training_step.h"
 #include "trainer/state/run_record.h"
 #include "trainer/state/training_state.h"
 
@@ -53,60 +52,39 @@ static Plan measured_plan(Plan plan) {
   return plan;
 }
 
-namespace {
-class Updates {
- public:
-  explicit Updates(Session& session) : session_(session), train_(session) {
-    train_.prepare();
-    session.model->train(true);
-  }
-
-  // Makes an update. Returns the seconds spent waiting for data.
-  double run() {
-    const int64_t begin = trace::now_ns();
-    next();
-    const double reader_s = seconds_since(begin);
-    train_({batch_, micro_batches(session_.plan, batch_.size())});
-    synchronize(current_stream(session_.device));
-    return reader_s;
-  }
-  double batch_bytes() const { return double(batch_.x.nbytes()); }
-
- private:
-  void next() {
-    const trace::Range range("input");
-    session_.feed->catch_up();
-    if (epoch_ >= 0 && session_.feed->next(batch_)) return;
-    session_.feed->start(++epoch_);
-    CHECK(session_.feed->next(batch_), "diagnose: the training set has no full batch");
-  }
-
-  Session& session_;
-  TrainingStep train_;
-  Batch batch_;
-  int64_t epoch_ = -1;
-};
-}  // namespace
+// Trains on the next batch. Returns the seconds spent waiting for it.
+static double update(RepeatedStep& train) {
+  const int64_t begin = trace::now_ns();
+  train.next_batch();
+  const double reader_s = seconds_since(begin);
+  train();
+  synchronize(current_stream(train.device()));
+  return reader_s;
+}
 
 static void add_ops(Evidence& e, const Recording& recording) {
+  if (on_host(recording)) return;
   Ceilings ceilings;  // ceilings of the CPU
   if (!e.on_gpu) ceilings = {fma_rate(DType::f32), fma_rate(DType::bf16), 0};
-  const Profile profile = analyze(recording, ceilings);
-  if (profile.timed == Timed::host) return;
+  const Json profile = analyze(recording, ceilings);
   std::map<std::string, OpTime> ops;
-  const double updates = double(e.updates);
-  for (const OpRow& row : profile.kinds) {  // forward and backward have separate rows
-    OpTime& op = ops.try_emplace(row.key.op, OpTime{row.key.op}).first->second;
-    op.s += row.s / updates;
-    op.calls += double(row.calls) / updates;
-    op.flop += row.work.flop / updates;
-    if (row.work.flop > 0) e.product_bytes += row.work.bytes / updates;
+  const auto of_an_update = [&](const Json& total) {
+    return total.get<double>() / double(e.updates);
+  };
+  for (const Json& row : profile["ops"]) {  // forward and backward have separate rows
+    const std::string name = row["op"];
+    OpTime& op = ops.try_emplace(name, OpTime{name}).first->second;
+    op.s += of_an_update(row["s"]);
+    op.calls += of_an_update(row["calls"]);
+    op.flop += of_an_update(row["flop"]);
+    if (row["flop"] > 0) e.product_bytes += of_an_update(row["bytes"]);
   }
   for (auto& [name, op] : ops) e.ops.push_back(std::move(op));
   std::ranges::sort(e.ops, std::greater(), &OpTime::s);
   const bool replays = e.on_gpu && e.config.plan.train.cuda_graph;  // a replay has no such gaps
-  for (const GapRow& gap : profile.gaps)
-    if (!replays && (gap.cause == "host" || gap.cause == "launch")) e.between_ops_s += gap.s;
+  for (const Json& gap : profile["gaps"])
+    if (!replays && (gap["cause"] == "host" || gap["cause"] == "launch"))
+      e.between_ops_s += gap["s"].get<double>();
   e.fma_per_s = ceilings.f32;
 }
 
@@ -125,11 +103,10 @@ Evidence measure(Config config, double seconds, double limit_s) {
   const auto late = [&] { return seconds_since(start) > limit_s; };
   check_alone("diagnose", config.plan.dist);
   settle_planted_load(config.plan);
-  const Plan plan = measured_plan(config.plan);
-  Session session(plan);
-  const Kernels use(session.kernels());
-  Updates train(session);
-  for (int64_t k = 0; k < session.tuning.warm_up() && !late(); ++k) train.run();
+  RepeatedStep train(measured_plan(config.plan));
+  const Session& session = train.session();
+  const Kernels use(session.kernels());  // the feed also runs kernels
+  for (int64_t k = 0; k < session.tuning.warm_up() && !late(); ++k) update(train);
   constexpr int64_t kFewest = 5, kMost = 2000;
   Evidence e{.config = config, .cores = allowed_cores(), .measured = true};
   add_machine(e, session);
@@ -147,7 +124,7 @@ Evidence measure(Config config, double seconds, double limit_s) {
   const int64_t begin = trace::now_ns();
   int64_t end = begin;  // end of an update, at which the next one begins
   for (bool done = false; !done;) {
-    e.reader_cost.push_back(train.run());
+    e.reader_cost.push_back(update(train));
     e.batch_cost.push_back(seconds_since(std::exchange(end, trace::now_ns())));
     ++e.updates;
     done =
@@ -159,7 +136,7 @@ Evidence measure(Config config, double seconds, double limit_s) {
   if (const auto seen = load.next()) e.disk_bytes_per_s = seen->disk_bytes_per_s;
   e.load_s =
       1e-9 * double(making.ns - making_ns) / double(std::max<int64_t>(1, making.batches - made));
-  e.batch_bytes = train.batch_bytes();
+  e.batch_bytes = double(train.batch().x.nbytes());
   e.cpu_used = used.used;
   e.waited = used.waited;
   const BusyMachine busy = machine.since_begin();

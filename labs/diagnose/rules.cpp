@@ -141,7 +141,7 @@ static Judged device_unused(const Evidence& e) {
 }
 
 static Judged host_bound(const Evidence& e) {
-  const double share = e.between_ops_s / std::max(e.batch_s(), 1e-12);
+  const double share = e.share(e.between_ops_s);
   if (!e.measured || share < 0.5) return {};
   return Fault{.text = fmt::format("{} of an update, {}, {}: the host keeps the device waiting.",
                                    percent(share), about_ms(e.between_ops_s),
@@ -153,7 +153,7 @@ static Judged host_bound(const Evidence& e) {
 
 static Judged kernel_hot(const Evidence& e) {
   if (e.ops.empty()) return {};
-  const double share = e.ops[0].s / std::max(e.batch_s(), 1e-12);
+  const double share = e.share(e.ops[0].s);
   const std::string& op = e.ops[0].name;
   Names toggles;
   if (has_vendor_kernel(e, op)) toggles.push_back("vendor_kernels");

@@ -1,56 +1,18 @@
 // trainer doctor: describes this machine and this binary, checks them, and prints what to type if
 // something is wrong.
 #include "labs/doctor/doctor.h"
-#include <fmt/format.h>
 #include "core/base/output.h"
 #include "core/base/round.h"
 #include "core/config/config.h"
 #include "core/config/hint.h"
 #include "labs/bench/bench.h"
 #include "plan/toggle.h"
-#include "trainer/log/nvml.h"
 #include "trainer/session/session.h"
 #include "trainer/verbs/tables.h"
 
 namespace bellows {
 
 // ---- sections
-
-static TableRow row_of(const Stress& s) {
-  return {s.precision,
-          rate_text(s.flop_per_s, "FLOP/s"),
-          cat(rate_text(s.slowest_part, "FLOP/s"), " to ", rate_text(s.fastest_part, "FLOP/s")),
-          s.peak > 0 ? fmt::format("{:.0f} %", 100 * s.flop_per_s / s.peak) : "-",
-          fmt::format("{:.3f}", s.worst_error),
-          s.worst_error <= 1 ? "verified" : "WRONG"};
-}
-
-// A GPU that is hot, power-capped or shared explains a rate that the kernels cannot.
-static void say_state(Device device, const char* when) {
-  if (const auto nvml = open_nvml(device)) say(cat(when, ": ", text_of(nvml->read())));
-}
-
-// Exits with 5 if a result is wrong: no result of such a machine can be trusted.
-static void print_stress(Device device, int64_t n) {
-  if (n == 0) n = stress_size(device);
-  say("");
-  say(fmt::format("stress: 100 products {} x {} x {} on {}, random data, then one synchronization",
-                  n, n, n, cat(device)));
-  std::vector<TableRow> rows = {
-      {"", "rate", "slowest to fastest tenth", "of FMA peak", "error / bound", "8 rows"}};
-  std::string wrong;
-  say_state(device, "before");
-  for (const Stress& result : stress(device, n)) {
-    rows.push_back(row_of(result));
-    if (!(result.worst_error <= 1)) wrong += cat(wrong.empty() ? "" : ", ", result.precision);
-  }
-  say_state(device, "after");
-  say_part(aligned(rows, "lrrrrl"));
-  if (device == Device::cpu) say_part("\n" + blas_rates());
-  if (!wrong.empty())
-    fail(Exit::numeric, "doctor: products in ", wrong, " are wrong on ", device,
-         ": memory, an overclocked chip or a library is broken");
-}
 
 static void print_findings(const std::vector<std::string>& found) {
   say("");
@@ -63,7 +25,9 @@ static void print_findings(const std::vector<std::string>& found) {
   }
 }
 
-std::string unaligned_shapes(const NamedTensors& parameters) {
+// Returns a table of the weights (out, in, ..) with `out` or `in` not a multiple of 8, and the
+// sizes to pad them to; one line of text if there are none.
+static std::string unaligned_shapes(const NamedTensors& parameters) {
   std::vector<TableRow> rows = {{"weight", "out", "in", "pad to"}};
   for (const auto& [name, tensor] : parameters) {
     if (tensor.rank() < 2) continue;  // biases are not operands of a product
@@ -110,10 +74,10 @@ static int run_doctor(CommandLine& line, const Arguments& args) {
   }
   CHECK(run.empty() || line.given("--watch"), "doctor: only --watch takes a --run");
   if (line.given("--watch")) return watch_machine(run, number_of(seconds, "--watch"));
-  const int64_t n = number_of(size, "--stress");  // 0: stress_size() chooses
+  const int64_t n = number_of(size, "--stress");  // 0: stress() chooses
   const Machine machine = this_machine();
   say_part(describe(machine));
-  if (line.given("--stress")) print_stress(start_bench(device), n);
+  if (line.given("--stress")) stress(start_bench(device), n);
   print_findings(findings(machine));
   return 0;
 }

@@ -1,5 +1,5 @@
-// The parts of `trainer doctor`: facts about this machine and findings, the stress test, and
-// weights whose sizes do not suit Tensor Cores.
+// The parts of `trainer doctor`: facts about this machine and findings, the stress test, and the
+// watch of its load.
 #pragma once
 #include <map>
 #include <nlohmann/json.hpp>
@@ -40,21 +40,10 @@ std::vector<std::string> findings(const Machine& machine);
 
 // ---- the stress test: matrix products at full load, with verified results
 
-struct Stress {
-  const char* precision;
-  double flop_per_s = 0;  // rate over all products, which end in one synchronization
-  double slowest_part = 0, fastest_part = 0;  // flop/s of the slowest and fastest tenth
-  double peak = 0;         // flop/s of multiply-adds in registers; 0: not measured (on a GPU)
-  double worst_error = 0;  // in units of the rounding bound (worst_error); above 1: wrong
-};
-
-// Runs `products` products of n x n x n one after the other, in each precision of the device.
-// n: from 1 to 65536.
-std::vector<Stress> stress(Device device, int64_t n, int products = 100);
-
-// Returns n for stress(): 8192 on a GPU. On a CPU: the n, from 256 to 8192, at which 100 FP32
-// products take at most about two seconds.
-int64_t stress_size(Device device);
+// Prints the rates of 100 products of n x n x n in each precision of the device, and whether they
+// are right. n: from 1 to 65536; 0 chooses a size. Throws Error (exit 5) if a result is wrong: no
+// result of such a machine can be trusted.
+void stress(Device device, int64_t n);
 
 // Returns the peak FLOP/s of multiply-adds in vector registers on all pool threads, each counted as
 // two operations; for bf16 those of AMX tiles, if the CPU has them. Returns 0 if there are none.
@@ -69,12 +58,5 @@ std::string blas_rates();
 // Prints a line a second: load of the machine, and the costs that the run in that folder (or "")
 // has logged last. Ends after `lines` lines or, if that is 0, with a signal. Returns the exit code.
 int watch_machine(const std::string& run, int64_t lines);
-
-// ---- shapes
-
-// Returns a table of the weights (out, in, ..) with `out` or `in` not a multiple of 8, and the
-// sizes to pad them to. Returns one line of text if there are none. Tensors of rank < 2 are
-// ignored.
-std::string unaligned_shapes(const NamedTensors& parameters);
 
 }  // namespace bellows

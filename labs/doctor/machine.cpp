@@ -3,9 +3,9 @@
 #include <unistd.h>
 #include <cstdlib>
 #include "core/base/words.h"
-#include "core/device/affinity.h"
 #include "core/device/device.h"
 #include "core/device/threads.h"
+#include "core/device/topology.h"
 #include "labs/doctor/doctor.h"
 #include "trainer/log/system.h"
 #include "trainer/state/run_record.h"

@@ -14,13 +14,10 @@ namespace bellows {
 
 // ---- pages
 
-// Pages by the names of their files.
-static const std::map<std::string, std::string>& pages() {
-  static const std::map<std::string, std::string> all = {
+// By the names of their files.
+static const std::map<std::string, std::string> kPages = {
 #include <course_files.inc>
-  };
-  return all;
-}
+};
 
 static std::string trimmed(std::string text) {
   text.erase(0, std::min(text.find_first_not_of(" `"), text.size()));
@@ -77,7 +74,7 @@ Lesson parse_lesson(const std::string& name, const std::string& page) {
 const std::vector<Lesson>& lessons() {
   static const std::vector<Lesson> all = [] {
     std::vector<Lesson> read;
-    for (const auto& [file, page] : pages())
+    for (const auto& [file, page] : kPages)
       read.push_back(parse_lesson(file.substr(0, file.rfind('.')), page));
     return read;
   }();

@@ -7,7 +7,6 @@
 #include "core/base/output.h"
 #include "data/sets/arrays.h"
 #include "labs/page/page.h"
-#include "labs/page/test_images.h"
 #include "trainer/state/run_record.h"
 #include "trainer/verbs/verbs.h"
 

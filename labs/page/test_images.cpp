@@ -1,5 +1,4 @@
 // Runs a trained model on the images of its test set, for the page of its run.
-#include "labs/page/test_images.h"
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -7,6 +6,7 @@
 #include "core/tensor/copy.h"
 #include "data/images/image_file.h"
 #include "data/images/transform.h"
+#include "labs/page/page.h"
 #include "ops/softmax.h"
 #include "trainer/session/session.h"
 #include "trainer/state/training_state.h"

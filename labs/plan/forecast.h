@@ -1,7 +1,8 @@
-// Forecast of an update on many ranks, from the times at which gradients become ready on one. Pure
-// functions, for `trainer plan`. Times are in seconds.
+// Forecast of an update on many ranks, from the times at which gradients become ready on one, for
+// `trainer plan`. Times are in seconds.
 #pragma once
 #include "dist/buckets.h"
+#include "plan/plan.h"
 
 namespace bellows {
 
@@ -37,6 +38,11 @@ struct ComputeProfile {
   double step_s = 0;
   double bytes() const;  // size of all gradients
 };
+// Trains `updates` updates on the first batch, on one rank and without saving anything. Times are
+// medians, by the device's clock. A gradient that backward does not reach is ready at its end,
+// because the reducer then sends zeros. Throws Error as Session does, and exit 2 on more than one
+// rank.
+ComputeProfile measure_profile(Plan plan, int64_t updates);
 
 struct BucketTime {
   double ready_s, begin_s, end_s;  // last gradient ready; collective begins and ends

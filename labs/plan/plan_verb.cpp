@@ -1,11 +1,12 @@
 // trainer plan --config FILE: forecast of an update on many ranks (labs/plan/forecast.h).
 #include <fmt/format.h>
+#include <map>
 #include <nlohmann/json.hpp>
 #include "core/base/json.h"
 #include "core/base/output.h"
 #include "core/base/words.h"
 #include "core/config/config.h"
-#include "labs/plan/compute_profile.h"
+#include "labs/plan/forecast.h"
 #include "plan/plan.h"
 #include "plan/toggle.h"
 #include "trainer/verbs/tables.h"
@@ -20,12 +21,6 @@ struct PlanLine {
   int64_t ranks_per_node = 1, updates = 10;
   double latency_us = 20, gbps = 25, inside_latency_us = 5, inside_gbps = 200, step_ms = 0;
   bool json = false;
-};
-
-struct RankRow {
-  int64_t ranks;
-  Forecast planned, without_overlap, compressed, best;
-  double best_mb;
 };
 }  // namespace
 
@@ -73,83 +68,80 @@ static std::vector<int64_t> ranks_in(const std::string& text) {
   return ranks;
 }
 
-static ReduceAlgorithm algorithm_of(const std::string& name) {
-  return name == "ring"   ? ReduceAlgorithm::ring
-         : name == "tree" ? ReduceAlgorithm::tree
-                          : ReduceAlgorithm::faster;
-}
-
 static Network network_of(const PlanLine& given) {
+  static const std::map<std::string, ReduceAlgorithm> algorithms = {
+      {"ring", ReduceAlgorithm::ring},
+      {"tree", ReduceAlgorithm::tree},
+      {"faster", ReduceAlgorithm::faster}};
   const auto link = [](double latency_us, double gbps) {
     return Link{1e-6 * latency_us, 1e9 / 8 * gbps};
   };
   return {link(given.latency_us, given.gbps), link(given.inside_latency_us, given.inside_gbps),
-          given.ranks_per_node, algorithm_of(given.algorithm)};
+          given.ranks_per_node, algorithms.at(given.algorithm)};
 }
 
-static RankRow row_of(int64_t ranks, const ComputeProfile& profile, const DistOptions& options,
-                      const Network& network) {
+static Json row_of(int64_t ranks, const ComputeProfile& profile, const DistOptions& options,
+                   const Network& network) {
+  DistOptions late = options, halved = options, bucketed = options;
+  late.overlap = false;
+  halved.compress = true;
   const auto of = [&](const DistOptions& changed) {
     return forecast(profile, changed, ranks, network);
   };
-  DistOptions late = options, halved = options, best = options;
-  late.overlap = false;
-  halved.compress = true;
-  best.bucket_mb = best_bucket_mb(profile, options, ranks, network);
-  return {ranks, of(options), of(late), of(halved), of(best), best.bucket_mb};
-}
-
-static std::string percent(double part, double whole) {
-  return fmt::format("{:.1f} %", 100 * part / whole);
+  const auto with_buckets_of = [&](double mb) {
+    bucketed.bucket_mb = mb;
+    return of(bucketed);
+  };
+  const Forecast planned = of(options);
+  const double best_mb = best_bucket_mb(profile, options, ranks, network);
+  Json ladder = Json::array();
+  for (const double mb : bucket_ladder(profile)) {
+    const Forecast f = with_buckets_of(mb);
+    ladder.push_back({{"bucket_mb", mb}, {"step_s", f.step_s}, {"exposed_s", f.exposed_s}});
+  }
+  return {{"ranks", ranks},
+          {"step_s", planned.step_s},
+          {"efficiency", profile.step_s / planned.step_s},
+          {"communication_s", planned.communication_s},
+          {"exposed_s", planned.exposed_s},
+          {"no_overlap_step_s", of(late).step_s},
+          {"bf16_step_s", of(halved).step_s},
+          {"best_bucket_mb", best_mb},
+          {"best_step_s", with_buckets_of(best_mb).step_s},
+          {"ladder", ladder}};
 }
 
 static std::string ms(double seconds) { return fmt::format("{:.2f}", 1e3 * seconds); }
 
-static void print(const std::vector<RankRow>& rows, const ComputeProfile& profile,
-                  const PlanLine& given, const DistOptions& options, int64_t ends) {
-  const double step = profile.step_s, backward_end = profile.gradients.back().ready_s;
-  say(cat("one rank here: ", ms(step), " ms an update"));
+static void print(const Json& rows, const ComputeProfile& profile, const PlanLine& given,
+                  const DistOptions& options, int64_t ends) {
+  say(cat("one rank here: ", ms(profile.step_s), " ms an update"));
   say(cat(count_of(std::ssize(profile.gradients), "gradient"),
           fmt::format(", {:.2f} MiB, ready from ", profile.bytes() / (1 << 20)),
-          ms(profile.gradients.front().ready_s), " to ", ms(backward_end), " ms"));
+          ms(profile.gradients.front().ready_s), " to ", ms(profile.gradients.back().ready_s),
+          " ms"));
   say(fmt::format("network: {} us, {} Gbit/s between machines of {}; algorithm: {}",
                   given.latency_us, given.gbps, count_of(given.ranks_per_node, "rank"),
                   given.algorithm));
   std::vector<TableRow> table = {{"ranks", "step ms", "efficiency", "exposed ms", "no overlap",
                                   "bf16", "best bucket", "step ms"}};
-  for (const RankRow& r : rows)
-    table.push_back({std::to_string(r.ranks), ms(r.planned.step_s), percent(step, r.planned.step_s),
-                     ms(r.planned.exposed_s), percent(step, r.without_overlap.step_s),
-                     percent(step, r.compressed.step_s), fmt::format("{:.4g} MiB", r.best_mb),
-                     ms(r.best.step_s)});
+  for (const Json& r : rows) {
+    const auto efficiency = [&](const char* step_s) {
+      return fmt::format("{:.1f} %", 100 * profile.step_s / r[step_s].get<double>());
+    };
+    table.push_back({r["ranks"].dump(), ms(r["step_s"]), efficiency("step_s"), ms(r["exposed_s"]),
+                     efficiency("no_overlap_step_s"), efficiency("bf16_step_s"),
+                     fmt::format("{:.4g} MiB", r["best_bucket_mb"].get<double>()),
+                     ms(r["best_step_s"])});
+  }
   say_part(aligned(table, "rrrrrrrr"));
   const std::string buckets =
       fmt::format("buckets of {:.4g} and {:.4g} MiB", options.first_bucket_mb, options.bucket_mb);
   if (profile.bytes() <= options.first_bucket_mb * (1 << 20))
     return say(cat(buckets, ": the first holds all gradients, so nothing overlaps"));
   say(ends ? cat(buckets, ": from ", ends, " ranks on, backward no longer hides them")
-           : cat(buckets, ": backward hides all but the last one, up to ", rows.back().ranks,
-                 " ranks"));
-}
-
-static Json json_of(const RankRow& r, const ComputeProfile& profile, DistOptions options,
-                    const Network& network) {
-  Json ladder = Json::array();
-  for (const double mb : bucket_ladder(profile)) {
-    options.bucket_mb = mb;
-    const Forecast f = forecast(profile, options, r.ranks, network);
-    ladder.push_back({{"bucket_mb", mb}, {"step_s", f.step_s}, {"exposed_s", f.exposed_s}});
-  }
-  return {{"ranks", r.ranks},
-          {"step_s", r.planned.step_s},
-          {"efficiency", profile.step_s / r.planned.step_s},
-          {"communication_s", r.planned.communication_s},
-          {"exposed_s", r.planned.exposed_s},
-          {"no_overlap_step_s", r.without_overlap.step_s},
-          {"bf16_step_s", r.compressed.step_s},
-          {"best_bucket_mb", r.best_mb},
-          {"best_step_s", r.best.step_s},
-          {"ladder", ladder}};
+           : cat(buckets, ": backward hides all but the last one, up to ",
+                 rows.back()["ranks"].get<int64_t>(), " ranks"));
 }
 
 static int run_plan(CommandLine& line, const Arguments& args) {
@@ -167,17 +159,16 @@ static int run_plan(CommandLine& line, const Arguments& args) {
     profile.step_s *= factor;
     for (GradientTime& gradient : profile.gradients) gradient.ready_s *= factor;
   }
-  std::vector<RankRow> rows;
+  Json rows = Json::array();
   for (const int64_t n : ranks) rows.push_back(row_of(n, profile, options, network));
   const int64_t ends = overlap_ends(profile, options, ranks.back(), network);
   if (!given.json) return print(rows, profile, given, options, ends), 0;
-  Json object = {{"step_s", profile.step_s},
-                 {"first_ready_s", profile.gradients.front().ready_s},
-                 {"backward_end_s", profile.gradients.back().ready_s},
-                 {"bytes", profile.bytes()},
-                 {"overlap_ends", ends ? Json(ends) : Json()},
-                 {"rows", Json::array()}};
-  for (const RankRow& r : rows) object["rows"].push_back(json_of(r, profile, options, network));
+  const Json object = {{"step_s", profile.step_s},
+                       {"first_ready_s", profile.gradients.front().ready_s},
+                       {"backward_end_s", profile.gradients.back().ready_s},
+                       {"bytes", profile.bytes()},
+                       {"overlap_ends", ends ? Json(ends) : Json()},
+                       {"rows", rows}};
   say(to_line(object));
   return 0;
 }

@@ -1,6 +1,7 @@
 #include "labs/profile/analysis.h"
 #include <fmt/format.h>
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <unordered_map>
 #include "core/base/statistics.h"
@@ -9,19 +10,24 @@ namespace bellows {
 
 namespace {
 
-struct Calls {
-  OpRow row;
-  std::vector<const Slice*> slices;
+// Calls that are alike: an op in one direction, with its operands.
+struct OpKey {
+  std::string op;
+  bool backward = false;
+  std::string shapes = {}, dtype = {}, layout = {};  // "64x3x32x32 16x3x3x3 -> 64x16x32x32"
+  auto operator<=>(const OpKey&) const = default;
 };
-using CallsByKey = std::map<OpKey, Calls>;
+struct OpCall {
+  const Slice* slice;
+  Cost work;         // as the op states it
+  double ceiling_s;  // least time for that work; 0: unknown
+  double flop_s;     // least time for its FLOP alone; 0: unknown
+};
+using CallsByKey = std::map<OpKey, std::vector<OpCall>>;
 
 constexpr double kSecond = 1e-9;  // of a nanosecond
 
 }  // namespace
-
-std::string OpRow::kernel() const {
-  return kernels.empty() ? "plain" : fmt::format("{}", fmt::join(kernels, ", "));
-}
 
 static std::string text_of(const Shape& shape) {
   std::string text;
@@ -55,23 +61,15 @@ static Cost work_in(const Slice& slice, const Recording& recording) {
 }
 
 static CallsByKey calls_in(const Timeline& timeline, const Recording& recording,
-                           const Ceilings& ceilings, Timed timed) {
+                           const Ceilings& ceilings) {
   CallsByKey calls;
   for (const Slice& slice : timeline.slices) {
     if (!slice.computes()) continue;
-    const OpKey key = key_of(slice, recording);
-    auto& [row, slices] = calls[key];
     // The host's time alone is not the time of that work.
-    const Cost work = timed == Timed::host ? Cost{} : work_in(slice, recording);
-    row.key = key;
-    ++row.calls;
-    row.s += kSecond * double(slice.work_ns);
-    row.work += work;
+    const Cost work = on_host(recording) ? Cost{} : work_in(slice, recording);
     const DType dtype = slice.op < 0 ? DType::f32 : recording.ops[slice.op].dtype();
-    row.ceiling_s += ceilings.seconds(work, dtype);
-    row.flop_s += ceilings.seconds({.flop = work.flop}, dtype);
-    row.kernels.insert(slice.kernels.begin(), slice.kernels.end());
-    slices.push_back(&slice);
+    calls[key_of(slice, recording)].push_back({&slice, work, ceilings.seconds(work, dtype),
+                                               ceilings.seconds({.flop = work.flop}, dtype)});
   }
   return calls;
 }
@@ -82,117 +80,170 @@ static double total_s(const Recording& recording) {
   return kSecond * ns;
 }
 
-template <class Key, class Row>
-static std::vector<Row> sorted(const std::map<Key, Row>& rows, double Row::*by) {
-  std::vector<Row> list;
-  for (const auto& [key, row] : rows) list.push_back(row);
-  std::ranges::stable_sort(list, std::greater<>(), by);
-  return list;
+static Json sorted(std::vector<Json> rows, const char* by) {
+  std::ranges::stable_sort(rows, std::greater<>(),
+                           [by](const Json& row) { return row[by].get<double>(); });
+  return rows;
 }
 
-static std::vector<OpRow> by_kind(const std::map<OpKey, OpRow>& ops, double total) {
-  std::map<OpKey, OpRow> kinds;
-  for (const auto& [key, op] : ops) {
-    OpRow& kind = kinds[{key.op, key.backward, "", "", ""}];
-    kind.key = {key.op, key.backward, "", "", ""};
-    kind.calls += op.calls;
-    kind.s += op.s;
-    kind.work += op.work;
-    kind.ceiling_s += op.ceiling_s;
-    kind.flop_s += op.flop_s;
-    kind.kernels.insert(op.kernels.begin(), op.kernels.end());
+// Self time; on a device that was timed, the time of the work that the call queued there.
+static double seconds_of(const OpCall& call) { return kSecond * double(call.slice->work_ns); }
+
+static Json rows_of(const CallsByKey& all, double total) {
+  std::vector<Json> rows;
+  for (const auto& [key, calls] : all) {
+    double s = 0, ceiling_s = 0;
+    Cost work;
+    std::set<std::string> kernels;
+    for (const OpCall& call : calls) {
+      s += seconds_of(call);
+      work += call.work;
+      ceiling_s += call.ceiling_s;
+      kernels.insert(call.slice->kernels.begin(), call.slice->kernels.end());
+    }
+    Json& row = rows.emplace_back(Json{{"op", key.op}, {"backward", key.backward}});
+    if (!key.shapes.empty())
+      row.update({{"shapes", key.shapes}, {"dtype", key.dtype}, {"layout", key.layout}});
+    row.update({{"calls", calls.size()},
+                {"s", s},
+                {"mean_s", s / double(calls.size())},
+                {"share", s / total},
+                {"kernel", kernels.empty() ? "plain" : fmt::format("{}", fmt::join(kernels, ", "))},
+                {"flop", work.flop},
+                {"bytes", work.bytes},
+                {"of_ceiling", ceiling_s > 0 && s > 0 ? Json(ceiling_s / s) : Json()}});
   }
-  for (auto& [name, kind] : kinds) kind.share = kind.s / total;
-  return sorted(kinds, &OpRow::s);
+  return sorted(std::move(rows), "s");
 }
 
-static void add_phases(Profile& profile, const Timeline& timeline) {
+static void add_ops(Json& report, const CallsByKey& all, double total, double updates) {
+  CallsByKey kinds;
+  Cost work;
+  double flop_s = 0;
+  for (const auto& [key, calls] : all) {
+    std::vector<OpCall>& kind = kinds[{key.op, key.backward}];
+    kind.insert(kind.end(), calls.begin(), calls.end());
+    for (const OpCall& call : calls) work += call.work, flop_s += call.flop_s;
+  }
+  report.update({{"flop", work.flop / updates},
+                 {"bytes", work.bytes / updates},
+                 {"mfu", flop_s > 0 ? Json(flop_s / total) : Json()},
+                 {"ops", rows_of(kinds, total)},
+                 {"ops_by_operands", rows_of(all, total)}});
+}
+
+static void add_phases(Json& report, const Timeline& timeline, bool on_device, double updates) {
   std::map<std::string, double> s, device;
+  const double a_step_s = kSecond / updates;
   double sum = 0;
   for (const Slice& slice : timeline.slices) {
     if (slice.kind == SliceKind::update) continue;
-    const double self = kSecond * double(slice.self_ns) / double(profile.updates);
     const std::string phase = slice.phase.empty() ? "other" : slice.phase;
-    s[phase] += self;
-    device[phase] += kSecond * double(slice.work_ns) / double(profile.updates);
-    sum += self;
+    s[phase] += a_step_s * double(slice.self_ns);
+    device[phase] += on_device ? a_step_s * double(slice.work_ns) : 0;
+    sum += a_step_s * double(slice.self_ns);
   }
-  profile.batch_cost_s = sum;
+  report["batch_cost_s"] = sum;
   constexpr std::pair<const char*, const char*> kNames[] = {
       {"input", "input wait"},    {"forward", "forward"},      {"backward", "backward"},
       {"optimizer", "optimizer"}, {"zero_grad", "clear_grad"}, {"other", "other"}};
   for (const auto& [phase, name] : kNames)
-    profile.phases.push_back(
-        {name, s[phase], s[phase] / sum, profile.timed == Timed::device ? device[phase] : 0});
+    report["phases"].push_back(
+        {{"phase", name}, {"s", s[phase]}, {"share", s[phase] / sum}, {"device_s", device[phase]}});
 }
 
-static std::vector<ModuleRow> modules_in(const Timeline& timeline, const Profile& profile) {
-  std::map<std::string, ModuleRow> rows;
+static Json modules_in(const Timeline& timeline, double total, double updates) {
+  std::map<std::string, std::array<double, 2>> times;  // forward and backward, of all updates
   for (const Slice& slice : timeline.slices) {
     const bool backward = slice.phase == "backward";
-    if (slice.path.empty() || !(backward || slice.phase == "forward")) continue;
-    ModuleRow& row = rows.try_emplace(slice.path, ModuleRow{slice.path}).first->second;
-    (backward ? row.backward_s : row.forward_s) +=
-        kSecond * double(slice.work_ns) / double(profile.updates);
+    if (!slice.path.empty() && (backward || slice.phase == "forward"))
+      times[slice.path][backward] += kSecond * double(slice.work_ns);
   }
-  for (auto& [path, row] : rows) row.share = (row.forward_s + row.backward_s) / profile.update_s;
-  return sorted(rows, &ModuleRow::share);
+  std::vector<Json> rows;
+  for (const auto& [path, s] : times)
+    rows.push_back({{"module", path},
+                    {"forward_s", s[0] / updates},
+                    {"backward_s", s[1] / updates},
+                    {"share", (s[0] + s[1]) / total}});
+  return sorted(std::move(rows), "share");
 }
 
-static std::vector<Outlier> outliers_in(const CallsByKey& calls) {
+static Json outliers_in(const CallsByKey& all) {
   constexpr size_t kFewest = 5;  // calls that have a median worth the name
-  std::vector<Outlier> found;
-  for (const auto& [key, all] : calls) {
-    if (all.slices.size() < kFewest) continue;
+  std::vector<Json> found;
+  for (const auto& [key, calls] : all) {
+    if (calls.size() < kFewest) continue;
     std::vector<double> s;
-    for (const Slice* slice : all.slices) s.push_back(kSecond * double(slice->work_ns));
+    for (const OpCall& call : calls) s.push_back(seconds_of(call));
     const std::vector<double> apart = distances_from_median(s);
     const double middle = median(s), mad = median(apart);
     for (size_t i = 0; i < s.size(); ++i)
       if (apart[i] > 3 * mad)
-        found.push_back({key, all.slices[i]->path, all.slices[i]->step, s[i], middle, mad});
+        found.push_back({{"op", key.op},
+                         {"backward", key.backward},
+                         {"shapes", key.shapes},
+                         {"module", calls[i].slice->path},
+                         {"step", calls[i].slice->step},
+                         {"s", s[i]},
+                         {"median_s", middle},
+                         {"mad_s", mad}});
   }
-  std::ranges::stable_sort(found, std::greater<>(),
-                           [](const Outlier& o) { return std::abs(o.s - o.median_s); });
+  std::ranges::stable_sort(found, std::greater<>(), [](const Json& row) {
+    return std::abs(row["s"].get<double>() - row["median_s"].get<double>());
+  });
   return found;
 }
 
-static std::vector<GapRow> gaps_in(const Timeline& timeline, const Profile& profile) {
-  std::map<std::tuple<std::string, std::string, std::string>, GapRow> rows;
+static Json gaps_in(const Timeline& timeline, double total, double updates) {
+  struct Sum {
+    int64_t count = 0, longest_step = 0;
+    double s = 0, longest_s = 0;
+  };
+  std::map<std::tuple<std::string, std::string, std::string>, Sum> sums;
   for (const Gap& gap : timeline.gaps) {
     const Slice& in = timeline.slices[gap.slice];
     const std::string range = in.name.starts_with("ProfilerStep#") ? "step" : in.name;
-    const std::string cause = cause_of(timeline, gap.slice);
-    GapRow& row =
-        rows.try_emplace({cause, range, in.path}, GapRow{cause, range, in.path}).first->second;
-    ++row.count;
+    Sum& sum = sums[{cause_of(timeline, gap.slice), range, in.path}];
+    ++sum.count;
     const double s = kSecond * double(gap.end_ns - gap.begin_ns);
-    row.s += s / double(profile.updates);
-    if (s > row.longest_s) row.longest_s = s, row.longest_step = in.step;
+    sum.s += s;
+    if (s > sum.longest_s) sum.longest_s = s, sum.longest_step = in.step;
   }
-  for (auto& [key, row] : rows) row.share = row.s / profile.update_s;
-  return sorted(rows, &GapRow::s);
+  std::vector<Json> rows;
+  for (const auto& [key, sum] : sums)
+    rows.push_back({{"cause", std::get<0>(key)},
+                    {"in", std::get<1>(key)},
+                    {"module", std::get<2>(key)},
+                    {"count", sum.count},
+                    {"s", sum.s / updates},
+                    {"share", sum.s / total},
+                    {"longest_s", sum.longest_s},
+                    {"longest_step", sum.longest_step}});
+  return sorted(std::move(rows), "s");
 }
 
-static std::vector<ThreadRow> threads_in(const Recording& recording) {
-  std::map<uint64_t, ThreadRow> rows;
+static Json threads_in(const Recording& recording) {
+  std::map<uint64_t, ThreadLoad> sums;
   for (const ThreadLoad& load : recording.thread_loads) {
-    const auto named = recording.threads.find(load.thread);
+    ThreadLoad& sum = sums[load.thread];
+    sum.end_ns += load.end_ns - load.begin_ns;
+    sum.running_ns += load.running_ns;
+    sum.runnable_ns += load.runnable_ns;
+  }
+  std::vector<Json> rows;
+  for (const auto& [id, sum] : sums) {
+    const auto named = recording.threads.find(id);
     if (named == recording.threads.end()) continue;
-    ThreadRow& row =
-        rows.try_emplace(load.thread, ThreadRow{load.thread, named->second}).first->second;
-    const double running = double(load.running_ns), runnable = double(load.runnable_ns);
-    row.running += running;
-    row.runnable += runnable;
-    row.waiting += double(load.end_ns - load.begin_ns) - running - runnable;
-  }
-  for (auto& [id, row] : rows) {
     // The scheduler adds up in ticks, so the sum of the others may exceed the time.
-    row.waiting = std::max(0.0, row.waiting);
-    const double all = std::max(1.0, row.running + row.runnable + row.waiting);
-    for (double* part : {&row.running, &row.runnable, &row.waiting}) *part /= all;
+    const int64_t used = sum.running_ns + sum.runnable_ns;
+    const double all = double(std::max<int64_t>({1, used, sum.end_ns}));
+    rows.push_back({{"name", named->second},
+                    {"id", id},
+                    {"running", double(sum.running_ns) / all},
+                    {"runnable", double(sum.runnable_ns) / all},
+                    {"waiting", double(std::max<int64_t>(0, sum.end_ns - used)) / all}});
   }
-  return sorted(rows, &ThreadRow::running);
+  return sorted(std::move(rows), "running");
 }
 
 // Number of log entries until most bytes are in use.
@@ -204,7 +255,7 @@ static size_t peak_of(const std::vector<trace::Allocation>& log) {
   return end;
 }
 
-static void add_memory(Profile& profile, const Recording& recording) {
+static Json memory_of(const Recording& recording) {
   const std::span log = std::span(recording.allocations).first(peak_of(recording.allocations));
   std::unordered_map<const void*, const trace::Allocation*> alive;
   int64_t older = 0;  // bytes released that were taken before the window
@@ -213,54 +264,56 @@ static void add_memory(Profile& profile, const Recording& recording) {
       alive[entry.block] = &entry;
     else if (!alive.erase(entry.block))
       older -= entry.bytes;
-  std::map<std::string, MemoryRow> rows;
+  std::map<std::string, int64_t> tensors, held = recording.held;
   for (const auto& [block, entry] : alive) {
     const std::string& path = entry->site->path;
-    rows[path.empty() ? "outside of modules" : path].tensors += entry->bytes;
+    tensors[path.empty() ? "outside of modules" : path] += entry->bytes;
   }
-  for (const Held& held : recording.held)
-    rows[held.module.empty() ? held.what : held.module].held += held.bytes;
-  rows["other"].held = std::max<int64_t>(0, rows["other"].held - older);
-  for (auto& [module, row] : rows) {
-    row.module = module;
-    profile.peak_bytes += row.bytes();
-    if (row.bytes() > 0) profile.memory.push_back(row);
+  held["other"] = std::max<int64_t>(0, held["other"] - older);
+  for (const auto& [module, bytes] : tensors) held.try_emplace(module, 0);
+  std::vector<Json> rows;
+  int64_t peak_bytes = 0, peak_step = 0;
+  for (const auto& [module, bytes] : held) {
+    peak_bytes += bytes + tensors[module];
+    if (bytes + tensors[module] > 0)
+      rows.push_back({{"module", module}, {"held", bytes}, {"tensors", tensors[module]}});
   }
-  std::ranges::stable_sort(profile.memory, std::greater<>(), &MemoryRow::bytes);
+  std::ranges::stable_sort(rows, std::greater<>(), [](const Json& row) {
+    return row["held"].get<int64_t>() + row["tensors"].get<int64_t>();
+  });
   for (const StepTime& step : recording.steps)
-    if (!log.empty() && step.begin_ns <= log.back().at_ns) profile.peak_step = step.number;
+    if (!log.empty() && step.begin_ns <= log.back().at_ns) peak_step = step.number;
+  return {{"peak_bytes", peak_bytes}, {"step", peak_step}, {"modules", rows}};
 }
 
-Profile analyze(const Recording& recording, const Ceilings& ceilings) {
+Json analyze(const Recording& recording, const Ceilings& ceilings) {
   const Timeline timeline = timeline_of(recording);
-  const double total = total_s(recording);
-  Profile profile;
-  if (recording.device != Device::cpu)
-    profile.timed = recording.activities ? Timed::device : Timed::host;
-  profile.first = recording.steps.at(0).number;
-  profile.updates = std::ssize(recording.steps);
-  profile.update_s = total / double(profile.updates);
-  profile.threads = threads_in(recording);
-  const auto compute = std::ranges::find(profile.threads, recording.thread, &ThreadRow::id);
-  if (compute != profile.threads.end()) profile.waited_share = compute->runnable;
-  const CallsByKey calls = calls_in(timeline, recording, ceilings, profile.timed);
-  std::map<OpKey, OpRow> ops;
-  for (const auto& [key, all] : calls) ops[key] = all.row;
-  for (auto& [key, op] : ops) op.share = op.s / total;
-  profile.ops = sorted(ops, &OpRow::s);
-  profile.kinds = by_kind(ops, total);
-  for (const OpRow& op : profile.ops) {
-    profile.work.flop += op.work.flop / double(profile.updates);
-    profile.work.bytes += op.work.bytes / double(profile.updates);
-    profile.mfu += op.flop_s / total;
-  }
-  add_phases(profile, timeline);
-  profile.modules = modules_in(timeline, profile);
-  profile.outliers = outliers_in(calls);
-  profile.gaps = gaps_in(timeline, profile);
-  add_memory(profile, recording);
-  profile.typical = typical_update(timeline, recording, profile.peak_bytes);
-  return profile;
+  const double total = total_s(recording), updates = double(recording.steps.size());
+  const bool on_device = recording.device != Device::cpu && !on_host(recording);
+  const char* const times = on_device ? "time on the device" : "self time";
+  const CallsByKey calls = calls_in(timeline, recording, ceilings);
+  const Json threads = threads_in(recording);
+  Json report = {{"kind", "profile"},
+                 {"first_step", recording.steps.at(0).number},
+                 {"times", on_host(recording) ? "time on the host" : times},
+                 {"updates", recording.steps.size()},
+                 {"update_s", total / updates},
+                 {"waited_for_core_share", 0.0}};
+  for (const Json& thread : threads)
+    if (thread["id"] == recording.thread) report["waited_for_core_share"] = thread["runnable"];
+  add_phases(report, timeline, on_device, updates);
+  add_ops(report, calls, total, updates);
+  report.update({{"ceilings",
+                  {{"f32_flop_per_s", ceilings.f32},
+                   {"bf16_flop_per_s", ceilings.bf16},
+                   {"bytes_per_s", ceilings.bytes_per_s}}},
+                 {"modules", modules_in(timeline, total, updates)},
+                 {"outliers", outliers_in(calls)},
+                 {"gaps", gaps_in(timeline, total, updates)},
+                 {"thread_states", threads},
+                 {"typical_update", typical_update(timeline, recording)},
+                 {"memory", memory_of(recording)}});
+  return report;
 }
 
 }  // namespace bellows

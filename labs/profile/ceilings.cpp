@@ -1,6 +1,6 @@
 #include <algorithm>
 #include "core/device/timer.h"
-#include "labs/bench/copies.h"
+#include "labs/bench/bench.h"
 #include "labs/bench/product.h"
 #include "labs/doctor/doctor.h"
 #include "labs/profile/analysis.h"

@@ -48,16 +48,6 @@ static Recording recorded(Session& session, const Plan& plan, const std::vector<
   return recorder.take();
 }
 
-static Json facts_of(const Session& session) {
-  const Plan& plan = session.plan;
-  Names notes = session.notes;
-  std::erase(notes, profiler_note(plan.profile));  // for another tool
-  return {{"name", plan.name},
-          {"batch", plan.data.loader.sampler.batch_size},
-          {"threads", pool_threads()},
-          {"run", notes}};
-}
-
 static int run_profile(CommandLine& line, const Arguments& args) {
   std::string config, steps = "20:30", trace, tables;
   Arguments overrides;
@@ -86,22 +76,24 @@ static int run_profile(CommandLine& line, const Arguments& args) {
   const Recording recording = recorded(session, plan, window, signals);
   const Json ranks = gather_ranks(session, recording);
   if (session.ranks.rank > 0) return 0;
-  const Ceilings ceilings = ceilings_of(session.device, plan.kernels.tf32);
-  const Profile profile = analyze(recording, ceilings);
+  Json report = analyze(recording, ceilings_of(session.device, plan.kernels.tf32));
   say(cat(plan.name, ": batch ", plan.data.loader.sampler.batch_size, ", ",
           count_of(pool_threads(), "thread")));
   if (session.device == Device::cuda && given.train.cuda_graph)
     say("cuda_graph: off here, because a replay enters no ranges");
   if (const std::string planted = planted_load(plan); !planted.empty()) say_wrapped(planted);
-  const std::string text =
-      text_of(profile, ceilings) + (ranks.is_null() ? "" : "\n" + ranks_text(ranks));
+  const std::string text = text_of(report) + (ranks.is_null() ? "" : "\n" + ranks_text(ranks));
   say_part(text);
   if (!tables.empty()) {
-    Json json = json_of(profile, ceilings);
-    json.update(facts_of(session));
-    json["text"] = text;
-    if (!ranks.is_null()) json["ranks"] = ranks;
-    write_file(tables, bytes_of(to_line(json)));
+    Names notes = session.notes;
+    std::erase(notes, profiler_note(session.plan.profile));  // for another tool
+    report.update({{"name", plan.name},
+                   {"batch", session.plan.data.loader.sampler.batch_size},
+                   {"threads", pool_threads()},
+                   {"run", notes},
+                   {"text", text}});
+    if (!ranks.is_null()) report["ranks"] = ranks;
+    write_file(tables, bytes_of(to_line(report)));
   }
   if (!trace.empty()) write_file(trace, bytes_of(to_line(chrome_trace(recording))));
   return 0;

@@ -3,22 +3,15 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include "core/device/allocator.h"
+#include "core/device/topology.h"
 #include "labs/profile/analysis.h"
 #include "trainer/log/meter.h"
 #include "trainer/session/session.h"
 #include "trainer/verbs/tables.h"
 
 namespace bellows {
-
-// Identifies the host, whose processes share trace::now_ns(); "" if the system hides it.
-static std::string host_id() {
-  std::string id;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
-  return id;
-}
 
 static Json part_of(const Recording& recording, int64_t step) {
   const Timeline timeline = timeline_of(recording);
@@ -35,7 +28,8 @@ static Json part_of(const Recording& recording, int64_t step) {
   const double a_step_s = 1e-9 / double(recording.steps.size());
   Json part = lanes_of(timeline, recording, shown);
   part.erase("gaps");  // a value of the store has at most 1 MiB
-  part.update({{"host", host_id()},
+  // Processes of one boot share trace::now_ns(); "" if the system hides it.
+  part.update({{"host", first_line("/proc/sys/kernel/random/boot_id")},
                {"begin_ns", shown.begin_ns},
                {"all_reduce_s", a_step_s * double(sent_ns)},
                {"exposed_s", a_step_s * double(exposed_ns)},

@@ -5,78 +5,80 @@
 #include <fstream>
 #include <utility>
 #include "core/base/file.h"
-#include "core/device/affinity.h"
 #include "core/device/allocator.h"
-#include "core/device/start_thread.h"
 #include "core/device/sync_guard.h"
+#include "core/device/threads.h"
 #include "core/device/topology.h"
+#include "trainer/log/meter.h"
 #include "trainer/session/session.h"
 #include "trainer/state/training_state.h"
 #include "trainer/verbs/step_work.h"
 
 namespace bellows {
 
-CoreWatch::CoreWatch(Recording& recording) : recording_(recording), cores_(process_cores()) {
-  read_cores();
-  read_threads();
-  thread_ = start_thread("core watch", [this] {
-    for (int n = 1; !stop_.try_acquire_for(std::chrono::milliseconds(20)); ++n) {
-      read_cores();
-      if (n % 5 == 0) read_threads();  // takes 10 us for each of them
-    }
-  });
-}
-
-CoreWatch::~CoreWatch() {
-  stop_.release();
-  thread_.join();
-  read_cores();
-  read_threads();
-}
+namespace {
+struct CoreReading {
+  int64_t at_ns = 0;
+  CpuTicks ticks = {};
+};
+}  // namespace
 
 // The two numbers in schedstat are ns since the thread began: on a core, and ready without one.
-void CoreWatch::read_threads() {
+static void read_threads(Recording& recording, std::map<uint64_t, ThreadLoad>& totals) {
   for (const Path& task : paths_in("/proc/self/task", Exit::internal)) {
     ThreadLoad now = {.thread = std::stoull(task.filename()), .end_ns = trace::now_ns()};
     // A thread that has just ended has no file any more.
     if (!(std::ifstream(task / "schedstat") >> now.running_ns >> now.runnable_ns)) continue;
-    const auto [seen, is_new] = threads_.try_emplace(now.thread, now);
+    const auto [seen, is_new] = totals.try_emplace(now.thread, now);
     const ThreadLoad before = std::exchange(seen->second, now);
     if (is_new) continue;
-    recording_.thread_loads.push_back({now.thread, before.end_ns, now.end_ns,
-                                       now.running_ns - before.running_ns,
-                                       now.runnable_ns - before.runnable_ns});
+    recording.thread_loads.push_back({now.thread, before.end_ns, now.end_ns,
+                                      now.running_ns - before.running_ns,
+                                      now.runnable_ns - before.runnable_ns});
   }
 }
 
-void CoreWatch::read_cores() {
+static void read_cores(Recording& recording, std::map<int, CoreReading>& last) {
+  const std::vector<int> ours = process_cores();
   const int64_t now = trace::now_ns();
   for (const auto& [core, ticks] : ticks_by_core()) {
-    if (!std::ranges::count(cores_, core)) continue;
-    Seen& before = seen_[core];
+    if (!std::ranges::count(ours, core)) continue;
+    CoreReading& before = last[core];
     if (ticks.all == before.ticks.all) continue;  // no tick since then
     if (before.at_ns)
-      recording_.cores.push_back({core, before.at_ns, now, busy_share(before.ticks, ticks)});
+      recording.cores.push_back({core, before.at_ns, now, busy_share(before.ticks, ticks)});
     before = {now, ticks};
   }
 }
 
-static std::string module_of(const std::string& parameter) {
-  const size_t dot = parameter.rfind('.');
-  return dot == std::string::npos ? "" : parameter.substr(0, dot);
+// Until `over`, adds how busy the cores are, every 20 ms, and what the threads of this process do,
+// every 100 ms, because that takes 10 us for each of them. The system counts in ticks of up to
+// 10 ms, so one value may be wrong by a few tenths, but hardly their mean.
+static void watch(Recording& recording, std::binary_semaphore& over) {
+  std::map<int, CoreReading> cores;
+  std::map<uint64_t, ThreadLoad> threads;
+  for (int n = 0;; ++n) {
+    const bool last = n > 0 && over.try_acquire_for(std::chrono::milliseconds(20));
+    read_cores(recording, cores);
+    if (last || n % 5 == 0) read_threads(recording, threads);
+    if (last) return;
+  }
 }
 
-static std::vector<Held> held_by(const Session& session) {
-  std::vector<Held> held;
+static std::map<std::string, int64_t> held_by(const Session& session) {
+  std::map<std::string, int64_t> held;
   int64_t other = allocator_stats(session.device).allocated;
-  const auto add = [&](const std::string& module, const char* what, const Tensor& tensor) {
-    held.push_back({module, what, int64_t(tensor.nbytes())});
-    other -= held.back().bytes;
+  const auto add = [&](const std::string& name, const Tensor& tensor) {
+    held[name] += int64_t(tensor.nbytes());
+    other -= int64_t(tensor.nbytes());
   };
-  for (const NamedTensor& p : session.parameters) add(module_of(p.name), "weights", p.tensor);
-  for (const NamedTensor& b : session.model->buffers()) add(module_of(b.name), "weights", b.tensor);
-  for (const NamedTensor& b : session.optimizer->state()) add("", "optimizer state", b.tensor);
-  held.push_back({"", "other", std::max<int64_t>(0, other)});
+  for (const NamedTensors& weights : {session.parameters, session.model->buffers()})
+    for (const auto& [name, tensor] : weights) {
+      const size_t dot = name.rfind('.');
+      add(dot == std::string::npos ? "weights" : name.substr(0, dot), tensor);
+    }
+  for (const NamedTensor& state : session.optimizer->state()) add("optimizer state", state.tensor);
+  held["other"] = std::max<int64_t>(0, other);
   return held;
 }
 
@@ -87,9 +89,16 @@ Recorder::Recorder(const Session& session, int64_t first, int64_t last)
 }
 
 Recorder::~Recorder() {
+  end_watch();
   if (ops_ && recording_.activities) activity_api.take();
   trace::collect(false);
   trace::allocations_logged = trace::kernels_logged = false;
+}
+
+void Recorder::end_watch() {
+  if (!watch_.joinable()) return;
+  window_over_.release();
+  watch_.join();
 }
 
 void Recorder::finish_device() const {
@@ -107,7 +116,7 @@ void Recorder::start() {
   }
   recording_.update = work_of_update(session_);
   recording_.held = held_by(session_);
-  watch_.emplace(recording_);
+  watch_ = start_thread("core watch", [this] { watch(recording_, window_over_); });
   trace::take_events();
   trace::take_allocations();
   trace::take_kernels();
@@ -117,7 +126,7 @@ void Recorder::start() {
 }
 
 void Recorder::stop() {
-  watch_.reset();
+  end_watch();
   trace::collect(false);
   trace::allocations_logged = trace::kernels_logged = false;
   recording_.kernels = trace::take_kernels();

@@ -5,38 +5,11 @@
 #include <thread>
 #include "autograd/op_log.h"
 #include "labs/profile/recording.h"
-#include "trainer/log/meter.h"
 
 namespace bellows {
 
 class Session;
 struct Position;
-
-// Watches how busy the cores are, and what the threads of this process do: a thread of its own
-// reads /proc, for the cores every 20 ms, for the threads every 100 ms. The system counts in ticks
-// of up to 10 ms, so one value may be wrong by a few tenths, but hardly their mean.
-class CoreWatch {
- public:
-  // Adds loads to `recording` until it is destroyed.
-  explicit CoreWatch(Recording& recording);
-  ~CoreWatch();
-  CoreWatch(CoreWatch&&) = delete;
-
- private:
-  struct Seen {
-    int64_t at_ns = 0;
-    CpuTicks ticks = {};
-  };
-  void read_cores();
-  void read_threads();
-
-  Recording& recording_;
-  const std::vector<int> cores_;
-  std::map<int, Seen> seen_;
-  std::map<uint64_t, ThreadLoad> threads_;  // totals of each thread, up to its last reading
-  std::binary_semaphore stop_{0};
-  std::thread thread_;
-};
 
 // Use it from the compute thread. On a GPU, it waits for the device when the window begins and
 // ends.
@@ -54,6 +27,7 @@ class Recorder {
  private:
   void start();
   void stop();
+  void end_watch();
   void finish_device() const;
 
   const Session& session_;
@@ -61,7 +35,8 @@ class Recorder {
   int64_t last_;
   Recording recording_;
   std::optional<OpLog> ops_;
-  std::optional<CoreWatch> watch_;  // of the window
+  std::binary_semaphore window_over_{0};
+  std::thread watch_;  // of the cores and threads, in the window
   int64_t begin_ns_ = 0;
 };
 

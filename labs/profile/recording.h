@@ -4,7 +4,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include "core/base/kernel_log.h"
 #include "core/base/trace.h"
 #include "core/device/device.h"
 #include "labs/profile/activity.h"
@@ -33,12 +32,6 @@ struct ThreadLoad {
   int64_t runnable_ns = 0;           // ready, but without a core
 };
 
-struct Held {
-  std::string module;  // "" for what belongs to no module
-  std::string what;    // "weights", "optimizer state", "other"
-  int64_t bytes;
-};
-
 struct Recording {
   std::vector<StepTime> steps;
   std::vector<trace::Event> spans;
@@ -49,12 +42,18 @@ struct Recording {
   std::vector<CoreLoad> cores;
   std::vector<ThreadLoad> thread_loads;  // empty if the kernel has no schedstat
   std::vector<trace::Allocation> allocations;
-  std::vector<Held> held;  // memory in use when the window began
-  Cost update;             // work of the optimizer in an update
+  // Bytes in use when the window began: by module, "weights" outside of modules, "optimizer state",
+  // "other".
+  std::map<std::string, int64_t> held;
+  Cost update;  // work of the optimizer in an update
   Device device = Device::cpu;
   // Work of the device, by begin. Absent on the CPU, where the spans have the times, and without
   // CUPTI.
   std::optional<std::vector<Activity>> activities = {};
 };
+// True if a device ran the updates and could not be timed, so only the host's times are known.
+inline bool on_host(const Recording& recording) {
+  return recording.device != Device::cpu && !recording.activities;
+}
 
 }  // namespace bellows

@@ -1,5 +1,6 @@
 #include "labs/profile/timeline.h"
 #include <algorithm>
+#include <limits>
 #include <set>
 
 namespace bellows {
@@ -25,38 +26,20 @@ class Builder {
  public:
   explicit Builder(const Recording& recording) : recording_(recording) {}
 
+  // Ranges come by begin, outer ones first.
   void begin(Slice slice) {
     close_until(slice.begin_ns);
-    if (!open_.empty()) {
+    if (slice.kind == SliceKind::update) {
+      waiting_.clear();
+    } else {
+      if (open_.empty()) return;  // not in the window
       own_time(slice.begin_ns);
+      classify(slice);
       inherit(slice);
     }
     open_.push_back(int(all_.slices.size()));
     cursors_.push_back(slice.begin_ns);
     all_.slices.push_back(std::move(slice));
-  }
-
-  void begin(const StepTime& step) {
-    waiting_.clear();
-    Slice update{"loop", "", SliceKind::update, step.begin_ns, step.end_ns};
-    update.step = step.number;
-    begin(std::move(update));
-  }
-
-  void begin(const trace::Event& span) {
-    Slice slice{span.name, span.path, SliceKind::other, span.begin_ns, span.end_ns};
-    close_until(span.begin_ns);
-    if (open_.empty()) return;  // not in the window
-    const Slice& parent = all_.slices[open_.back()];
-    if (parent.name == "backward" && !is_wait(span.name)) {
-      slice.kind = SliceKind::backward;
-      slice.op = last_of(span);
-    } else if (is_phase(span.name)) {
-      slice.kind = SliceKind::phase;
-    } else if ((parent.phase == "forward" || parent.phase == "backward") && !is_wait(span.name)) {
-      slice.kind = SliceKind::module;
-    }
-    begin(std::move(slice));
   }
 
   // An op that was recorded at end_ns.
@@ -90,6 +73,18 @@ class Builder {
   }
 
  private:
+  void classify(Slice& slice) {
+    const Slice& parent = all_.slices[open_.back()];
+    if (parent.name == "backward" && !is_wait(slice.name)) {
+      slice.kind = SliceKind::backward;
+      slice.op = last_of(slice);
+    } else if (is_phase(slice.name)) {
+      slice.kind = SliceKind::phase;
+    } else if ((parent.phase == "forward" || parent.phase == "backward") && !is_wait(slice.name)) {
+      slice.kind = SliceKind::module;
+    }
+  }
+
   void inherit(Slice& slice) const {
     const Slice& parent = all_.slices[open_.back()];
     slice.parent = open_.back();
@@ -144,8 +139,8 @@ class Builder {
     }
   }
 
-  int last_of(const trace::Event& span) {
-    std::vector<int>& calls = waiting_[{span.name, span.path}];
+  int last_of(const Slice& backward) {
+    std::vector<int>& calls = waiting_[{backward.name, backward.path}];
     if (calls.empty()) return -1;
     const int op = calls.back();
     calls.pop_back();
@@ -163,28 +158,28 @@ class Builder {
 }  // namespace
 
 Timeline timeline_of(const Recording& recording) {
-  std::vector<const trace::Event*> spans;  // a range is recorded at its end, after those inside it
-  for (const trace::Event& span : recording.spans)
-    if (span.thread == recording.thread) spans.push_back(&span);
-  std::ranges::reverse(spans);
-  std::ranges::stable_sort(spans, [](const trace::Event* a, const trace::Event* b) {
-    return std::pair(a->begin_ns, -a->end_ns) < std::pair(b->begin_ns, -b->end_ns);
-  });
-  Builder builder(recording);
-  size_t span = 0, op = 0;
-  const auto take_until = [&](int64_t end_ns) {
-    for (;;) {
-      const int64_t at = span < spans.size() ? spans[span]->begin_ns : end_ns;
-      const int64_t done = op < recording.ops.size() ? recording.ops[op].end_ns : end_ns;
-      if (std::min(at, done) >= end_ns) return;
-      at <= done ? builder.begin(*spans[span++]) : builder.add(int(op++));
-    }
-  };
+  std::vector<Slice> ranges;
   for (const StepTime& step : recording.steps) {
-    take_until(step.begin_ns);
-    builder.begin(step);
-    take_until(step.end_ns);
+    ranges.push_back({"loop", "", SliceKind::update, step.begin_ns, step.end_ns});
+    ranges.back().step = step.number;
   }
+  // A range is recorded at its end, after those inside it.
+  for (auto span = recording.spans.rbegin(); span != recording.spans.rend(); ++span)
+    if (span->thread == recording.thread)
+      ranges.push_back({span->name, span->path, SliceKind::other, span->begin_ns, span->end_ns});
+  std::ranges::stable_sort(
+      ranges, {}, [](const Slice& range) { return std::pair(range.begin_ns, -range.end_ns); });
+  Builder builder(recording);
+  int op = 0;
+  const auto add_until = [&](int64_t begin_ns) {
+    for (; op < std::ssize(recording.ops) && recording.ops[op].end_ns < begin_ns; ++op)
+      builder.add(op);
+  };
+  for (Slice& range : ranges) {
+    add_until(range.begin_ns);
+    builder.begin(std::move(range));
+  }
+  add_until(std::numeric_limits<int64_t>::max());
   return builder.finish();
 }
 

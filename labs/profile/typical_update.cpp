@@ -60,13 +60,11 @@ static Json thinned(const std::vector<std::pair<int64_t, int64_t>>& points) {
   return few;
 }
 
-Json typical_update(const Timeline& timeline, const Recording& recording, int64_t peak_bytes) {
+Json typical_update(const Timeline& timeline, const Recording& recording) {
   const StepTime& step = median_step(recording);
   Json update = lanes_of(timeline, recording, step);
-  int64_t bytes = 0, most = 0;
-  for (const trace::Allocation& entry : recording.allocations)
-    most = std::max(most, bytes += entry.bytes);
-  bytes = peak_bytes - most;  // in use when the window began
+  int64_t bytes = 0;  // in use
+  for (const auto& [name, held] : recording.held) bytes += held;
   std::vector<std::pair<int64_t, int64_t>> in_use = {{0, bytes}};
   for (const trace::Allocation& entry : recording.allocations) {
     if (entry.at_ns >= step.end_ns) break;

@@ -4,8 +4,8 @@
 // and channel. So samples are processed one by one, and the vector lanes hold the patch of x under
 // a winner: rows of KW * C contiguous elements in NHWC. This takes a quarter of the multiplications
 // of a dense backward, which samples in the lanes would need.
-#include "core/base/kernel_log.h"
 #include "core/base/round.h"
+#include "core/base/trace.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
 #include "ops/base/lanes.h"

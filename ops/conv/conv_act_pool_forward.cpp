@@ -4,8 +4,8 @@
 // more lanes empty, they hold output channels. In both cases a block of accumulators covers the
 // four pixels of pooling windows, so only the result is written. Both compute each output as the
 // same sum in the same order.
-#include "core/base/kernel_log.h"
 #include "core/base/round.h"
+#include "core/base/trace.h"
 #include "core/tensor/copy.h"
 #include "ops/base/lanes.h"
 #include "ops/base/per_thread.h"

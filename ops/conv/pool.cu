@@ -1,6 +1,5 @@
 #include "core/tensor/copy.h"
 #include "core/tensor/map.cuh"
-#include "core/tensor/pieces.cuh"
 #include "ops/conv/pool.h"
 
 namespace bellows {

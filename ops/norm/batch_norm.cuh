@@ -6,11 +6,11 @@
 #pragma once
 #include <bit>
 #include "core/base/divisor.h"
+#include "core/device/launch.cuh"
 #include "core/device/shared.cuh"
-#include "core/device/wave.cuh"
 #include "core/tensor/copy.h"
 #include "core/tensor/line.cuh"
-#include "core/tensor/pieces.cuh"
+#include "core/tensor/map.cuh"
 #include "ops/base/functors.h"
 #include "ops/norm/batch_norm.h"
 

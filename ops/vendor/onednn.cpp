@@ -1,6 +1,6 @@
 #include "ops/vendor/onednn.h"
 #include <dnnl_debug.h>
-#include "core/base/kernel_log.h"
+#include "core/base/trace.h"
 #include "core/device/workers.h"
 #include "core/tensor/copy.h"
 

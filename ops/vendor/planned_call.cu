@@ -1,6 +1,5 @@
 #include <map>
 #include <utility>
-#include "core/base/kernel_log.h"
 #include "core/base/module_path.h"
 #include "core/base/output.h"
 #include "core/base/trace.h"

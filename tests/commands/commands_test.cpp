@@ -39,16 +39,11 @@ TEST(PrintedCommands, AreFoundInEverySource) {
 }
 
 TEST(PrintedCommands, AreRunWhereverThatIsPossible) {
-  std::map<std::string, int> treated;
   std::set<std::string> run;
-  for (const auto& [text, sources] : commands()) {
-    const Planned plan = planned(text);
-    ++treated[name_of(plan.treatment)];
-    if (plan.treatment == Treatment::run) run.insert(plan.command);
-  }
-  for (const auto& [treatment, count] : treated)
-    std::cout << count << " different commands: " << treatment << "\n";
-  std::cout << run.size() << " commands are run\n";
+  for (const auto& [text, sources] : commands())
+    if (const Planned plan = planned(text); plan.treatment == Treatment::run)
+      run.insert(plan.command);
+  std::cout << run.size() << " of " << commands().size() << " commands are run\n";
   EXPECT_GT(run.size(), 60u);
 }
 

@@ -15,11 +15,6 @@ namespace bellows {
 namespace fs = std::filesystem;
 using Strings = std::vector<std::string>;
 
-const char* name_of(Treatment treatment) {
-  constexpr const char* names[] = {"run", "script parsed", "for a machine with a GPU"};
-  return names[static_cast<int>(treatment)];
-}
-
 // ---- placeholders
 
 // Values that replace placeholders. data.root=FOLDER is dropped, since its default is the data

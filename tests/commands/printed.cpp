@@ -47,14 +47,11 @@ static Strings commands_in_output(const std::string& text) {
 
 static std::set<std::string> names_to_explain() {
   std::set<std::string> names;
-  for (const Table& table : tables())
+  for (const Table& table : tables()) {
+    const std::string_view kind = table.name;
+    if (kind == "verbs" || kind == "benches") continue;  // `help` shows those
     for (const TableRow& row : table.rows()) names.insert(row[0].substr(0, row[0].find(',')));
-  for (const auto& [name, verb] : verbs()) names.erase(name);
-  for (const auto& [name, bench] : benches()) names.erase(name);
-  for (const Table& table : tables())
-    if (table.visit || table.name == std::string_view("ops") ||
-        table.name == std::string_view("toggles"))
-      for (const TableRow& row : table.rows()) names.insert(row[0].substr(0, row[0].find(',')));
+  }
   return names;
 }
 

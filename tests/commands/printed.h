@@ -26,7 +26,6 @@ enum class Treatment {
   script,   // parsed only (--help if Python): it builds, downloads, needs PyTorch
   machine,  // test or benchmark that needs a GPU: its sources must exist
 };
-const char* name_of(Treatment treatment);
 
 struct Planned {
   Treatment treatment;

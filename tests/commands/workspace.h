@@ -1,8 +1,8 @@
 // Temporary folder with the files that a printed command names: configs, small data sets in their
 // published formats, a trained run, weights to start from.
 #pragma once
-#include <filesystem>
 #include <string>
+#include "tests/temp_folder.h"
 
 namespace bellows {
 
@@ -15,14 +15,12 @@ class Workspace {
  public:
   // Creates only the files that `command` names.
   explicit Workspace(const std::string& command);
-  ~Workspace();
-  Workspace(Workspace&&) = delete;
 
   // Runs it in a shell in the folder, with the built programs in PATH and one thread.
   Said run(const std::string& command) const;
 
  private:
-  std::filesystem::path folder_;
+  TempFolder folder_;
 };
 
 }  // namespace bellows

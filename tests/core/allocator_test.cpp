@@ -104,24 +104,6 @@ TEST_F(Allocator, EmptyCacheGivesBackWhatNoTensorHolds) {
   EXPECT_EQ(stats().reserved, before + 4096);
 }
 
-// Follows the tests that count system calls: reserved memory stays until the process ends.
-TEST_F(Allocator, WhatIsReservedServesLaterTensors) {
-  const int64_t reserved = stats().reserved;
-  configure_allocator(Device::cpu, {.caching = false, .reserve_mb = 1});
-  EXPECT_EQ(stats().reserved, reserved) << "without caching, nothing would take it";
-  configure_allocator(Device::cpu, {.caching = true, .reserve_mb = 1});
-  const AllocatorStats before = stats();
-  {
-    const Tensor a({1000}, DType::f32), b({100'000}, DType::f32), c({1000}, DType::f32);
-    EXPECT_EQ(stats().system_calls, before.system_calls);
-    const Tensor too_large({200'000}, DType::f64);
-    EXPECT_EQ(stats().system_calls, before.system_calls + 1);
-  }
-  empty_cache(Device::cpu);  // the arena and its blocks stay
-  const Tensor again({1000}, DType::f32);
-  EXPECT_EQ(stats().system_calls, before.system_calls + 1);
-}
-
 // ---- failure
 
 TEST_F(Allocator, SaysWhatIsHeldWhenTheSystemHasNoMore) {

@@ -4,8 +4,6 @@
 #include "core/tensor/foreach.h"
 #include "core/tensor/rng.h"
 #include "core/tensor/step_state.h"
-#include "tests/moved.h"
-#include "tests/refusal.h"
 
 using namespace bellows;
 
@@ -143,83 +141,7 @@ TEST(Copy, CastKeepsTheFormatAndReturnsWhatIsRightAlready) {
   EXPECT_NE(clone(nhwc).storage(), nhwc.storage());
 }
 
-TEST(Copy, LaysOutInAnotherOrderOrSeesThatItIsThere) {
-  const Moved transposes("layout.transposes");
-  const Tensor x = tensor_of<float>({1, 2, 3, 4, 5, 6}, {1, 3, 1, 2});
-  const Tensor batch({2, 3, 4, 5}, DType::f32);
-  contiguous(batch);
-  EXPECT_EQ(transposes, 0);
-  contiguous(batch, kCHWN);
-  EXPECT_EQ(transposes, 1);
-  const Tensor y = laid_out(x, strides_of(x.shape(), kNHWC));
-  EXPECT_EQ(transposes, 2);
-  EXPECT_TRUE(y.is_contiguous(kNHWC));
-  EXPECT_TRUE(std::ranges::equal(contiguous(y).data<float>(), x.data<float>()));
-  const Tensor row = tensor_of<float>({1, 2, 3}, {1, 3, 1, 1});
-  const Tensor same = laid_out(row, strides_of(row.shape(), kNHWC));
-  EXPECT_EQ(same.storage(), row.storage()) << "axes of size 1 do not matter";
-  EXPECT_EQ(same.strides(), strides_of(row.shape(), kNHWC));
-}
-
-TEST(Copy, WritesInAFormatInPlaceWhereItCan) {
-  const Tensor nhwc({2, 3, 2, 2}, DType::f32, Device::cpu, kNHWC), x({2, 3, 2, 2}, DType::f32);
-  for (const Tensor& t : {nhwc, x})
-    write_in(kNCHW, t, [&](const Tensor& y) {
-      EXPECT_TRUE(y.is_contiguous());
-      EXPECT_EQ(y.storage() == t.storage(), t.is_contiguous());
-      for (int64_t i = 0; i < y.numel(); ++i) y.data<float>()[i] = float(i);
-    });
-  EXPECT_TRUE(std::ranges::equal(contiguous(nhwc).data<float>(), x.data<float>()));
-}
-
-TEST(Copy, RefusesOtherShapes) {
-  EXPECT_EQ(refusal([] { copy_into(Tensor({2}, DType::f32), Tensor({3}, DType::f32)); }),
-            "copy of [3] into [2]");
-}
-
 // ---- foreach
-
-TEST(Foreach, FillsAndAddsInPlace) {
-  const Tensor sum = full({3, 4}, 1), t = full({3, 4}, 2);
-  add_into(sum, t, 0.5);
-  EXPECT_EQ(sum.data<float>()[11], 2);
-  const Tensor pairs = zeros({2, 3}), rows = tensor_of<float>({0, 1, 2, 3, 4, 5}, {3, 2});
-  add_into(pairs, rows.view({2, 3}, {1, 2}, 0));  // by index, not by place
-  EXPECT_EQ(pairs.data<float>()[1], 2);
-  EXPECT_EQ(pairs.data<float>()[3], 1);
-  EXPECT_EQ(refusal([&] {
-              add_into(sum, full({3, 4}, 1, DType::f64));
-            }),
-            "add_into: f64 [3,4] into f32 [3,4]");
-}
-
-TEST(Foreach, NormIsOverTheWholeList) {
-  const std::vector<Tensor> list{full({2}, 3), full({1}, -1, DType::f64), zeros({5})};
-  EXPECT_FLOAT_EQ(float(norm_of(list).item()), std::sqrt(19.0f));
-  for (const Tensor& t : list) add_into(t, t);
-  EXPECT_FLOAT_EQ(float(norm_of(list).item()), 2 * std::sqrt(19.0f));
-}
-
-TEST(Foreach, LerpsAndSwapsPairs) {
-  for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16}) {
-    const std::vector<Tensor> list{full({2, 3}, 1, dtype), full({20000}, 2, dtype)};
-    const std::vector<Tensor> to{full({2, 3}, 5, dtype), full({20000}, -2, dtype)};
-    lerp_each(list, to, 0.25);
-    EXPECT_EQ(get(list[0], 5), 2) << dtype;
-    EXPECT_EQ(get(list[1], 19999), 1) << dtype;
-    EXPECT_EQ(get(to[0], 5), 5) << dtype;
-    swap_each(list, to);
-    EXPECT_EQ(get(list[1], 19999), -2) << dtype;
-    EXPECT_EQ(get(to[1], 19999), 1) << dtype;
-  }
-  const Tensor t = full({2, 3}, 1), turned = t.view({2, 3}, {1, 2}, 0), other = full({3, 2}, 1);
-  EXPECT_EQ(refusal([&] { lerp_each({&t, 1}, {}, 0.5); }), "lerp_each: lists of 1 and 0 tensors");
-  EXPECT_EQ(refusal([&] {
-              swap_each({&t, 1}, {&turned, 1});
-            }),
-            "swap_each: f32 [2,3] with strides [3,1] beside f32 [2,3] with strides [1,2]");
-  EXPECT_NE(refusal([&] { swap_each({&t, 1}, {&other, 1}); }), "no error");
-}
 
 TEST(Foreach, CopiesEachUnlessItsUpdateWasApplied) {
   const std::vector<Tensor> from{full({2, 3}, NAN), full({}, 7, DType::i64)};
@@ -232,26 +154,4 @@ TEST(Foreach, CopiesEachUnlessItsUpdateWasApplied) {
   EXPECT_TRUE(copied(nullptr));
   EXPECT_TRUE(copied(&skipped));
   EXPECT_FALSE(copied(&applied));
-}
-
-TEST(Foreach, EveryWriterRaisesTheVersion) {
-  const Tensor t = full({3}, 1), other = full({3}, 2);
-  const auto raises = [&](const auto& write) {
-    const uint32_t before = t.storage()->version;
-    write();
-    return t.storage()->version > before;
-  };
-  EXPECT_TRUE(raises([&] { fill(t, 0); }));
-  EXPECT_TRUE(raises([&] { copy_into(t, other); }));
-  EXPECT_FALSE(raises([&] { copy_into(other, t); }));
-  EXPECT_TRUE(raises([&] { add_into(t, full({3}, 1)); }));
-  EXPECT_TRUE(raises([&] { lerp_each({&t, 1}, {&other, 1}, 0.5); }));
-  EXPECT_FALSE(raises([&] { lerp_each({&other, 1}, {&t, 1}, 0.5); }));
-  EXPECT_TRUE(raises([&] { swap_each({&t, 1}, {&other, 1}); }));
-  EXPECT_TRUE(raises([&] { swap_each({&other, 1}, {&t, 1}); }));
-  EXPECT_TRUE(raises([&] { copy_each({&t, 1}, {&other, 1}); }));
-  EXPECT_FALSE(raises([&] { copy_each({&other, 1}, {&t, 1}); }));
-  EXPECT_TRUE(raises([&] { fill_uniform(t, 0, 1, {}); }));
-  EXPECT_TRUE(raises([&] { fill_normal(t, 0, 1, {}); }));
-  EXPECT_FALSE(raises([&] { norm_of({&t, 1}); }));
 }

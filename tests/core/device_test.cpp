@@ -1,15 +1,19 @@
 // Checks every CUDA kernel of core/ against its CPU implementation.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <cmath>
 #include <optional>
-#include "core/base/trace.h"
+#include "core/device/sync_guard.h"
+#include "core/device/timer.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
 #include "core/tensor/rng.h"
 #include "core/tensor/step_state.h"
+#include "tests/difference.h"
+#include "tests/moved.h"
 #include "tests/on_device.h"
+#include "tests/refusal.h"
 #include "tests/twins.h"
-#include "tests/worse.h"
 
 using namespace bellows;
 
@@ -26,22 +30,6 @@ Tensor drawn(const Shape& shape, DType dtype, uint64_t seed = 1) {
   const Tensor t(shape, DType::f64);
   fill_normal(t, 0, 10, {.seed = seed});
   return cast(t, dtype);
-}
-Tensor on_host(const Tensor& t) {
-  const Tensor host = to(Device::cpu, contiguous(t));
-  synchronize(current_stream(t.device()));
-  return host;
-}
-// Largest difference, relative to the largest magnitude; 0 if all values are equal.
-double difference(const Tensor& want, const Tensor& on_device) {
-  const Tensor a = cast(contiguous(want), DType::f64), b = cast(on_host(on_device), DType::f64);
-  double worst = 0, largest = 1e-3;
-  for (int64_t i = 0; i < a.numel(); ++i) {
-    const double x = a.data<double>()[i], error = std::abs(x - b.data<double>()[i]);
-    worst = worse(worst, error);
-    largest = std::max(largest, std::abs(x));
-  }
-  return worst / largest;
 }
 // Tolerance: a device may fuse a product and a sum, with one rounding (FMA).
 double rounding(DType dtype) {
@@ -134,22 +122,20 @@ TEST_F(CoreOnDevice, CopiesPairsIfTheUpdateWasSkipped) {
   EXPECT_EQ(difference(full({}, 1, DType::i64), to.back()), 0);
   state.write({.found_inf = 1});
   copy_each(to, from, state.get());
-  for (size_t i = 0; i < to.size(); ++i) EXPECT_EQ(difference(on_host(to[i]), from[i]), 0) << i;
+  for (size_t i = 0; i < to.size(); ++i) EXPECT_EQ(difference(from[i], to[i]), 0) << i;
 }
 
 TEST_F(CoreOnDevice, AListOfManyShortTensorsTakesFewLaunches) {
-  std::vector<Tensor> list;
-  for (int i = 0; i < 1100; ++i) list.push_back(full({i % 5}, 2, DType::f32, Device::cuda));
-  const trace::Counter& launches = trace::counter("cuda.launches");
-  int64_t before = launches.value();
+  std::vector<Tensor> list, others;
+  for (int i = 0; i < 1100; ++i) {
+    list.push_back(full({i % 5}, 2, DType::f32, Device::cuda));
+    others.push_back(full({i % 5}, 3, DType::f32, Device::cuda));
+  }
+  const Moved launches("cuda.launches");
   const Tensor norm = norm_of(list);
-  EXPECT_EQ(launches.value() - before, 3);  // 512 tensors each
-  EXPECT_FLOAT_EQ(norm.item(), std::sqrt(2200 * 4.0));
-  std::vector<Tensor> others;
-  for (const Tensor& t : list) others.push_back(full(t.shape(), 3, DType::f32, Device::cuda));
-  before = launches.value();
   lerp_each(list, others, 0.5);
-  EXPECT_EQ(launches.value() - before, 3);
+  EXPECT_EQ(launches, 3 + 3);  // 512 tensors each
+  EXPECT_FLOAT_EQ(norm.item(), std::sqrt(2200 * 4.0));
   for (const Tensor& t : list) EXPECT_EQ(difference(full(t.shape(), 2.5), t), 0);
 }
 
@@ -176,4 +162,35 @@ TEST_F(CoreOnDevice, CountsForwardPasses) {
     state.begin_forward();
     EXPECT_EQ(state.read().forwards, 2) << device;
   }
+}
+
+TEST_F(CoreOnDevice, AMomentIsPassedAfterTheWorkBeforeIt) {
+  const Stream stream = current_stream(Device::cuda);
+  const Tensor t({1 << 16}, DType::f32, Device::cuda);
+  const Moment begin(stream);
+  for (int i = 0; i < 8; ++i) fill(t, i);
+  const Moment middle(stream);
+  for (int i = 0; i < 8; ++i) fill(t, i);
+  const Moment end(stream);
+  synchronize(stream);
+  EXPECT_GT(middle.ms_since(begin), 0);
+  EXPECT_GT(end.ms_since(middle), 0);
+  EXPECT_NEAR(end.ms_since(begin), middle.ms_since(begin) + end.ms_since(middle), 1e-3);
+  EXPECT_EQ(refused([&] { end.ms_since(Moment{current_stream(Device::cpu)}); }).exit, Exit::usage);
+}
+
+TEST_F(CoreOnDevice, ASyncGuardWarnsOnceOfEachLineOnWhichTheHostWaits) {
+  const Tensor one = full({1}, 1, DType::f32, Device::cuda);
+  take_sync_reports();
+  const Moved found("sync.guarded");
+  const SyncGuard guard(OnSync::warn);
+  for (int i = 0; i < 2; ++i) {
+    one.item();
+    to(Device::cpu, one);
+    synchronize(current_stream(Device::cuda));
+  }
+  EXPECT_EQ(found, 6);
+  const auto here =
+      testing::HasSubstr("the host waits for the device at tests/core/device_test.cpp:");
+  EXPECT_THAT(take_sync_reports(), testing::ElementsAre(here, here, here));
 }

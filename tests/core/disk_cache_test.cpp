@@ -8,7 +8,6 @@
 
 using namespace bellows;
 namespace fs = std::filesystem;
-using testing::HasSubstr;
 using testing::Optional;
 
 namespace {
@@ -39,15 +38,6 @@ TEST_F(DiskCaches, FindWhatTheyKeepAlsoInAnotherProcess) {
   EXPECT_THAT(DiskCache(folder / "made" / "when needed").find("plan", "key"), Optional(content));
   cache.keep("plan", "key", "");
   EXPECT_THAT(cache.find("plan", "key"), Optional(std::string()));
-}
-
-TEST_F(DiskCaches, TellKeysAndNamesApart) {
-  DiskCache cache(folder);
-  cache.keep("plan", "version 1", "old");
-  EXPECT_EQ(cache.find("plan", "version 2"), std::nullopt);
-  EXPECT_EQ(cache.find("other", "version 1"), std::nullopt);
-  cache.keep("plan", "version 2", "new");
-  EXPECT_THAT(cache.find("plan", "version 1"), Optional(std::string("old")));
 }
 
 // Flips a bit in each byte and truncates at each length.

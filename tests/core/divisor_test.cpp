@@ -29,9 +29,3 @@ TEST(Divisor, EqualsDivision) {
   std::mt19937 dice(1);
   for (int i = 0; i < 3000; ++i) expect_divides((dice() >> 1) | 1);
 }
-
-TEST(Divisor, RefusesWhatNobodyCanDivideBy) {
-  EXPECT_THROW(Divisor(0), Error);
-  EXPECT_THROW(Divisor(-3), Error);
-  EXPECT_THROW(Divisor{kEnd}, Error);
-}

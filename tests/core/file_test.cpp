@@ -45,15 +45,6 @@ TEST(Crc32c, ContinuesWhereItStopped) {
               crc32c(bytes_of(text)));
 }
 
-TEST_F(Files, WriteReplacesTheWholeContentAndLeavesNothingElse) {
-  const Path path = folder / "a";
-  write_file(path, bytes_of("a long first version"));
-  const Bytes pieces[] = {bytes_of("se"), {}, bytes_of("cond")};
-  write_file(path, pieces);
-  EXPECT_EQ(content(path), "second");
-  EXPECT_EQ(entries(), 1);
-}
-
 TEST_F(Files, WrittenFilesRespectTheUmask) {
   for (const mode_t mask : {0u, 022u, 027u, 077u}) {
     const mode_t before = ::umask(mask);
@@ -127,39 +118,6 @@ TEST_F(Files, RemovesWhatKilledWritersLeftAndNothingElse) {
   remove_temporaries(folder);
   EXPECT_EQ(entries(), 2);
   remove_temporaries(folder / "not there");
-}
-
-// ---- kinds of paths
-
-TEST_F(Files, AKindIsToldOrRefusedWithItsReason) {
-  write_file(folder / "file", bytes_of("x"));
-  std::filesystem::create_symlink(folder / "file", folder / "link");
-  std::filesystem::create_symlink(folder / "none", folder / "dangling");
-  std::filesystem::create_symlink("ring", folder / "ring");
-  const auto kind = [&](const Path& path) { return kind_of(path, Exit::data); };
-  EXPECT_EQ(kind(folder / "file"), Kind::file);
-  EXPECT_EQ(kind(folder / "link"), Kind::file);
-  EXPECT_EQ(kind(folder), Kind::folder);
-  EXPECT_EQ(kind("/dev/null"), Kind::other);
-  for (const char* none : {"none", "dangling", "file/below"})
-    EXPECT_EQ(kind(folder / none), Kind::nothing) << none;
-  const Refusal ring = refused([&] { kind(folder / "ring"); });
-  EXPECT_EQ(ring.exit, Exit::data);
-  EXPECT_THAT(ring.message, HasSubstr("ring: stat: Too many levels of symbolic links"));
-  EXPECT_THAT(refusal([&] { kind(folder / std::string(300, 'x')); }),
-              HasSubstr("x: stat: File name too long"));
-}
-
-TEST_F(Files, AFolderIsListedInOrderOrRefused) {
-  for (const char* name : {"c", "a", "b"}) write_file(folder / name, bytes_of("x"));
-  EXPECT_EQ(paths_in(folder, Exit::data),
-            (std::vector<Path>{folder / "a", folder / "b", folder / "c"}));
-  const Refusal file = refused([&] { paths_in(folder / "a", Exit::data); });
-  EXPECT_EQ(file.exit, Exit::data);
-  EXPECT_THAT(file.message, HasSubstr("a: opendir: Not a directory"));
-  const Refusal blocked = refused([&] { make_folders(folder / "a" / "b"); });
-  EXPECT_EQ(blocked.exit, Exit::storage);
-  EXPECT_THAT(blocked.message, HasSubstr("mkdir: Not a directory"));
 }
 
 // ---- descriptors

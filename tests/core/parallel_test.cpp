@@ -33,19 +33,6 @@ class Threads : public testing::TestWithParam<int> {
 };
 INSTANTIATE_TEST_SUITE_P(OneToEight, Threads, testing::Range(1, 9));
 
-TEST_P(Threads, EachChunkRunsOnceWithTheSameBorders) {
-  std::mutex mutex;
-  for (const int64_t n : {0, 1, 99, 100, 101, 1234}) {
-    std::multiset<std::pair<int64_t, int64_t>> chunks, expected;
-    parallel_for(n, 100, [&](int64_t b, int64_t e) {
-      const std::lock_guard lock(mutex);
-      chunks.insert({b, e});
-    });
-    for (int64_t b = 0; b < n; b += 100) expected.insert({b, std::min(n, b + 100)});
-    EXPECT_EQ(chunks, expected) << n;
-  }
-}
-
 TEST_P(Threads, RunsInOneThreadInsideAnotherRegion) {
   std::atomic<int> ran{0}, elsewhere{0};
   parallel_for(4, 1, [&](int64_t, int64_t) {
@@ -84,30 +71,26 @@ static double sum_of_terms() {
   });
 }
 
-TEST_P(Threads, SumsHaveTheBitsOfOneThread) {
-  const double sum = sum_of_terms();
-  omp_set_num_threads(1);
-  EXPECT_EQ(sum, sum_of_terms());
-}
-
-TEST_P(Threads, ForeachAndRandomNumbersHaveTheBitsOfOneThread) {
+static std::vector<double> foreach_and_random_numbers() {
   const Tensor a({100'003}, DType::f32), b({100'003}, DType::f32), uniform({50'001}, DType::f64);
   fill_normal(a, 0, 1, {.seed = 1});
   fill_normal(b, 0, 1000, {.seed = 2});
   fill_uniform(uniform, 0, 1, {.seed = 1});
-  const Tensor order = randperm(50'001, {.seed = 1}, Device::cpu);
-  const double norm = norm_of({&b, 1}).item();
   add_into(a, b, 0.1);
+  std::vector<double> all = {norm_of({&b, 1}).item()};
+  all.insert(all.end(), a.data<float>().begin(), a.data<float>().end());
+  all.insert(all.end(), uniform.data<double>().begin(), uniform.data<double>().end());
+  const Tensor order = randperm(50'001, {.seed = 1}, Device::cpu);
+  all.insert(all.end(), order.data<int64_t>().begin(), order.data<int64_t>().end());
+  return all;
+}
+
+TEST_P(Threads, ResultsHaveTheBitsOfOneThread) {
+  const double sum = sum_of_terms();
+  const std::vector<double> all = foreach_and_random_numbers();
   omp_set_num_threads(1);
-  const Tensor c({100'003}, DType::f32), again({50'001}, DType::f64);
-  fill_normal(c, 0, 1, {.seed = 1});
-  fill_uniform(again, 0, 1, {.seed = 1});
-  add_into(c, b, 0.1);
-  EXPECT_EQ(norm, norm_of({&b, 1}).item());
-  EXPECT_TRUE(std::ranges::equal(a.data<float>(), c.data<float>()));
-  EXPECT_TRUE(std::ranges::equal(uniform.data<double>(), again.data<double>()));
-  EXPECT_TRUE(std::ranges::equal(order.data<int64_t>(),
-                                 randperm(50'001, {.seed = 1}, Device::cpu).data<int64_t>()));
+  EXPECT_EQ(sum, sum_of_terms());
+  EXPECT_EQ(all, foreach_and_random_numbers());
 }
 
 // A chunk that cannot go on keeps no other chunk waiting, not even those of its thread's share.

@@ -1,11 +1,10 @@
-// The pool of small blocks and reference counts: nothing leaks, nothing is freed twice.
+// The pool of small blocks: none is handed out twice.
 #include "core/base/pool.h"
 #include <gtest/gtest.h>
 #include <cstring>
 #include <set>
 #include <thread>
 #include <vector>
-#include "core/base/ref.h"
 
 using namespace bellows;
 
@@ -34,45 +33,4 @@ TEST(Pool, BlocksMayBeFreedByAnotherThreadThanTheirMaker) {
     EXPECT_EQ(std::set(blocks.begin(), blocks.end()).size(), 100u);
     for (void* block : blocks) pool_release(block, 200);
   }
-}
-
-namespace {
-struct Counted : RefCounted {
-  explicit Counted(int& alive) : alive(alive) { ++alive; }
-  ~Counted() { --alive; }
-  int& alive;
-};
-}  // namespace
-
-TEST(Ref, FreesWithTheLastHandle) {
-  int alive = 0;
-  Ref<Counted> a(new Counted(alive));
-  {
-    const Ref<Counted> b = a;
-    EXPECT_EQ(a->references(), 2);
-    Ref<Counted> c = std::move(a);
-    EXPECT_FALSE(a);
-    EXPECT_EQ(c->references(), 2);
-    a = c;
-    const Ref<Counted>& same = a;
-    a = same;  // to itself
-    EXPECT_EQ(c->references(), 3);
-  }
-  EXPECT_EQ(a->references(), 1);
-  EXPECT_EQ(alive, 1);
-  a = {};
-  EXPECT_EQ(alive, 0);
-}
-
-TEST(Ref, CountsAcrossThreads) {
-  int alive = 0;
-  const Ref<Counted> shared(new Counted(alive));
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t)
-    threads.emplace_back([shared] {
-      for (int i = 0; i < 10'000; ++i) const Ref<Counted> copy = shared;
-    });
-  for (std::thread& thread : threads) thread.join();
-  threads.clear();
-  EXPECT_EQ(shared->references(), 1);
 }

@@ -141,57 +141,61 @@ TEST_F(SafeTensorsFile, RefusesBadHeaders) {
   const auto one = [](const std::string& entry) { return "{\"w\":" + entry + "}"; };
   const std::string good = R"({"dtype":"F32","shape":[4],"data_offsets":[0,16]})";
   ASSERT_EQ(refusal_of(framed(one(good), 16)), "");
+  std::string objects;  // of deep nesting, as the one before it
+  for (int i = 0; i < 100'000; ++i) objects += "{\"a\":";
   const std::pair<std::string, std::string> corpus[] = {
-      {"", "no valid JSON"},
-      {"[]", "no valid JSON"},
-      {one(good).substr(0, 30), "no valid JSON"},
-      {std::string("{\"w\xff\":") + good + "}", "no valid JSON"},
+      {"", "no JSON"},
+      {"[]", "no JSON"},
+      {one(good).substr(0, 30), "no JSON"},
+      {std::string("{\"w\xff\":") + good + "}", "no JSON"},
       {"{}", "its tensors have 0 bytes, the file has 16"},
-      {one("1"), "unexpected number"},
+      {one("1"), "not an object"},
       {one("\"F32\""), "not an object"},
-      {one("[" + good + "]"), "unexpected list"},
-      {one("{}"), "has no dtype"},
-      {one(R"({"dtype":"F32","shape":[4]})"), "has no data_offsets"},
-      {one(R"({"dtype":"F32","data_offsets":[0,16]})"), "has no shape"},
-      {one(R"({"dtype":"F32","shape":[4],"data_offsets":[0,16],"x":"y"})"), "'x' is text"},
-      {one(R"({"dtype":"F32","dtype":"F32","shape":[4],"data_offsets":[0,16]})"),
-       "'dtype' appears"},
+      {one("[" + good + "]"), "not an object"},
+      {one("{}"), "needs dtype, shape and data_offsets"},
+      {one(R"({"dtype":"F32","shape":[4]})"), "needs dtype"},
+      {one(R"({"dtype":"F32","data_offsets":[0,16]})"), "needs dtype"},
+      {one(R"({"dtype":"F32","shape":[4],"data_offsets":[0,16],"x":"y"})"), "more than 3 keys"},
+      {one(R"({"dtype":"F32","dtype":"F32","shape":[4]})"), "'dtype' appears"},
       {"{\"w\":" + good + ",\"w\":" + good + "}", "'w' appears twice"},
       {one(R"({"dtype":"F31","shape":[4],"data_offsets":[0,16]})"), "dtype F31"},
-      {one(R"({"dtype":"I32","shape":4,"data_offsets":[0,16]})"), "unexpected number"},
-      {one(R"({"dtype":"I32","shape":[-4],"data_offsets":[0,16]})"), "negative"},
-      {one(R"({"dtype":"I32","shape":[4.0],"data_offsets":[0,16]})"), "fraction"},
-      {one(R"({"dtype":"I32","shape":[true],"data_offsets":[0,16]})"), "boolean"},
-      {one(R"({"dtype":"I32","shape":[{}],"data_offsets":[0,16]})"), "too deep"},
+      {one(R"({"dtype":"I32","shape":4,"data_offsets":[0,16]})"), "no valid 'shape'"},
+      {one(R"({"dtype":"I32","shape":[-4],"data_offsets":[0,16]})"), "no valid 'shape'"},
+      {one(R"({"dtype":"I32","shape":[4.0],"data_offsets":[0,16]})"), "no valid 'shape'"},
+      {one(R"({"dtype":"I32","shape":[true],"data_offsets":[0,16]})"), "no valid 'shape'"},
+      {one(R"({"dtype":"I32","shape":[{}],"data_offsets":[0,16]})"), "no valid 'shape'"},
       {one(R"({"dtype":"I32","shape":[1,1,1,1,1,1,4],"data_offsets":[0,16]})"), "axes"},
       {one(R"({"dtype":"I32","shape":[3],"data_offsets":[0,16]})"), "does not fill"},
       {one(R"({"dtype":"F64","shape":[4],"data_offsets":[0,16]})"), "does not fill"},
       {one(R"({"dtype":"I32","shape":[4],"data_offsets":[16,0]})"), "begins at byte 16"},
-      {one(R"({"dtype":"I32","shape":[4],"data_offsets":[0]})"), "two data_offsets"},
+      {one(R"({"dtype":"I32","shape":[4],"data_offsets":[0]})"), "no valid 'data_offsets'"},
       {one(R"({"dtype":"I32","shape":[8],"data_offsets":[0,32]})"), "have 32 bytes"},
       {one(R"({"dtype":"I32","shape":[3],"data_offsets":[4,16]})"), "begins at byte 4"},
       {one(R"({"dtype":"U8","shape":[4294967296,4294967296,16],"data_offsets":[0,16]})"),
        "does not fill"},
       {one(R"({"dtype":"U8","shape":[0,4294967296,4294967296],"data_offsets":[0,0]})"),
        "does not fill"},
-      {one(R"({"dtype":"I32","shape":[18446744073709551615],"data_offsets":[0,16]})"), "2^63"},
-      {one(R"({"dtype":"I32","shape":[99999999999999999999],"data_offsets":[0,16]})"), "fraction"},
+      {one(R"({"dtype":"I32","shape":[18446744073709551615],"data_offsets":[0,16]})"),
+       "no valid 'shape'"},
+      {one(R"({"dtype":"I32","shape":[99999999999999999999],"data_offsets":[0,16]})"),
+       "no valid 'shape'"},
       {R"({"a":{"dtype":"I32","shape":[3],"data_offsets":[0,12]},)"
        R"("b":{"dtype":"I32","shape":[2],"data_offsets":[8,16]}})",
        "'b' begins at byte 8 of the data, the one before it ends at 12"},
       {R"({"a":{"dtype":"I32","shape":[4],"data_offsets":[0,16]},)"
        R"("b":{"dtype":"I32","shape":[0],"data_offsets":[8,8]}})",
        "begins at byte 8"},
-      {R"({"__metadata__":{"a":1},"w":)" + good + "}", "unexpected number"},
-      {R"({"__metadata__":{"a":{}},"w":)" + good + "}", "too deep"},
+      {R"({"__metadata__":{"a":1},"w":)" + good + "}", "no text for 'a'"},
+      {R"({"__metadata__":{"a":{}},"w":)" + good + "}", "no text for 'a'"},
       {R"({"__metadata__":{"a":"1","a":"2"},"w":)" + good + "}", "'a' appears twice"},
       {R"({"__metadata__":{"crc32c.w":"00000000"},"w":)" + good + "}", "lost its checksum"},
+      {"{\"w\":" + std::string(100'000, '['), path},
+      {objects, path},
   };
   for (const auto& [header, words] : corpus)
     EXPECT_THAT(refusal_of(framed(header, 16)), HasSubstr(words)) << header;
 }
 
-// An entry takes twenty times its size in memory: 80 MB of them took 1.8 GB.
 TEST_F(SafeTensorsFile, RefusesMoreEntriesThanAnyModelHas) {
   std::string tensors = "{\"__metadata__\":{", keys = tensors;
   for (int i = 0; i <= 1 << 18; ++i) keys += fmt::format("{}\"{}\":\"\"", i ? "," : "", i);
@@ -200,16 +204,7 @@ TEST_F(SafeTensorsFile, RefusesMoreEntriesThanAnyModelHas) {
   tensors += "}";
   for (int i = 0; i <= 1 << 17; ++i)
     tensors += fmt::format(R"(,"{}":{{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})", i);
-  EXPECT_THAT(refusal_of(framed(tensors + "}", 0)),
-              HasSubstr("'131072' is one of more than 131072"));
-}
-
-TEST_F(SafeTensorsFile, RefusesDeepNesting) {
-  const std::string deep(100000, '[');
-  EXPECT_NE(refusal_of(framed("{\"w\":" + deep, 0)), "");
-  std::string objects;
-  for (int i = 0; i < 100000; ++i) objects += "{\"a\":";
-  EXPECT_NE(refusal_of(framed(objects, 0)), "");
+  EXPECT_THAT(refusal_of(framed(tensors + "}", 0)), HasSubstr("has more than 131073 keys"));
 }
 
 TEST_F(SafeTensorsFile, RefusesAHeaderLongerThanTheFileOrTheFormat) {
@@ -265,17 +260,4 @@ TEST_F(SafeTensorsFile, WriteRefusesWhatItCouldNotReadAgain) {
   for (int i = 0; i < 64; ++i) tensors.push_back({cat("w", i), big});
   EXPECT_THAT(bellows::refusal([&] { write_safetensors(path, tensors); }), HasSubstr("at most "));
   EXPECT_FALSE(std::filesystem::exists(path));
-}
-
-TEST_F(SafeTensorsFile, ASnapshotIsNotChangedByWhatComesAfterIt) {
-  const Tensor w = full({1000}, 1);
-  std::future<void> saving = write_safetensors_async(path, snapshot({{"w", w}}), {{"step", "1"}});
-  fill(w, 2);
-  saving.get();
-  EXPECT_EQ(read_safetensors(path).tensors[0].tensor.data<float>()[999], 1);
-}
-
-TEST_F(SafeTensorsFile, TheErrorOfABackgroundSaveComesBack) {
-  std::future<void> saving = write_safetensors_async(folder / "none" / "x", small());
-  EXPECT_EQ(refused([&] { saving.get(); }).exit, Exit::storage);
 }

@@ -4,13 +4,10 @@
 #include <gtest/gtest.h>
 #include <pmmintrin.h>
 #include <numeric>
-#include "core/tensor/foreach.h"
 #include "tests/refusal.h"
 
 using namespace bellows;
-using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::StartsWith;
 
 static Tensor counting(const Shape& shape) {
   const Tensor t(shape, DType::f32);
@@ -48,15 +45,6 @@ TEST(Tensor, KeepsItsFormatWhereSeveralFit) {
     }
 }
 
-TEST(Tensor, MemoryFormatsAreStrideOrders) {
-  const Shape shape{2, 3, 4, 5};
-  EXPECT_EQ(strides_of(shape, kNCHW), (Strides{60, 20, 5, 1}));
-  EXPECT_EQ(strides_of(shape, kNHWC), (Strides{60, 1, 15, 3}));
-  EXPECT_EQ(strides_of(shape, kCHWN), (Strides{1, 40, 10, 2}));
-  EXPECT_EQ(strides_of({7, 3}, kCHWN), (Strides{1, 7}));
-  EXPECT_EQ(strides_of({7}, kNHWC), (Strides{1}));
-}
-
 TEST(Tensor, DenseMeansOneBlockInSomeOrder) {
   const Tensor t = counting({4, 6});
   EXPECT_TRUE(t.view({4, 1, 6}, {6, 99, 1}, 0).is_contiguous()) << "axes of size 1 do not matter";
@@ -73,40 +61,12 @@ TEST(Tensor, DenseMeansOneBlockInSomeOrder) {
   EXPECT_TRUE(Tensor({2, 3, 4, 5}, DType::f32, Device::cpu, kNHWC).is_contiguous(kNHWC));
 }
 
-TEST(Tensor, ViewsShareStorageAndVersion) {
-  const Tensor t = counting({4, 6});
-  const Tensor row = t.view({6}, {1}, 12);
-  EXPECT_EQ(row.storage(), t.storage());
-  EXPECT_THAT(row.data<float>(), ElementsAre(12, 13, 14, 15, 16, 17));
-  const uint32_t before = t.storage()->version;
-  fill(row, 7);
-  EXPECT_EQ(t.data<float>()[12], 7);
-  EXPECT_EQ(t.data<float>()[11], 11);
-  EXPECT_GT(t.storage()->version, before);
-}
-
-TEST(Tensor, ViewAsRefusesWhatItCannotShow) {
-  const Tensor t = counting({4, 6});
-  EXPECT_EQ(t.view_as({2, 12}).data<float>()[12], 12);
-  EXPECT_THAT(refusal([&] { t.view_as({5, 5}); }), HasSubstr("cannot be seen as [5,5]"));
-  EXPECT_THAT(refusal([&] {
-                t.view({6, 4}, {1, 6}, 0).view_as({24});
-              }),
-              StartsWith("a tensor of shape [6,4], strides [1,6]"));
-}
-
 TEST(Tensor, ReadingInTheWrongTypeOrOrderIsRefused) {
   const Tensor t = counting({4, 6});
   EXPECT_EQ(refusal([&] { t.ptr<double>(); }), "a tensor of f32 was read as f64");
   EXPECT_THAT(refusal([&] { t.view({6, 4}, {1, 6}, 0).data<float>(); }), HasSubstr("[1,6]"));
   EXPECT_EQ(refusal([&] { t.item(); }), "item() of a tensor of shape [4,6]");
   EXPECT_EQ(refusal([] { tensor_of<float>({1, 2}, {3}); }), "2 values for shape [3]");
-}
-
-TEST(Tensor, ItemReadsEveryType) {
-  for (const DType dtype :
-       {DType::f64, DType::f32, DType::bf16, DType::f16, DType::i64, DType::i32, DType::u8})
-    EXPECT_EQ(full({}, 5, dtype).item(), 5) << dtype;
 }
 
 // Independent of the thread's mode for subnormal floats: threads of the pool flush them to 0.

@@ -9,40 +9,35 @@
 
 using namespace bellows;
 
-class Quota : public testing::Test {
- protected:
-  void write(const std::string& name, const std::string& text) const { root_.write(name, text); }
-  int cores() const { return quota_cores(root_.path, root_.path / "membership"); }
-
-  const TempFolder root_;
-};
-
-TEST_F(Quota, IsTheSmallestOfTheGroupAndThoseAboveIt) {
-  write("membership", "0::/jobs/mine\n");
-  EXPECT_EQ(cores(), 0);
-  write("jobs/mine/cpu.max", "max 100000\n");
-  EXPECT_EQ(cores(), 0);
-  write("jobs/mine/cpu.max", "650000 100000\n");
-  EXPECT_EQ(cores(), 6);
-  write("jobs/cpu.max", "350000 100000\n");
-  EXPECT_EQ(cores(), 3);
-  write("jobs/mine/cpu.max", "50000 100000\n");
-  EXPECT_EQ(cores(), 1);
+TEST(Quota, IsTheSmallestOfTheGroupAndThoseAboveIt) {
+  const struct {
+    const char *membership, *file, *text;
+    int cores;
+  } steps[] = {
+      {"0::/jobs/mine\n", "unrelated", "", 0},
+      {"0::/jobs/mine\n", "jobs/mine/cpu.max", "max 100000\n", 0},
+      {"0::/jobs/mine\n", "jobs/mine/cpu.max", "650000 100000\n", 6},
+      {"0::/jobs/mine\n", "jobs/cpu.max", "350000 100000\n", 3},
+      {"0::/jobs/mine\n", "jobs/mine/cpu.max", "50000 100000\n", 1},
+      // In a container, whose path is the host's.
+      {"0::/somewhere/else\n", "cpu.max", "200000 100000\n", 2},
+  };
+  const TempFolder root;
+  for (const auto& [membership, file, text, cores] : steps) {
+    root.write("membership", membership);
+    root.write(file, text);
+    EXPECT_EQ(quota_cores(root.path, root.path / "membership"), cores) << file << " " << text;
+  }
 }
 
-TEST_F(Quota, IsReadInContainersWhosePathIsTheHosts) {
-  write("membership", "0::/somewhere/else\n");
-  write("cpu.max", "200000 100000\n");
-  EXPECT_EQ(cores(), 2);
-}
-
-TEST_F(Quota, KnowsTheFirstVersionToo) {
-  write("membership", "4:memory:/m\n2:cpu,cpuacct:/jobs\n0::/\n");
-  write("cpu/jobs/cpu.cfs_quota_us", "-1\n");
-  write("cpu/jobs/cpu.cfs_period_us", "100000\n");
-  EXPECT_EQ(cores(), 0);
-  write("cpu/jobs/cpu.cfs_quota_us", "400000\n");
-  EXPECT_EQ(cores(), 4);
+TEST(Quota, KnowsTheFirstVersionToo) {
+  const TempFolder root;
+  root.write("membership", "4:memory:/m\n2:cpu,cpuacct:/jobs\n0::/\n");
+  root.write("cpu/jobs/cpu.cfs_period_us", "100000\n");
+  for (const auto& [quota, cores] : {std::pair("-1\n", 0), {"400000\n", 4}}) {
+    root.write("cpu/jobs/cpu.cfs_quota_us", quota);
+    EXPECT_EQ(quota_cores(root.path, root.path / "membership"), cores);
+  }
 }
 
 TEST(Threads, BudgetDividesTheAllowedCoresByTheRanks) {

@@ -1,8 +1,13 @@
-// Sockets, cores and NUMA nodes, read from a folder that looks like /sys, and the order of cores
-// that is derived from them.
+// Sockets, cores and NUMA nodes, read from a folder that looks like /sys; pinning of threads to
+// cores, and of processes to nodes.
 #include "core/device/topology.h"
 #include <gtest/gtest.h>
-#include "core/base/check.h"
+#include <omp.h>
+#include <sched.h>
+#include <set>
+#include <thread>
+#include "core/base/trace.h"
+#include "core/device/topology.h"
 #include "core/device/threads.h"
 #include "tests/refusal.h"
 #include "tests/temp_folder.h"
@@ -12,6 +17,7 @@ using Cpus = std::vector<int>;
 
 class Sys : public testing::Test {
  protected:
+  ~Sys() override { unpin_threads(); }
   void write(const std::string& name, const std::string& text) const {
     folder_.write(name, text + "\n");
   }
@@ -76,29 +82,18 @@ TEST_F(Sys, AMachineThatNamesNoNodesHasOne) {
   EXPECT_EQ(t.nodes[0].memory_bytes, 0);
 }
 
-TEST_F(Sys, TellsSocketsNodesAndHalvesOfCores) {
-  write_two_sockets();
-  const std::vector<Core> cores = cores_of({7, 2, 0}, root_);
-  EXPECT_EQ(cores[0], (Core{.cpu = 0}));
-  EXPECT_EQ(cores[1], (Core{.cpu = 2, .node = 1, .package = 1, .core = 0}));
-  EXPECT_EQ(cores[2], (Core{.cpu = 7, .node = 1, .package = 1, .core = 1}));
-  EXPECT_EQ(cores_of({3, 7}, root_)[1].sibling, 1);
-}
-
-TEST_F(Sys, ThatTellsNothingIsOneNodeOfWholeCores) {
-  EXPECT_EQ(placement(cores_of({2, 0, 1}, root_), Pinning::compact), (Cpus{0, 1, 2}));
-}
-
 TEST_F(Sys, CompactFillsASocketAndSpreadTakesThemInTurn) {
+  EXPECT_EQ(placement(cores_of({2, 0, 1}, root_), Pinning::compact), (Cpus{0, 1, 2}));
   write_two_sockets();
   const std::vector<Core> cores = cores_of({0, 1, 2, 3, 4, 5, 6, 7}, root_);
   EXPECT_EQ(placement(cores, Pinning::compact), (Cpus{0, 1, 2, 3, 4, 5, 6, 7}));
   EXPECT_EQ(placement(cores, Pinning::spread), (Cpus{0, 2, 1, 3, 4, 6, 5, 7}));
 }
 
-TEST(CpuList, ThatIsNoneIsEmptyOrRefused) {
+TEST(CpuList, GoesToTextAndBackOrIsRefused) {
   EXPECT_EQ(parse_cpu_list("0-3,8"), (Cpus{0, 1, 2, 3, 8}));
-  EXPECT_EQ(parse_cpu_list(""), Cpus{});
+  for (const char* text : {"0", "0-3", "0-1,4-5", "3,5,7-9", ""})
+    EXPECT_EQ(cpu_list(parse_cpu_list(text)), text);
   for (const char* wrong :
        {"a", "3-1", "0-", "-2", "1 2", "1,,2", "0-4000000000", "0-1x", "0-3,x"}) {
     EXPECT_EQ(parse_cpu_list(wrong), Cpus{}) << wrong;
@@ -107,7 +102,92 @@ TEST(CpuList, ThatIsNoneIsEmptyOrRefused) {
   }
 }
 
-TEST(CpuList, GoesToTextAndBack) {
-  for (const char* text : {"0", "0-3", "0-1,4-5", "3,5,7-9", ""})
-    EXPECT_EQ(cpu_list(parse_cpu_list(text)), text);
+// ---- pinning
+
+static Cpus my_cores() {
+  cpu_set_t set;
+  sched_getaffinity(0, sizeof set, &set);
+  Cpus cores;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &set)) cores.push_back(cpu);
+  return cores;
+}
+
+static std::vector<Cpus> cores_of_the_pool() {
+  std::vector<Cpus> cores(omp_get_max_threads());
+#pragma omp parallel
+  cores[omp_get_thread_num()] = my_cores();
+  return cores;
+}
+
+TEST(Pinning, GivesEachThreadACoreOfItsOwn) {
+  const int before = omp_get_max_threads();
+  const Cpus all = my_cores();
+  trace::Counter& pinned = trace::counter("cpu.core_pinning");
+  for (const enum Pinning way : {Pinning::compact, Pinning::spread, Pinning::list}) {
+    const int64_t counted = pinned.value();
+    apply({.threads = static_cast<int>(all.size()), .pinning = way});
+    std::set<int> used;
+    for (const Cpus& cores : cores_of_the_pool()) {
+      EXPECT_EQ(cores.size(), 1u);
+      used.insert(cores.begin(), cores.end());
+    }
+    EXPECT_EQ(used, std::set(all.begin(), all.end()));
+    EXPECT_EQ(pinned.value(), counted + static_cast<int64_t>(all.size()));
+  }
+  apply({.threads = before});
+  for (const Cpus& cores : cores_of_the_pool()) EXPECT_EQ(cores, all);
+}
+
+TEST(Pinning, MoreThreadsThanCoresShareThem) {
+  const int before = omp_get_max_threads();
+  const Cpus all = my_cores();
+  apply({.threads = static_cast<int>(all.size()) + 1,
+         .pinning = Pinning::list,
+         .cores = cat(all[0])});
+  for (const Cpus& cores : cores_of_the_pool()) EXPECT_EQ(cores, Cpus{all[0]});
+  apply({.threads = before});
+}
+
+TEST(Pinning, RefusesACoreThatTheProcessMayNotUse) {
+  const Refusal refusal = refused([] { apply({.pinning = Pinning::list, .cores = "999"}); });
+  EXPECT_EQ(refusal.message, "threads.cores: core 999 is not allowed to this process");
+  apply({});
+}
+
+// A thread made by a pinned one would otherwise share its core with it.
+TEST(Pinning, LeavesOtherThreadsAllCores) {
+  const int before = omp_get_max_threads();
+  const Cpus all = my_cores();
+  apply({.threads = 1, .pinning = Pinning::compact});
+  EXPECT_EQ(my_cores().size(), 1u);
+  EXPECT_GE(allowed_cores(), std::min<int>(2, all.size())) << "the budget is the process's";
+  Cpus others;
+  std::thread([&] {
+    name_thread("other");
+    others = my_cores();
+  }).join();
+  EXPECT_EQ(others, all);
+  apply({.threads = before});
+}
+
+TEST_F(Sys, RanksTakeTheNodesInTurn) {
+  const Cpus all = my_cores();
+  if (all.size() < 2) GTEST_SKIP() << "needs two cores";
+  const Cpus first{all[0]}, rest(all.begin() + 1, all.end());
+  EXPECT_EQ(bind_to_node(0, root_), -1) << "one node helps nobody";
+  write("devices/system/node/online", "0-1");
+  write_node(0, cat(all[0]), 1024);
+  write_node(1, cat(all[1], "-", all.back()), 1024);
+  trace::Counter& bound = trace::counter("cpu.node_bound");
+  const int64_t before = bound.value();
+  for (const auto& [rank, cores] : {std::pair{0, first}, {1, rest}, {2, first}}) {
+    EXPECT_EQ(bind_to_node(rank, root_), rank % 2);
+    EXPECT_EQ(process_cores(), cores);
+    for (const Cpus& of_thread : cores_of_the_pool()) EXPECT_EQ(of_thread, cores);
+  }
+  EXPECT_EQ(bound.value(), before + 3);
+  unpin_threads();
+  EXPECT_EQ(my_cores(), all);
+  EXPECT_EQ(process_cores(), all);
 }

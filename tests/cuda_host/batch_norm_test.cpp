@@ -1,17 +1,27 @@
 // Batch normalization on the device beyond the generic suite: cancellation, NaN, and the running
 // statistics.
 #include "ops/norm/batch_norm.h"
+#include <gtest/gtest.h>
+#include "core/device/allocator.h"
+#include "core/tensor/foreach.h"
 #include "tests/cuda_host/beside_cpu.h"
+#include "tests/cuda_host/cuda_host.h"
 
 using namespace cuda_host;
 
 namespace {
-struct Norm : InAnyOrder {};
+struct Norm : testing::Test {
+  void SetUp() override { reset({.threads = Order::descending}); }
+  void TearDown() override {
+    empty_cache(Device::cuda);
+    EXPECT_EQ(complaint(), "");
+  }
+};
 }  // namespace
 
 // Mean 10000, standard deviation 1. With `blank` the first image is 0, so the first element of the
 // tensor is a bad pivot for all others.
-TEST_P(Norm, LargeNumbersDoNotCancel) {
+TEST_F(Norm, LargeNumbersDoNotCancel) {
   for (const MemoryFormat& format : {kNCHW, kNHWC})
     for (const bool blank : {false, true}) {
       SCOPED_TRACE(cat(format.name, blank ? " blank" : ""));
@@ -29,22 +39,22 @@ TEST_P(Norm, LargeNumbersDoNotCancel) {
 }
 
 // ReLU sets y <= 0 to 0 and passes NaN.
-TEST_P(Norm, ReluLetsNaNPass) {
+TEST_F(Norm, ReluLetsNaNPass) {
   const Tensor x = tensor_of<float>({NAN, -1, 0, 2}, {4, 1}, Device::cuda);
   const Tensor one = full({1}, 1, DType::f32, Device::cuda),
                zero = zeros({1}, DType::f32, Device::cuda);
   const Tensor statistics = tensor_of<float>({0, 1}, {2, 1}, Device::cuda);
   const kernels::Normalization norm{statistics, one, zero, 0};
-  const auto [y, bits] = kernels::batch_norm(x, norm, {}, NormAct::relu);
+  const auto [y, bits] = kernels::batch_norm(x, norm, {}, true);
   const Tensor dy = full({4, 1}, 3, DType::f32, Device::cuda);
   const Tensor dw = clone(one), db = clone(one);
-  const Tensor g = kernels::batch_norm_backward_w(dy, {}, x, norm, bits, false, true, dw, db).dy;
+  const Tensor g = kernels::batch_norm_backward_w(dy, {}, x, norm, bits, true, dw, db).dy;
   EXPECT_EQ(difference(tensor_of<double>({NAN, 0, 0, 2}, {4, 1}), y), 0);
   EXPECT_EQ(difference(tensor_of<double>({3, 0, 0, 3}, {4, 1}), g), 0);
 }
 
 // The kernels that compute the statistics update the running ones as a launch of its own would.
-TEST_P(Norm, UpdatesRunningStatisticsOfBothPrecisions) {
+TEST_F(Norm, UpdatesRunningStatisticsOfBothPrecisions) {
   for (const DType dtype : {DType::bf16, DType::f64})
     for (const DType kept : {DType::f32, DType::f64})
       for (const bool apart : {false, true}) {
@@ -66,5 +76,3 @@ TEST_P(Norm, UpdatesRunningStatisticsOfBothPrecisions) {
         EXPECT_EQ(difference(want.batches, got.batches), 0);
       }
 }
-
-IN_ANY_ORDER(Norm);

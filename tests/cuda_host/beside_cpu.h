@@ -1,12 +1,8 @@
 // Helpers for tests of single kernels, whose results on the device are compared with those of the
 // CPU, which computes the same in f64.
 #pragma once
-#include <gtest/gtest.h>
 #include "core/base/philox.h"
-#include "core/device/allocator.h"
 #include "core/tensor/copy.h"
-#include "core/tensor/foreach.h"
-#include "tests/cuda_host/cuda_host.h"
 #include "tests/difference.h"
 
 namespace cuda_host {
@@ -26,16 +22,5 @@ inline Tensor normal(const Shape& shape, uint64_t seed, DType dtype = DType::f32
 inline Tensor on_device(const Tensor& t, DType dtype) {
   return t.defined() ? to(Device::cuda, cast(t, dtype)) : t;
 }
-
-// Runs each test on a fresh device under every schedule and expects no complaint at the end.
-struct InAnyOrder : testing::TestWithParam<Schedule> {
-  void SetUp() override { reset(GetParam()); }
-  void TearDown() override {
-    empty_cache(Device::cuda);
-    EXPECT_EQ(complaint(), "");
-  }
-};
-#define IN_ANY_ORDER(suite) \
-  INSTANTIATE_TEST_SUITE_P(InAnyOrder, suite, testing::ValuesIn(cuda_host::schedules(1)))
 
 }  // namespace cuda_host

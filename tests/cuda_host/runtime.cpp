@@ -15,9 +15,7 @@ namespace {
 
 constexpr size_t kDeviceBytes = size_t{1} << 30;
 // Those of an H200.
-constexpr size_t kShared = 48 << 10, kSharedOptIn = 227 << 10;
-constexpr int kMajor = 9, kMultiprocessors = 132, kResidentThreads = 2048;
-constexpr int kL2 = 1 << 20;  // small, because searches write more than that before each run
+constexpr int kShared = 48 << 10, kSharedOptIn = 227 << 10, kResidentThreads = 2048;
 
 Fault take_error() { return std::exchange(runtime.last, {cudaSuccess, "no error"}); }
 
@@ -50,28 +48,22 @@ void require_launchable(const cudaLaunchConfig_t& config) {
 
 // Pageable host memory behaves as CUDA documents: it is read before the call returns, and also
 // written before it returns, which makes such a copy a synchronization.
-void copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+void copy(void* to, const void* from, size_t bytes, cudaStream_t stream) {
   require_stream(stream);
   const Place target = place_of(to), source = place_of(from);
-  const int actual = (target == Place::device ? 1 : 0) + (source == Place::device ? 2 : 0);
-  REQUIRE(kind == cudaMemcpyDefault || kind == actual, cudaErrorInvalidMemcpyDirection,
-          "cudaMemcpyKind ", kind, ", but the addresses say ", actual);
+  const int direction = (target == Place::device ? 1 : 0) + (source == Place::device ? 2 : 0);
   require_range(to, bytes, "the target of a copy");
   require_range(from, bytes, "the source of a copy");
   const auto name = [bytes] { return bellows::cat("a copy of ", bytes, " bytes"); };
   const auto first = static_cast<const std::byte*>(from);
-  const Task how{Task::copy, cudaMemcpyKind(actual)};
-  if (source == Place::pageable) {
-    enqueue(
-        stream, name,
-        [=, staged = std::vector(first, first + bytes)] {
-          run_watched([&] { std::memcpy(to, staged.data(), bytes); });
-        },
-        how);
-  } else {
-    enqueue(
-        stream, name, [=] { run_watched([=] { std::memcpy(to, from, bytes); }); }, how);
-  }
+  const Task how{Task::copy, cudaMemcpyKind(direction)};
+  std::function<void()> work = [=] { std::memcpy(to, from, bytes); };
+  if (source == Place::pageable)
+    work = [=, staged = std::vector(first, first + bytes)] {
+      std::memcpy(to, staged.data(), bytes);
+    };
+  enqueue(
+      stream, name, [work = std::move(work)] { run_watched(work); }, how);
   if (target == Place::pageable) synchronize(stream->next_after);
 }
 
@@ -159,23 +151,17 @@ cudaError_t cudaSetDevice(int device) {
   });
 }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
+  static const std::map<cudaDeviceAttr, int> attributes = {
+      {cudaDevAttrMultiProcessorCount, 132},
+      {cudaDevAttrMaxThreadsPerMultiProcessor, kResidentThreads},
+      {cudaDevAttrMaxSharedMemoryPerBlockOptin, kSharedOptIn},
+      {cudaDevAttrL2CacheSize, 1 << 20},  // small: searches write more than that before each run
+      {cudaDevAttrComputeCapabilityMajor, 9},
+      {cudaDevAttrComputeCapabilityMinor, 0}};
   return api([=] {
-    switch (attribute) {
-      case cudaDevAttrMultiProcessorCount:
-        return void(*value = kMultiprocessors);
-      case cudaDevAttrMaxThreadsPerMultiProcessor:
-        return void(*value = kResidentThreads);
-      case cudaDevAttrMaxSharedMemoryPerBlockOptin:
-        return void(*value = kSharedOptIn);
-      case cudaDevAttrL2CacheSize:
-        return void(*value = kL2);
-      case cudaDevAttrComputeCapabilityMajor:
-        return void(*value = kMajor);
-      case cudaDevAttrComputeCapabilityMinor:
-        return void(*value = 0);
-      default:
-        REQUIRE(false, cudaErrorInvalidValue, "cudaDeviceGetAttribute ", attribute);
-    }
+    const auto known = attributes.find(attribute);
+    REQUIRE(known != attributes.end(), cudaErrorInvalidValue, "cudaDeviceGetAttribute ", attribute);
+    *value = known->second;
   });
 }
 cudaError_t cudaGetLastError() {
@@ -231,9 +217,10 @@ cudaError_t cudaFreeHost(void* memory) { return free_after_everything(memory, Pl
 cudaError_t cudaMemGetInfo(size_t* available, size_t* total) {
   return api([=] { *available = (*total = kDeviceBytes) - bytes_in_use(); });
 }
-cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+// The addresses say the direction, as the product's cudaMemcpyDefault asks for.
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
                             cudaStream_t stream) {
-  return api([=] { copy(to, from, bytes, kind, stream); });
+  return api([=] { copy(to, from, bytes, stream); });
 }
 cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
   return api([=] {

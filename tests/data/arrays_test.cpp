@@ -70,44 +70,6 @@ TEST(Arrays, ArePaddedToAMultipleOrToBounds) {
   EXPECT_THAT(width({1, 3}), ElementsAre(1, 3, 3, 4));
 }
 
-TEST(Arrays, OfAllRanksHaveOneDivisorWhateverTheirShares) {
-  for (const LengthBuckets how : {LengthBuckets::off, LengthBuckets::tokens}) {
-    LoaderOptions options = in_order(2);
-    options.sampler.length_buckets = how;
-    std::vector<std::unique_ptr<Loader>> ranks;
-    for (int rank = 0; rank < 2; ++rank) {
-      ranks.push_back(std::make_unique<Loader>(stairs(11), std::vector<TransformChoice>(), options,
-                                               1, RankShare{rank, 2, Uneven::join}));
-      ranks.back()->start(0);
-    }
-    int64_t targets = 0;
-    for (Batch a, b; ranks[0]->next(a) && ranks[1]->next(b);) {
-      EXPECT_EQ(a.divisor.item(), b.divisor.item());
-      EXPECT_EQ(a.counts.units, b.counts.units);
-      const int64_t counted = a.counts.targets + (b.counts.weight > 0 ? b.counts.targets : 0);
-      EXPECT_DOUBLE_EQ(a.divisor.item(), std::max(1.0, double(counted)) / 2);
-      targets += counted;
-    }
-    EXPECT_EQ(targets, 0 + 1 + 2 + 3 + 0 + 1 + 2 + 3 + 0 + 1 + 2);
-  }
-}
-
-TEST(Arrays, OfOneShapeWithoutTargetsLeftOutNeedNoDivisor) {
-  const DatasetInfo info{.input = {DType::f32, {2}}, .target = {DType::f32, {}}, .unit = "rows"};
-  const auto rows =
-      std::make_shared<ArrayDataset>(info,
-                                     Arrays{.x = tensor_of(std::vector<float>{1, 2, 3, 4}, {2, 2}),
-                                            .y = tensor_of(std::vector<float>{5, 6}, {2})},
-                                     "rows");
-  Loader loader(rows, {}, in_order(2), 1);
-  loader.start(0);
-  Batch batch;
-  ASSERT_TRUE(loader.next(batch));
-  EXPECT_FALSE(batch.divisor.defined() || batch.lengths.defined());
-  EXPECT_EQ(batch.y.dtype(), DType::f32);
-  EXPECT_EQ(batch.counts.targets, 2);
-}
-
 TEST(Arrays, RefuseAClassThatDoesNotExist) {
   Sequences all;
   all.add(std::vector<int64_t>{1, 2}, std::vector<int64_t>{1, 9});

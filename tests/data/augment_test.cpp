@@ -1,9 +1,8 @@
 // Transforms on the device give the same bits as those on the host.
 #include "data/feeds/augment.h"
 #include <gtest/gtest.h>
-#include "core/device/allocator.h"
+#include "tests/data/files.h"
 #include "tests/data/noise.h"
-#include "tests/moved.h"
 #include "tests/on_device.h"
 #include "tests/twins.h"
 
@@ -101,27 +100,41 @@ TEST(Augment, IsTheSameForAnyWorkersAndRanks) {
     }
 }
 
-TEST(Augment, CountsPicturesAndLoadsBytes) {
-  const auto noise = std::make_shared<Noise>(Shape{3, 7, 10}, 23);
-  Fed host(Device::cpu, {.sampler = {.batch_size = 8}}, noise, {}),
-      split(Device::cpu, augmenting({}), noise, {});
-  const Moved images("augment.device_images");
-  host.epoch(0);
-  EXPECT_EQ(images, 0);
-  split.epoch(0);
-  EXPECT_EQ(images, 23);
-  split.loader.start(0);
-  Batch batch;
-  ASSERT_TRUE(split.loader.next(batch));
-  EXPECT_EQ(batch.x.dtype(), DType::u8);
-}
-
 TEST(Augment, WritesWhatTheModelWantsAsItWouldBeCast) {
   expect_as_wanted(Device::cpu, {.sampler = {.batch_size = 8}}, chains().at("all"));
   expect_as_wanted(
       Device::cpu,
       {.sampler = {.batch_size = 8}, .workers = {.num_workers = 2, .prefetch_factor = 1}},
       chains().at("crop with a border"));
+}
+
+// The host's part may cost half a step between bytes, and no more.
+TEST(Augment, RoundsWhatTheHostHasResized) {
+  const TransformChoice resize = named("resize", {{"size", "16"}}),
+                        crop = named("random_resized_crop", {{"size", "12"}});
+  for (const Chain& chain :
+       {Chain{crop, flip()}, Chain{resize, center_crop(9), named("color_jitter")},
+        Chain{resize, flip(), random_crop(16, 3), flip()}}) {
+    const auto noise = std::make_shared<Noise>(Shape{3, 20, 30}, 12);
+    Fed split(Device::cpu, augmenting({}), noise, chain), host(Device::cpu, {}, noise, chain);
+    const Numbered a = split.epoch(1), b = host.epoch(1);
+    ASSERT_EQ(a[0].size(), b[0].size());
+    double worst = 0;
+    for (size_t i = 0; i < a[0].size(); ++i)
+      worst = std::max(worst, std::abs(double(a[0][i]) - double(b[0][i])) * 255);
+    EXPECT_LE(worst, .5001);
+    EXPECT_GT(worst, .4) << "nothing was rounded";
+  }
+}
+
+TEST(Augment, RefusesMoreTransformsThanTheDeviceDoes) {
+  const auto noise = std::make_shared<Noise>(Shape{3, 20, 30}, 4);
+  EXPECT_THAT(complaint(Exit::usage,
+                        [&] {
+                          Transforms(Chain(9, flip()), noise->info(), TransformMode::training,
+                                     DoneBy::device);
+                        }),
+              testing::HasSubstr("more than 8 transforms for a device"));
 }
 
 // ---- on a device
@@ -154,48 +167,6 @@ TEST_P(AugmentOnDevice, DoesWhatTheHostWouldHaveDoneBitForBit) {
   expect_same(Device::cuda, options(), {1, 53, 57}, {random_crop(51, 4), flip(), normalize()});
   expect_same(Device::cpu, options(), {3, 7, 10}, chains().at("all"));
   EXPECT_EQ(without_twin(runs, "data"), "");
-}
-
-struct Costs {
-  int64_t copied, moved, syncs, system_calls, images;
-  bool operator==(const Costs&) const = default;
-};
-std::ostream& operator<<(std::ostream& out, const Costs& c) {
-  return out << "copied " << c.copied << " moved " << c.moved << " syncs " << c.syncs
-             << " system calls " << c.system_calls << " images " << c.images;
-}
-
-// Cost of an epoch of 12 batches, after two others.
-Costs costs_of(LoaderOptions options, bool augment) {
-  options.feed.device_augment = augment;
-  options.sampler.device_randperm = true;
-  configure_allocator(Device::cuda, {.caching = true});
-  Costs costs{};
-  {
-    Fed fed(Device::cuda, options, std::make_shared<Noise>(Shape{3, 8, 8}, 96), {});
-    for (int64_t epoch = 0; epoch < 3; ++epoch) {
-      const int64_t calls = allocator_stats(Device::cuda).system_calls;
-      const Moved copied("copy.h2d_bytes"), moved("tensor.created_then_moved"), syncs("sync.count"),
-          images("augment.device_images");
-      fed.feed.start(epoch);
-      for (Batch batch; fed.feed.next(batch);) {
-      }
-      costs = {copied, moved, syncs, allocator_stats(Device::cuda).system_calls - calls, images};
-    }
-  }
-  synchronize(stream_of(Device::cuda));
-  configure_allocator(Device::cuda, {.caching = false});
-  return costs;
-}
-
-TEST_P(AugmentOnDevice, CopiesAQuarterAndNoMoreOftenThanBefore) {
-  const Costs host = costs_of(options(), false), device = costs_of(options(), true);
-  constexpr int64_t kBytes = 96 * 3 * 8 * 8, kLabels = 96 * 8;
-  const bool resident = GetParam().device_tensors;
-  EXPECT_EQ(host.copied, resident ? 0 : 4 * kBytes + kLabels);
-  EXPECT_EQ(device.copied, resident ? 0 : kBytes + kLabels);
-  EXPECT_EQ(device, (Costs{device.copied, host.moved, host.syncs, 0, 96}));
-  EXPECT_EQ(host.images, 0);
 }
 
 }  // namespace

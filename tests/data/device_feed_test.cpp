@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include "core/device/allocator.h"
 #include "core/tensor/pinned.h"
-#include "data/packed/pack.h"
+#include "data/packed/shard.h"
 #include "tests/data/files.h"
 #include "tests/data/noise.h"
 #include "tests/data/numbers.h"
@@ -24,8 +24,8 @@ constexpr Way kWays[] = {{"Plain", false, false, false},
                          {"Resident", false, false, true}};
 
 Numbered on_the_host(const LoaderOptions& options, int64_t samples, int64_t epoch,
-                     int64_t first = 0, RankShare share = {}) {
-  Loader loader(std::make_shared<Numbers>(samples), {}, options, 5, share);
+                     int64_t first = 0) {
+  Loader loader(std::make_shared<Numbers>(samples), {}, options, 5);
   loader.start(epoch, first);
   return rest_of(loader);
 }
@@ -70,18 +70,6 @@ TEST_P(FeedOnDevice, DeliversNhwcWhereTheLoaderDoes) {
   EXPECT_TRUE(batch.x.is_contiguous(kNHWC)) << batch.x.strides();
 }
 
-TEST_P(FeedOnDevice, GivesEachRankItsShare) {
-  for (const bool drop_last : {false, true})
-    for (const bool shuffle : {false, true})
-      for (int rank = 0; rank < 3; ++rank) {
-        const LoaderOptions options{
-            .sampler = {.batch_size = 4, .shuffle = shuffle, .drop_last = drop_last}};
-        Fed fed(Device::cuda, with(GetParam(), options), std::make_shared<Numbers>(31), {},
-                {rank, 3});
-        EXPECT_EQ(fed.epoch(1), on_the_host(options, 31, 1, 0, {rank, 3}));
-      }
-}
-
 TEST_P(FeedOnDevice, UsesItsBuffersAgainAndNoneThatSomebodyHolds) {
   const LoaderOptions options = with(GetParam(), {.sampler = {.batch_size = 8}});
   Fed fed(Device::cuda, options, std::make_shared<Numbers>(96), {});
@@ -101,22 +89,6 @@ TEST_P(FeedOnDevice, UsesItsBuffersAgainAndNoneThatSomebodyHolds) {
   EXPECT_LE(buffers.size(), options.feed.non_blocking ? 3u : 2u) << "one of them is held";
   const Tensor host = to(Device::cpu, kept.x);
   EXPECT_TRUE(std::ranges::equal(host.data<float>(), kept_values));
-}
-
-TEST_P(FeedOnDevice, AsksForNoMemoryInTheSteadyState) {
-  configure_allocator(Device::cuda, {.caching = true});
-  {
-    Fed fed(Device::cuda, with(GetParam(), {.sampler = {.batch_size = 8, .device_randperm = true}}),
-            std::make_shared<Numbers>(96), {});
-    fed.epoch(0);
-    const int64_t calls = allocator_stats(Device::cuda).system_calls;
-    const Moved pinned("alloc.pinned_bytes");
-    for (int64_t epoch = 1; epoch < 4; ++epoch) fed.epoch(epoch);
-    EXPECT_EQ(allocator_stats(Device::cuda).system_calls, calls);
-    EXPECT_EQ(pinned, 0);
-  }
-  synchronize(stream_of(Device::cuda));
-  configure_allocator(Device::cuda, {.caching = false});
 }
 
 // An error in a batch is thrown when the batch is due, not when it is prefetched.
@@ -143,41 +115,72 @@ TEST_P(FeedOnDevice, ThrowsWhatWentWrongWhenItIsDue) {
 
 // ---- cost of each implementation
 
-struct Costs {
-  int64_t pinned, staged, async, overlapped, moved, created, syncs, copied;
-  bool operator==(const Costs&) const = default;
-};
-std::ostream& operator<<(std::ostream& out, const Costs& c) {
-  return out << "pinned " << c.pinned << " staged " << c.staged << " async " << c.async
-             << " overlapped " << c.overlapped << " moved " << c.moved << " created " << c.created
-             << " syncs " << c.syncs << " copied " << c.copied;
-}
+using Costs = std::map<std::string, int64_t>;
 
-// Cost of an epoch after the first: 12 batches of 8 samples of 16 bytes and a label.
-Costs costs(const Way& way, bool randperm) {
-  Fed fed(Device::cuda, with(way, {.sampler = {.batch_size = 8, .device_randperm = randperm}}),
-          std::make_shared<Numbers>(96), {});
-  for (int64_t epoch = 0;; ++epoch) {
-    const Moved pinned("data.pinned_copy"), staged("data.staging_copies"), async("copy.async"),
-        overlapped("copy.overlapped"), moved("tensor.created_then_moved"),
-        created("tensor.device_created"), syncs("sync.count"), copied("copy.h2d_bytes");
-    fed.feed.start(epoch);
-    for (Batch batch; fed.feed.next(batch);) {
+// What counters count in an epoch of 12 batches after two others, and the allocations on the
+// device.
+Costs costs(LoaderOptions options, DatasetPtr dataset, const Names& counters) {
+  const auto now = [&] {
+    Costs values{{"allocations", allocator_stats(Device::cuda).system_calls}};
+    for (const std::string& name : counters) values[name] = trace::counter(name).value();
+    return values;
+  };
+  options.sampler.batch_size = 8;
+  configure_allocator(Device::cuda, {.caching = true});
+  Costs costs;
+  {
+    Fed fed(Device::cuda, options, std::move(dataset), {});
+    for (int64_t epoch = 0; epoch < 3; ++epoch) {
+      const Costs before = now();
+      fed.feed.start(epoch);
+      for (Batch batch; fed.feed.next(batch);) {
+      }
+      costs = now();
+      for (const auto& [name, value] : before) costs[name] -= value;
     }
-    if (epoch == 1) return {pinned, staged, async, overlapped, moved, created, syncs, copied};
   }
+  synchronize(stream_of(Device::cuda));
+  configure_allocator(Device::cuda, {.caching = false});
+  return costs;
 }
 
 TEST_F(FeedCostsOnDevice, AreTheseByCounter) {
   constexpr int64_t kBytes = 96 * (16 + 8), kOrder = 96 * 8;
+  const Names names = {
+      "data.pinned_copy",          "data.staging_copies",   "copy.async", "copy.overlapped",
+      "tensor.created_then_moved", "tensor.device_created", "sync.count", "copy.h2d_bytes"};
   for (const bool randperm : {false, true}) {
-    EXPECT_EQ(costs(kWays[0], randperm), (Costs{0, 12, 0, 0, 24, 0, 12, kBytes})) << "plain";
-    EXPECT_EQ(costs(kWays[1], randperm), (Costs{12, 0, 0, 0, 24, 0, 12, kBytes})) << "pinned";
-    EXPECT_EQ(costs(kWays[2], randperm), (Costs{0, 12, 0, 0, 24, 0, 0, kBytes})) << "pageable";
-    EXPECT_EQ(costs(kWays[3], randperm), (Costs{12, 0, 12, 11, 24, 0, 0, kBytes})) << "async";
-    EXPECT_EQ(costs(kWays[4], randperm), (Costs{0, 0, 0, 0, 0, 24, 0, randperm ? 0 : kOrder}))
-        << "resident";
+    const std::vector<int64_t> wanted[] = {{0, 12, 0, 0, 24, 0, 12, kBytes},
+                                           {12, 0, 0, 0, 24, 0, 12, kBytes},
+                                           {0, 12, 0, 0, 24, 0, 0, kBytes},
+                                           {12, 0, 12, 11, 24, 0, 0, kBytes},
+                                           {0, 0, 0, 0, 0, 24, 0, randperm ? 0 : kOrder}};
+    for (size_t way = 0; way < std::size(kWays); ++way) {
+      const LoaderOptions options{.sampler = {.device_randperm = randperm}};
+      const Costs got = costs(with(kWays[way], options), std::make_shared<Numbers>(96), names);
+      EXPECT_EQ(got.at("allocations"), 0) << kWays[way];
+      for (size_t i = 0; i < names.size(); ++i)
+        EXPECT_EQ(got.at(names[i]), wanted[way][i]) << kWays[way] << " " << names[i];
+    }
   }
+}
+
+TEST_P(FeedOnDevice, WithAugmentationCopiesAQuarterAndNoMoreOftenThanBefore) {
+  const auto costs_of = [&](bool augment) {
+    LoaderOptions options = with(GetParam(), {.sampler = {.device_randperm = true}});
+    options.feed.device_augment = augment;
+    return costs(options, std::make_shared<Noise>(Shape{3, 8, 8}, 96),
+                 {"copy.h2d_bytes", "tensor.created_then_moved", "sync.count", "alloc.pinned_bytes",
+                  "augment.device_images"});
+  };
+  constexpr int64_t kBytes = 96 * 3 * 8 * 8, kLabels = 96 * 8;
+  const bool resident = GetParam().device_tensors;
+  Costs host = costs_of(false), device = costs_of(true);
+  EXPECT_EQ(std::exchange(host["copy.h2d_bytes"], 0), resident ? 0 : 4 * kBytes + kLabels);
+  EXPECT_EQ(std::exchange(device["copy.h2d_bytes"], 0), resident ? 0 : kBytes + kLabels);
+  EXPECT_EQ(std::exchange(device["augment.device_images"], 0), 96);
+  EXPECT_EQ(host["allocations"] + host["alloc.pinned_bytes"], 0);
+  EXPECT_EQ(device, host);
 }
 
 // Pinned memory is limited to a few batches, however far ahead the host is.
@@ -204,12 +207,6 @@ TEST_F(FeedCostsOnDevice, ADataSetThatCannotStayIsFetchedAndSaysWhy) {
   EXPECT_EQ(augmented.notes, std::vector<std::string>{
                                  "device_tensors: not here, its transforms are the host's; write  "
                                  "toggles: {device_augment: on}"});
-}
-
-TEST_F(FeedCostsOnDevice, OnTheCpuTheLoaderIsTheFeed) {
-  Loader loader(std::make_shared<Numbers>(20), {}, {}, 5);
-  std::vector<std::string> notes;
-  EXPECT_EQ(make_feed(Device::cpu, loader, notes), nullptr);
 }
 
 }  // namespace

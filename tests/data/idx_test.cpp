@@ -20,16 +20,6 @@ static std::string refusal(const std::string& bytes, int rank = 3) {
   return what;
 }
 
-TEST(Idx, ReadsRawAndGzippedFilesAlike) {
-  const TempFolder folder;
-  for (const std::string& bytes : {kGood, gzip(kGood)}) {
-    const auto [shape, content] = read_idx_file(folder.write("a", bytes), 3);
-    EXPECT_EQ(shape, (Shape{3, 4, 5}));
-    EXPECT_TRUE(std::equal(content.begin(), content.end(), kGood.begin() + 16));
-    EXPECT_EQ(content.size(), 60u);
-  }
-}
-
 TEST(Idx, ReadsWhatIsLargerThanOneStepOfInflation) {
   const std::string large = idx({40, 300, 301});
   const std::vector<uint8_t> content = parse(gzip(large));

@@ -1,6 +1,5 @@
 // image_folder: files, labels, and the treatment of damaged images.
 #include <gmock/gmock.h>
-#include "core/config/values.h"
 #include "data/loader/loader.h"
 #include "tests/data/files.h"
 #include "tests/data/image_files.h"
@@ -122,12 +121,7 @@ TEST(ImageFolder, NamesTheClassesOfTheModelIfOneIsUnknown) {
 
 TEST(ImageFolder, RefusesAHoldOutOfEverythingOrBesideFoldersOfSplits) {
   const auto refusal_of = [](const Texts& options) {
-    Values values;
-    for (const auto& [key, value] : options) values[key] = {value};
-    return refusal([&] {
-      Load load(values);
-      DatasetChoice("image_folder").visit_options(load);
-    });
+    return refusal([&] { chosen<DatasetChoice>("image_folder", options); });
   };
   EXPECT_THAT(refusal_of({{"hold_out", "1"}}), HasSubstr("hold_out must be 0, or 2 or more"));
   for (const char* split : {"train", "test"})
@@ -223,20 +217,6 @@ static std::vector<int> epoch_of(const DatasetPtr& dataset, const LoaderOptions&
     for (int64_t i = 0; i < batch.size(); ++i)
       greys.push_back(int(std::lround(255 * batch.x.ptr<float>()[12 * i])));
   return greys;
-}
-
-TEST(Damaged, EndsTheRunWithWhatTheBytesAre) {
-  const TempFolder folder;
-  for (int i = 0; i < 5; ++i) folder.write(cat("train/a/", i, ".png"), plain(10 + i));
-  folder.write("train/a/2.png", "GIF89a");
-  for (const int64_t workers : {0, 2})
-    EXPECT_THAT(complaint(Exit::data,
-                          [&] {
-                            epoch_of(make(folder, Split::train),
-                                     {.sampler = {.batch_size = 2}, .workers = {workers}});
-                          }),
-                AllOf(HasSubstr("train/a/2.png): a GIF file; only JPEG, PNG, BMP"),
-                      HasSubstr("; data.on_damaged=skip leaves it out")));
 }
 
 // Half of a class is damaged, as by files that another system leaves beside each image. Each epoch

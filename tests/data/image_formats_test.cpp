@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <webp/decode.h>
 #include <webp/encode.h>
-#include <algorithm>
 #include <random>
 #include "tests/data/decoded.h"
 
@@ -81,27 +80,6 @@ TEST(Pnm, OfAnotherLargestValueIsScaled) {
   EXPECT_THAT(grays_of("P5 2 1 6\n\7\xff"), ElementsAre(255, 255));
 }
 
-TEST(Pnm, IsRefusedWithAWrongHeaderOrSize) {
-  EXPECT_THAT(image_refusal("P6 99999 99999 255\n"),
-              HasSubstr("PNM: 99999 x 99999 pixels; supported: "));
-  EXPECT_THAT(image_refusal("P6 8000 8000 255\n"), HasSubstr("PNM: the file ends too early"));
-  EXPECT_THAT(image_refusal("P5 99999999999999999999 1 255\n"), HasSubstr("PNM: no number"));
-  EXPECT_THAT(image_refusal("P5 -1 1 255\n"), HasSubstr("PNM: no number"));
-  EXPECT_THAT(image_refusal("P5 0 1 255\n"), HasSubstr("PNM: 0 x 1 pixels"));
-  for (const char* other : {"P1 1 1 1", "P3 1 1 255 1 2 3", "P4 1 1 1", "P7\nWIDTH 1"})
-    EXPECT_EQ(image_refusal(other),
-              "PNM: only P5 and P6, the binary formats of gray and RGB, are read; save the image "
-              "as PNG");
-  EXPECT_THAT(image_refusal("P5 1 1 0\n1"), HasSubstr("PNM: values of up to 0"));
-  EXPECT_THAT(image_refusal("P5 1 1 65535\n12"),
-              HasSubstr("PNM: values of up to 65535; only those"));
-}
-
-TEST(Pnm, IsSafeWithAnyDamage) {
-  expect_safe("P6 3 2 255\n" + std::string(18, 'x'), "PNM: ");
-  expect_safe("P5 3 2 99\n" + std::string(6, '\1'), "PNM: ");
-}
-
 // ---- BMP
 
 TEST(Bmp, OfColorsBecomesRgb) {
@@ -121,26 +99,6 @@ TEST(Bmp, OfAPaletteBecomesRgb) {
   EXPECT_THAT(pixels_of(bmp(1, 1, bytes({9, 0, 0, 0}), {.bits = 8, .colors = kFourColors})),
               ElementsAre(0, 0, 0))
       << "an index that the palette lacks";
-}
-
-TEST(Bmp, IsRefusedWithAWrongHeader) {
-  EXPECT_THAT(image_refusal(bmp(1 << 30, 1 << 30, "")),
-              HasSubstr("BMP: 1073741824 x 1073741824 pixels"));
-  EXPECT_THAT(image_refusal(bmp(-1, 1, "")), HasSubstr("BMP: -1 x 1 pixels"));
-  EXPECT_THAT(image_refusal(bmp(8000, 8000, "")), HasSubstr("BMP: the file ends too early"));
-  EXPECT_THAT(image_refusal(bmp(1, 1, "1234", {.bits = 1})), HasSubstr("BMP: 1 bits a pixel, "));
-  EXPECT_THAT(image_refusal(bmp(1, 1, "1234", {.bits = 8, .compression = 1})),
-              HasSubstr("BMP: 8 bits a pixel, compression 1, header of 40 bytes; save the image "
-                        "with 24 bits a pixel and without compression"));
-  EXPECT_THAT(image_refusal(bmp(1, 1, "1234", {.bits = 8})), HasSubstr("BMP: no palette before"));
-  std::string os2 = bmp(1, 1, "1234");
-  os2[14] = 12;
-  EXPECT_THAT(image_refusal(os2), HasSubstr("header of 12 bytes; save"));
-}
-
-TEST(Bmp, IsSafeWithAnyDamage) {
-  expect_safe(bmp(4, 2, std::string(24, 'x')), "BMP: ");
-  expect_safe(bmp(4, 2, std::string(8, '\1'), {.bits = 8, .colors = kFourColors}), "BMP: ");
 }
 
 // ---- WebP
@@ -190,11 +148,44 @@ TEST(WebP, WithLossIsNearItsPixels) {
   for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], p.bytes[i], 12) << i;
 }
 
-TEST(WebP, OfAnAnimationIsRefused) {
-  EXPECT_EQ(image_refusal(animation(slopes(3, 2))), "WebP: an animation; save one of its images");
+// ---- refusals
+
+TEST(OtherFormats, AreRefusedWithAWrongHeaderOrSize) {
+  std::string os2 = bmp(1, 1, "1234");
+  os2[14] = 12;
+  const std::string binary_only =
+      "PNM: only P5 and P6, the binary formats of gray and RGB, are read; save the image as PNG";
+  const std::pair<std::string, std::string> corpus[] = {
+      {"P6 99999 99999 255\n", "PNM: 99999 x 99999 pixels; supported: "},
+      {"P6 8000 8000 255\n", "PNM: the file ends too early"},
+      {"P5 99999999999999999999 1 255\n", "PNM: no number"},
+      {"P5 -1 1 255\n", "PNM: no number"},
+      {"P5 0 1 255\n", "PNM: 0 x 1 pixels"},
+      {"P1 1 1 1", binary_only},
+      {"P3 1 1 255 1 2 3", binary_only},
+      {"P4 1 1 1", binary_only},
+      {"P7\nWIDTH 1", binary_only},
+      {"P5 1 1 0\n1", "PNM: values of up to 0"},
+      {"P5 1 1 65535\n12", "PNM: values of up to 65535; only those"},
+      {bmp(1 << 30, 1 << 30, ""), "BMP: 1073741824 x 1073741824 pixels"},
+      {bmp(-1, 1, ""), "BMP: -1 x 1 pixels"},
+      {bmp(8000, 8000, ""), "BMP: the file ends too early"},
+      {bmp(1, 1, "1234", {.bits = 1}), "BMP: 1 bits a pixel, "},
+      {bmp(1, 1, "1234", {.bits = 8, .compression = 1}),
+       "BMP: 8 bits a pixel, compression 1, header of 40 bytes; save the image with 24 bits a "
+       "pixel and without compression"},
+      {bmp(1, 1, "1234", {.bits = 8}), "BMP: no palette before"},
+      {os2, "header of 12 bytes; save"},
+      {animation(slopes(3, 2)), "WebP: an animation; save one of its images"},
+  };
+  for (const auto& [file, words] : corpus) EXPECT_THAT(image_refusal(file), HasSubstr(words));
 }
 
-TEST(WebP, IsSafeWithAnyDamage) {
+TEST(OtherFormats, AreSafeWithAnyDamage) {
+  expect_safe("P6 3 2 255\n" + std::string(18, 'x'), "PNM: ");
+  expect_safe("P5 3 2 99\n" + std::string(6, '\1'), "PNM: ");
+  expect_safe(bmp(4, 2, std::string(24, 'x')), "BMP: ");
+  expect_safe(bmp(4, 2, std::string(8, '\1'), {.bits = 8, .colors = kFourColors}), "BMP: ");
   expect_safe(as_webp(slopes(9, 14)), "WebP: ", 12);
   expect_safe(animation(slopes(3, 2)), "WebP: ", 12);
 }

@@ -71,21 +71,6 @@ TEST(Loader, ResumesAtAnyBatch) {
               HasSubstr("batch 14 of an epoch that has 13"));
 }
 
-TEST(Loader, LetsTheLastBatchBeSmallerOrDropsIt) {
-  for (const int64_t workers : {0, 2}) {
-    Loader loader = make({.sampler = {.batch_size = 8}, .workers = {.num_workers = workers}});
-    loader.start(0);
-    Batch batch;
-    for (int64_t b = 0; b < loader.batches(); ++b) ASSERT_TRUE(loader.next(batch));
-    EXPECT_EQ(batch.size(), 103 % 8);
-    EXPECT_FALSE(loader.next(batch));
-    EXPECT_FALSE(batch.x.defined());
-    Loader dropping = make(
-        {.sampler = {.batch_size = 8, .drop_last = true}, .workers = {.num_workers = workers}});
-    EXPECT_EQ(epoch_of(dropping, 0).size(), 96u);
-  }
-}
-
 TEST(Loader, FillsTheSameBuffersAgainOnceTheTrainerLetsGo) {
   for (const int64_t workers : {0, 2}) {
     Loader loader = make(
@@ -247,30 +232,6 @@ TEST(Loader, CanBeLeftAtAnyPoint) {
     }
   }
   EXPECT_EQ(numbers.use_count(), 1);
-}
-
-TEST(Update, SplitsABatchIntoViewsThatTogetherAreTheBatch) {
-  Loader loader = make({.sampler = {.batch_size = 10, .shuffle = false}});
-  loader.start(0);
-  Batch whole;
-  ASSERT_TRUE(loader.next(whole));
-  for (const int64_t parts : {1, 2, 3, 10, 40}) {
-    const Update update(whole, parts);
-    EXPECT_EQ(update.size(), std::min<int64_t>(parts, 10));
-    EXPECT_EQ(update.samples(), 10);
-    int64_t seen = 0, ends = 0;
-    double share = 0;
-    for (const Batch& batch : update) {
-      EXPECT_EQ(batch.x.storage(), whole.x.storage());
-      for (int64_t i = 0; i < batch.size(); ++i) EXPECT_EQ(index_of(batch, i), seen++);
-      share += batch.share;
-      ends += batch.last;
-      EXPECT_EQ(batch.last, seen == 10);
-    }
-    EXPECT_EQ(seen, 10);
-    EXPECT_EQ(ends, 1);
-    EXPECT_DOUBLE_EQ(share, 1);
-  }
 }
 
 // One worker takes 6 ms for a batch and the caller 2 ms: three hide the loading. A busy machine

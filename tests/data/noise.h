@@ -1,7 +1,7 @@
 // Helpers for tests of augmentation: images of noise, lists of transforms, feeds to a device.
 #pragma once
+#include "core/tensor/copy.h"
 #include "data/feeds/device_feed.h"
-#include "tests/data/batches.h"
 #include "tests/data/options.h"
 
 namespace bellows {
@@ -59,6 +59,20 @@ inline LoaderOptions with(const Way& way, LoaderOptions options) {
   return options;
 }
 
+// Returns the remaining batches, each as x, rounded to `dtype`, followed by y. Releases each one
+// before it requests the next, as the training loop does.
+using Numbered = std::vector<std::vector<float>>;
+inline Numbered rest_of(Feed& feed, DType dtype = DType::f32) {
+  Numbered batches;
+  for (Batch batch; feed.next(batch);) {
+    const Tensor x = contiguous(to(Device::cpu, batch.x)), y = to(Device::cpu, batch.y);
+    const Tensor values = cast(cast(x, dtype), DType::f32);
+    batches.emplace_back(values.data<float>().begin(), values.data<float>().end());
+    batches.back().insert(batches.back().end(), y.ptr<int64_t>(), y.ptr<int64_t>() + y.numel());
+  }
+  return batches;
+}
+
 struct Fed {
   Fed(Device device, const LoaderOptions& options, DatasetPtr dataset, const Chain& chain,
       RankShare share = {}, DType images = DType::f32)
@@ -80,11 +94,4 @@ inline LoaderOptions augmenting(LoaderOptions options) {
   return options;
 }
 
-inline DatasetInfo info_of(const Shape& sample) {
-  return {.input = {DType::u8, sample}, .classes = 10, .mean = {0, 0, 0}, .std = {1, 1, 1}};
-}
-inline Transforms split(const Chain& chain, const Shape& sample,
-                        TransformMode mode = TransformMode::training) {
-  return {chain, info_of(sample), mode, DoneBy::device};
-}
 }  // namespace bellows

@@ -1,10 +1,7 @@
 // Packed shards return the samples that were packed, with few opens and reads of files.
 #include <gmock/gmock.h>
-#include <cstring>
-#include "core/base/file.h"
 #include "data/images/image_file.h"
 #include "data/loader/loader.h"
-#include "data/packed/pack.h"
 #include "data/packed/shard.h"
 #include "tests/data/files.h"
 #include "tests/data/image_files.h"
@@ -49,81 +46,26 @@ static void expect_same(const Dataset& a, const Dataset& b) {
 
 // ---- the same samples
 
-struct SourceCase {
-  const char* name;
-  Texts options;
-};
-static std::ostream& operator<<(std::ostream& out, const SourceCase& s) { return out << s.name; }
-class PackedAs : public testing::TestWithParam<std::tuple<Encoding, SourceCase>> {};
-INSTANTIATE_TEST_SUITE_P(
-    Sets, PackedAs,
-    testing::Combine(
-        testing::Values(Encoding::keep, Encoding::raw),
-        testing::Values(SourceCase{"digits", {{"train_size", "300"}, {"test_size", "70"}}},
-                        SourceCase{"shapes", {{"train_size", "200"}, {"test_size", "50"}}},
-                        SourceCase{"shapes_jpeg", {{"train_size", "150"}, {"test_size", "40"}}})),
-    [](const auto& info) {
-      return std::string(std::get<1>(info.param).name) +
-             (std::get<0>(info.param) == Encoding::keep ? "_kept" : "_raw");
-    });
-
-TEST_P(PackedAs, HoldsTheSameSamples) {
-  const auto& [encoding, source] = GetParam();
-  for (const Split split : {Split::train, Split::test}) {
-    const TempFolder folder;
-    const auto dataset = make(source.name, split, source.options);
-    const PackedSplit made = pack(*dataset, split, "source", folder.path,
-                                  {.encoding = encoding, .shard_bytes = int64_t{20} << 20});
-    const auto packed = open_packed(folder, split);
-    expect_same(*dataset, *packed);
-    EXPECT_EQ(made.samples, dataset->size());
-    int64_t bytes = 0, files = 0;
-    for (const auto& entry : fs::directory_iterator(folder.path)) {
-      bytes += static_cast<int64_t>(fs::file_size(entry));
-      ++files;
-    }
-    EXPECT_EQ(made.bytes, bytes);
-    EXPECT_EQ(made.shards, files);
-  }
-}
-
-// ---- byte layout, as documented in data/packed/shard.h
-
-template <class T> static T number_at(const std::string& bytes, size_t at) {
-  T value;
-  std::memcpy(&value, bytes.data() + at, sizeof value);
-  return value;
-}
-
-TEST(Shard, LiesAsItIsDocumented) {
-  const TempFolder folder;
-  Numbers numbers(300);
-  for (int i = 0; i < 10; ++i) numbers.class_names().emplace_back(1 + i % 2, char('a' + i));
-  pack(numbers, Split::test, "a source", folder.path, {.shard_bytes = 4 * 200});
-  const std::string shard = read_file(folder.path / "test-00001.shard", 1 << 20, Exit::data);
-  ASSERT_EQ(shard.size(), 96 + 8 + 25 + 100 * (32 + 4u));
-  EXPECT_EQ(shard.substr(0, 8),
-            "\x89"
-            "BSHARD\n");
-  EXPECT_EQ(number_at<uint32_t>(shard, 8), 2u);     // version
-  EXPECT_EQ(number_at<uint64_t>(shard, 16), 100u);  // records
-  EXPECT_EQ(number_at<uint64_t>(shard, 24), 200u);  // first
-  EXPECT_EQ(number_at<uint32_t>(shard, 32), 1u);    // last
-  EXPECT_EQ(number_at<uint32_t>(shard, 36), 8u);    // source_size
-  EXPECT_EQ(number_at<uint64_t>(shard, 40), 25u);   // names_size
-  EXPECT_EQ(number_at<uint32_t>(shard, 48), 1u);    // channels
-  EXPECT_EQ(number_at<uint32_t>(shard, 52), 2u);
-  EXPECT_EQ(number_at<uint32_t>(shard, 56), 2u);
-  EXPECT_EQ(number_at<uint32_t>(shard, 60), 10u);  // classes
-  EXPECT_EQ(number_at<float>(shard, 80), 1.f / 255);
-  EXPECT_EQ(shard.substr(96, 8), "a source");
-  EXPECT_EQ(shard.substr(104, 25), std::string("a\0bb\0c\0dd\0e\0ff\0g\0hh\0i\0jj\0", 25));
-  const size_t entry = 129 + 7 * 32;
-  const uint64_t offset = number_at<uint64_t>(shard, entry);
-  EXPECT_EQ(offset, 129 + 100 * 32 + 7 * 4u);
-  EXPECT_EQ(number_at<uint32_t>(shard, entry + 8), 4u);
-  EXPECT_EQ(number_at<uint32_t>(shard, entry + 24), 7u);  // label of 207
-  EXPECT_EQ(number_at<uint8_t>(shard, offset), 207);
+TEST(Packed, HoldsTheSameSamples) {
+  for (const Encoding encoding : {Encoding::keep, Encoding::raw})
+    for (const char* name : {"digits", "shapes", "shapes_jpeg"})
+      for (const Split split : {Split::train, Split::test}) {
+        SCOPED_TRACE(cat(name, encoding == Encoding::keep ? ", kept" : ", raw"));
+        const TempFolder folder;
+        const auto dataset = make(name, split, {{"train_size", "150"}, {"test_size", "40"}});
+        const PackedSplit made = pack(*dataset, split, "source", folder.path,
+                                      {.encoding = encoding, .shard_bytes = int64_t{20} << 20});
+        const auto packed = open_packed(folder, split);
+        expect_same(*dataset, *packed);
+        EXPECT_EQ(made.samples, dataset->size());
+        int64_t bytes = 0, files = 0;
+        for (const auto& entry : fs::directory_iterator(folder.path)) {
+          bytes += static_cast<int64_t>(fs::file_size(entry));
+          ++files;
+        }
+        EXPECT_EQ(made.bytes, bytes);
+        EXPECT_EQ(made.shards, files);
+      }
 }
 
 // ---- files and sizes
@@ -174,16 +116,6 @@ TEST(Packed, AsJpegTheyAreAboutTheSame) {
   EXPECT_GT(difference, 0);
 }
 
-TEST(Packed, ReplacesAnEarlierPackingOfMoreShards) {
-  const TempFolder folder;
-  pack(Numbers(20), Split::train, "", folder.path, {.shard_bytes = 4 * 3});
-  pack(Numbers(20), Split::test, "", folder.path, {.shard_bytes = 4 * 10});
-  const PackedSplit made = pack(Numbers(6), Split::train, "", folder.path, {.shard_bytes = 4 * 3});
-  EXPECT_EQ(made.shards, 2);
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path), {}), 2 + 2);
-  EXPECT_EQ(open_packed(folder)->size(), 6);
-}
-
 TEST(Packed, RefusesWhatCannotBeReadUnlessItIsLeftOutBefore) {
   const TempFolder folder;
   const auto numbers = std::make_shared<Numbers>(20);
@@ -210,16 +142,6 @@ TEST(Packed, RefusesWhatNoJpegCanHold) {
   EXPECT_THAT(
       complaint(Exit::data, [&] { pack(*dataset, Split::train, "", folder.path, options); }),
       AllOf(HasSubstr("sample 1 ("), HasSubstr("a/1.png): JPEG: "), HasSubstr("65500 pixels")));
-}
-
-TEST(Packed, NamesTheSampleOfAForeignError) {
-  const TempFolder folder;
-  Numbers numbers(3);
-  numbers.on_read = [](int64_t i) {
-    if (i == 1) throw std::bad_alloc();
-  };
-  EXPECT_EQ(complaint(Exit::memory, [&] { pack(numbers, Split::train, "", folder.path); }),
-            "sample 1 (numbers/1.png): out of host memory");
 }
 
 // scaled_decode gives the same for a packed file as for the file itself.
@@ -257,12 +179,4 @@ TEST(Packed, OpensAFileAShardAndReadsOnceASample) {
   EXPECT_EQ(epoch_opens(open_packed(folder)), 0);
   EXPECT_EQ(opens, 1);
   EXPECT_EQ(reads, 27);
-}
-
-TEST(Packed, PixelsOfOneShapeAreFixedAndFilesAreNot) {
-  const TempFolder numbers, jpegs;
-  pack(Numbers(1000), Split::train, "", numbers.path, {.shard_bytes = 4 * 100});
-  EXPECT_TRUE(open_packed(numbers)->fixed_pixels());
-  pack(*make("shapes_jpeg", Split::train, {{"train_size", "3"}}), Split::train, "", jpegs.path);
-  EXPECT_FALSE(open_packed(jpegs)->fixed_pixels());
 }

@@ -99,31 +99,3 @@ TEST(ScaledDecode, OfABlackPictureDecodesNearlyNothing) {
   EXPECT_EQ(part, std::vector<float>(3 * 64 * 64, 0.f));
   EXPECT_EQ(whole, part);
 }
-
-TEST(ScaledDecode, IsCounted) {
-  const TempFolder folder;
-  for (int i = 0; i < 6; ++i)
-    folder.write(cat("train/a/", i, i % 2 ? ".jpg" : ".png"),
-                 i % 2 ? as_jpeg(slopes(128, 160)) : as_png(slopes(128, 160)));
-  const auto dataset =
-      chosen<DatasetChoice>("image_folder", {{"root", folder.path}}).make({Split::train});
-  const std::vector crop{chosen<TransformChoice>("random_resized_crop", {{"size", "16"}})};
-  std::vector<Tensor> batches;
-  for (const bool scaled : {false, true}) {
-    Loader loader(dataset, crop, {.sampler = {.batch_size = 6}, .batch = {.scaled_decode = scaled}},
-                  1);
-    const Moved pixels("decode.pixels"), images("decode.scaled_images");
-    loader.start(0);
-    Batch batch;
-    ASSERT_TRUE(loader.next(batch));
-    batches.push_back(batch.x);
-    EXPECT_EQ(images, scaled ? 3 : 0);
-    if (scaled) {
-      EXPECT_LT(pixels, 6 * 128 * 160 * 2 / 3);
-    } else {
-      EXPECT_EQ(pixels, 6 * 128 * 160);
-    }
-  }
-  for (int64_t i = 0; i < batches[0].numel(); ++i)
-    ASSERT_NEAR(batches[0].ptr<float>()[i], batches[1].ptr<float>()[i], 6 / 255.);
-}

@@ -1,9 +1,9 @@
 // Data sets that have no images: sums, text, lines, csv, npy. What they deliver, and what they
 // refuse.
 #include <gmock/gmock.h>
-#include "core/config/values.h"
 #include "data/sets/arrays.h"
 #include "tests/data/files.h"
+#include "tests/data/options.h"
 #include "tests/temp_folder.h"
 
 using namespace bellows;
@@ -12,16 +12,9 @@ using testing::HasSubstr;
 
 namespace {
 
-struct DataChoice {
-  DatasetChoice set;
-};
-void visit(Visitor& v, DataChoice& o) { v.choice("name", o.set, ""); }
-
-using Texts = std::map<std::string, std::string>;
-DatasetPtr open(const Texts& texts, Split split = Split::train) {
-  Values values;
-  for (const auto& [key, text] : texts) values[key] = {text, "test"};
-  return load(DataChoice{}, values).set.make({split});
+DatasetPtr open(Texts texts, Split split = Split::train) {
+  const std::string name = texts.extract("name").mapped();
+  return chosen<DatasetChoice>(name, texts).make({split});
 }
 std::string refusal(const Texts& texts, Split split = Split::train) {
   return complaint(Exit::data, [&] { open(texts, split); });
@@ -161,19 +154,6 @@ std::string npy(const std::string& dtype, const std::string& shape, const std::s
 }
 template <class T> std::string data_of(const std::vector<T>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
-}
-
-TEST_F(Sets, NpyConvertsFloatsToF32AndIntegersToClasses) {
-  const Texts texts = {
-      {"name", "npy"},
-      {"x", file("x.npy", npy("<f8", "3, 2", data_of<double>({1, 2, 3, 4, 5, 6})))},
-      {"y", file("y.npy", npy("|i1", "3,", data_of<int8_t>({0, 4, 1})))},
-      {"test_every", "3"}};
-  const DatasetPtr train = open(texts), test = open(texts, Split::test);
-  EXPECT_EQ(train->info().classes, 5);
-  EXPECT_EQ(train->info().input.shape, Shape{2});
-  EXPECT_EQ(test->arrays()->x.ptr<float>()[1], 6);
-  EXPECT_THAT(ints(train->arrays()->y), ElementsAre(0, 4));
 }
 
 TEST_F(Sets, NpyRefusesWhatItCannotHold) {

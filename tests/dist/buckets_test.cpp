@@ -3,8 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <set>
-#include "core/tensor/step_state.h"
-#include "plan/plan.h"
+#include "tests/models/build.h"
 
 using namespace bellows;
 using testing::ElementsAre;
@@ -63,20 +62,6 @@ std::string complaints(const std::vector<GradientSize>& gradients, const DistOpt
   return text;
 }
 
-std::vector<GradientSize> sizes_of_model(const char* name) {
-  std::vector<GradientSize> sizes;
-  const ModelContext context{{.shape = {3, 64, 64},
-                              .seed = 1,
-                              .state = std::make_shared<DeviceStepState>(Device::cpu),
-                              .vectorized = false},
-                             1000,
-                             {1000}};
-  const ModulePtr model = Choice<MakeModel>(name).make(context);
-  for (const NamedTensor& p : model->parameters())
-    sizes.insert(sizes.begin(), {p.tensor.numel(), p.tensor.dtype()});
-  return sizes;
-}
-
 }  // namespace
 
 // All lists of up to 5 gradients of these sizes and dtypes, under all these capacities.
@@ -114,7 +99,10 @@ TEST(Buckets, EndEarlyForTheFirstAndAtTheCapacityForTheOthers) {
 }
 
 TEST(Buckets, OfResNet50AreFiveInPlaceOf161Gradients) {
-  const std::vector<GradientSize> sizes = sizes_of_model("resnet50");
+  const ModulePtr model = build({{"name", "resnet50"}}, {.sample = {3, 64, 64}, .classes = 1000});
+  std::vector<GradientSize> sizes;
+  for (const NamedTensor& p : model->parameters())
+    sizes.insert(sizes.begin(), {p.tensor.numel(), p.tensor.dtype()});
   DistOptions options;
   EXPECT_EQ(plan_buckets(sizes, options).size(), 161u);
   options.bucketed = true;

@@ -10,7 +10,7 @@
 #include <vector>
 #include "dist/rendezvous/sockets.h"
 #include "dist/rendezvous/tcp_store.h"
-#include "tests/dist/ranks.h"
+#include "tests/dist/memory_store.h"
 
 namespace bellows {
 

@@ -31,10 +31,3 @@ TEST(GuardTest, KeepsTheLastCollectives) {
                             "collective 4, .*, done after [0-9.]+ ms\n"
                             "collective 5, .*, not done\n$"));
 }
-
-TEST(GuardTest, DescribesCollectivesWithoutATensor) {
-  const Collective barrier{.op = "barrier", .what = "end", .step = 3};
-  EXPECT_EQ(description_of(barrier), "barrier: end");
-  EXPECT_EQ(place_of(barrier), "step 3, end");
-  EXPECT_EQ(place_of({.op = "barrier", .what = "start"}), "start");
-}

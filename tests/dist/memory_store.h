@@ -1,12 +1,23 @@
-// A store for ranks that are threads of one process.
+// The place of a rank, and a store for ranks that are threads of one process, for tests that need
+// no launcher.
 #pragma once
 #include <condition_variable>
 #include <map>
 #include <mutex>
 #include "core/base/check.h"
+#include "dist/rendezvous/rendezvous.h"
 #include "dist/rendezvous/store.h"
 
 namespace bellows {
+
+// All ranks are on this machine. Without a port, rank 0 chooses one.
+inline Ranks place_of_rank(int rank, int world, int port = 0) {
+  Ranks ranks;
+  ranks.rank = ranks.local_rank = rank;
+  ranks.world = ranks.local_world = world;
+  ranks.port = port;
+  return ranks;
+}
 
 class MemoryStore : public Store {
  public:

@@ -29,23 +29,4 @@ struct NcclAlone {
   std::unique_ptr<ProcessGroup> group;
 };
 
-// An update with two collectives, in memory that a graph may use.
-struct NcclUpdate {
-  const NcclAlone alone;
-  const Tensor x = on_gpu(64, 1), a = on_gpu(64, 0), b = on_gpu(64, 0);
-
-  // x = 20 x; both collectives overlap with work of the compute stream.
-  void run() const {
-    copy_into(a, x);
-    add_into(a, a);
-    const Work first = alone.group->all_reduce(a, Reduction::mean, "a");
-    copy_into(b, x);
-    const Work second = alone.group->all_reduce(b, Reduction::mean, "b");
-    first.wait();
-    second.wait();
-    add_into(a, a, 9);
-    copy_into(x, a);
-  }
-};
-
 }  // namespace bellows

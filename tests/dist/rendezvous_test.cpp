@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <future>
 #include <map>
+#include <sstream>
 #include <thread>
 #include "dist/rendezvous/sockets.h"
 #include "tests/dist/fake_server.h"
@@ -37,87 +38,70 @@ static std::string text_of(const Ranks& r) {
              " ", r.attempt, " '", r.token, "' ", r.launcher);
 }
 
-// `base` with changes; an empty value unsets a variable.
 static Variables with(Variables base, const Variables& changes) {
   for (const auto& [name, value] : changes) base[name] = value;
   return base;
 }
+// changes: "NAME=value NAME=value"; an empty value unsets a variable.
+static Variables with(Variables base, const std::string& changes) {
+  std::istringstream words(changes);
+  for (std::string word; std::getline(words, word, ' ');)
+    base[word.substr(0, word.find('='))] = word.substr(word.find('=') + 1);
+  return base;
+}
 
-static const Variables kLaunch = {
-    {"BELLOWS_RANK", "2"},        {"BELLOWS_WORLD", "4"},   {"BELLOWS_LOCAL_RANK", "0"},
-    {"BELLOWS_LOCAL_WORLD", "2"}, {"BELLOWS_HOST", "big1"}, {"BELLOWS_PORT", "4000"},
-    {"BELLOWS_ATTEMPT", "3"},     {"BELLOWS_TOKEN", "t"},
-};
-static const Variables kTorchrun = {
-    {"RANK", "5"},
-    {"WORLD_SIZE", "8"},
-    {"LOCAL_RANK", "1"},
-    {"LOCAL_WORLD_SIZE", "4"},
-    {"MASTER_ADDR", "10.0.0.1"},
-    {"MASTER_PORT", "29500"},
-    {"TORCHELASTIC_RESTART_COUNT", "2"},
-    {"TORCHELASTIC_RUN_ID", "run7"},
-    {"TORCHELASTIC_USE_AGENT_STORE", "True"},
-    {"BELLOWS_TOKEN", "t"},
-};
+static const Variables kLaunch =
+    with({},
+         "BELLOWS_RANK=2 BELLOWS_WORLD=4 BELLOWS_LOCAL_RANK=0 BELLOWS_LOCAL_WORLD=2 "
+         "BELLOWS_HOST=big1 BELLOWS_PORT=4000 BELLOWS_ATTEMPT=3 BELLOWS_TOKEN=t");
+static const Variables kTorchrun =
+    with({},
+         "RANK=5 WORLD_SIZE=8 LOCAL_RANK=1 LOCAL_WORLD_SIZE=4 MASTER_ADDR=10.0.0.1 "
+         "MASTER_PORT=29500 TORCHELASTIC_RESTART_COUNT=2 TORCHELASTIC_RUN_ID=run7 "
+         "TORCHELASTIC_USE_AGENT_STORE=True BELLOWS_TOKEN=t");
 // A process per machine that is started manually needs no local numbers.
-static const Variables kByHand = {{"RANK", "1"},
-                                  {"WORLD_SIZE", "2"},
-                                  {"MASTER_ADDR", "10.0.0.1"},
-                                  {"MASTER_PORT", "29500"},
-                                  {"BELLOWS_TOKEN", "t"}};
-static const Variables kOpenMpi = {
-    {"OMPI_COMM_WORLD_RANK", "1"},       {"OMPI_COMM_WORLD_SIZE", "2"},
-    {"OMPI_COMM_WORLD_LOCAL_RANK", "1"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
-    {"OMPI_MCA_ess_base_jobid", "77"},
-};
-static const Variables kSlurm = {
-    {"SLURM_PROCID", "6"},
-    {"SLURM_NTASKS", "7"},
-    {"SLURM_LOCALID", "0"},
-    {"SLURM_NODEID", "3"},
-    {"SLURM_TASKS_PER_NODE", "2(x3),1"},
-    {"SLURM_JOB_NODELIST", "node[003-010,12],x1"},
-    {"SLURM_JOB_ID", "123456"},
-    {"BELLOWS_TOKEN", "t"},
-};
+static const Variables kByHand =
+    with({}, "RANK=1 WORLD_SIZE=2 MASTER_ADDR=10.0.0.1 MASTER_PORT=29500 BELLOWS_TOKEN=t");
+static const Variables kOpenMpi =
+    with({},
+         "OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=1 "
+         "OMPI_COMM_WORLD_LOCAL_SIZE=2 OMPI_MCA_ess_base_jobid=77");
+static const Variables kSlurm = with(
+    {},
+    "SLURM_PROCID=6 SLURM_NTASKS=7 SLURM_LOCALID=0 SLURM_NODEID=3 SLURM_TASKS_PER_NODE=2(x3),1 "
+    "SLURM_JOB_NODELIST=node[003-010,12],x1 SLURM_JOB_ID=123456 BELLOWS_TOKEN=t");
 
 TEST(RanksTest, AreReadFromEachLauncher) {
-  const struct {
-    Variables variables;
-    std::string expected;
-  } cases[] = {
+  const std::pair<Variables, std::string> cases[] = {
       {{}, "0/1 0/1 127.0.0.1:0 0 '' "},
-      {{{"WORLD_SIZE", "4"}, {"SLURM_NTASKS", "4"}}, "0/1 0/1 127.0.0.1:0 0 '' "},
+      {with({}, "WORLD_SIZE=4 SLURM_NTASKS=4"), "0/1 0/1 127.0.0.1:0 0 '' "},
       {kLaunch, "2/4 0/2 big1:4000 3 't' trainer launch"},
       {with(kLaunch, kTorchrun), "2/4 0/2 big1:4000 3 't' trainer launch"},
-      {with(kLaunch, {{"BELLOWS_ATTEMPT", ""}}), "2/4 0/2 big1:4000 0 't' trainer launch"},
+      {with(kLaunch, "BELLOWS_ATTEMPT="), "2/4 0/2 big1:4000 0 't' trainer launch"},
       {kTorchrun, "5/8 1/4 10.0.0.1:29503 2 't' torchrun"},
       {with(kTorchrun, kSlurm), "5/8 1/4 10.0.0.1:29503 2 't' torchrun"},
-      {with(kTorchrun, {{"TORCHELASTIC_USE_AGENT_STORE", "False"}}),
+      {with(kTorchrun, "TORCHELASTIC_USE_AGENT_STORE=False"),
        "5/8 1/4 10.0.0.1:29500 2 't' torchrun"},
-      {{{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"LOCAL_RANK", "0"}, {"LOCAL_WORLD_SIZE", "1"}},
+      {with({}, "RANK=0 WORLD_SIZE=1 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1"),
        "0/1 0/1 127.0.0.1:0 0 '' torchrun"},
-      {{{"RANK", "0"}, {"WORLD_SIZE", "1"}}, "0/1 0/1 127.0.0.1:0 0 '' torchrun"},
+      {with({}, "RANK=0 WORLD_SIZE=1"), "0/1 0/1 127.0.0.1:0 0 '' torchrun"},
       {kByHand, "1/2 0/1 10.0.0.1:29500 0 't' torchrun"},
-      {with(kByHand, {{"MASTER_ADDR", "localhost"}}), "1/2 1/2 localhost:29500 0 't' torchrun"},
-      {with(kOpenMpi, {{"MASTER_ADDR", "head"}, {"MASTER_PORT", "5000"}, {"BELLOWS_TOKEN", "own"}}),
+      {with(kByHand, "MASTER_ADDR=localhost"), "1/2 1/2 localhost:29500 0 't' torchrun"},
+      {with(kOpenMpi, "MASTER_ADDR=head MASTER_PORT=5000 BELLOWS_TOKEN=own"),
        "1/2 1/2 head:5000 0 'own' mpirun"},
-      {with(kOpenMpi, {{"MASTER_PORT", "5000"}, {"BELLOWS_TOKEN", "own"}}),
+      {with(kOpenMpi, "MASTER_PORT=5000 BELLOWS_TOKEN=own"),
        "1/2 1/2 127.0.0.1:5000 0 'own' mpirun"},
-      {with(kOpenMpi, kSlurm), text_of(read(with(kOpenMpi, {{"BELLOWS_TOKEN", "t"}})))},
+      {with(kOpenMpi, kSlurm), text_of(read(with(kOpenMpi, "BELLOWS_TOKEN=t")))},
       {kSlurm, "6/7 0/1 node003:14987 0 't' srun"},
-      {with(kSlurm, {{"SLURM_PROCID", "1"}, {"SLURM_LOCALID", "1"}, {"SLURM_NODEID", "0"}}),
+      {with(kSlurm, "SLURM_PROCID=1 SLURM_LOCALID=1 SLURM_NODEID=0"),
        "1/7 1/2 node003:14987 0 't' srun"},
-      {with(kSlurm, {{"SLURM_STEP_TASKS_PER_NODE", "7"}, {"SLURM_NODEID", "0"}}),
+      {with(kSlurm, "SLURM_STEP_TASKS_PER_NODE=7 SLURM_NODEID=0"),
        "6/7 0/7 127.0.0.1:14987 0 't' srun"},
-      {with(kSlurm,
-            {{"SLURM_TASKS_PER_NODE", ""}, {"SLURM_NTASKS_PER_NODE", "2"}, {"SLURM_NODEID", "0"}}),
+      {with(kSlurm, "SLURM_TASKS_PER_NODE= SLURM_NTASKS_PER_NODE=2 SLURM_NODEID=0"),
        "6/7 0/2 node003:14987 0 't' srun"},
-      {with(kSlurm, {{"SLURM_STEP_ID", "1"}}), "6/7 0/1 node003:28744 0 't' srun"},
-      {with(kSlurm, {{"SLURM_STEP_NODELIST", "x[7],y"}}), "6/7 0/1 x7:14987 0 't' srun"},
-      {{{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}, {"SLURM_JOB_ID", "9"}},
-       "0/1 0/1 127.0.0.1:0 0 '' srun"},
+      {with(kSlurm, "SLURM_STEP_ID=1"), "6/7 0/1 node003:28744 0 't' srun"},
+      {with(kSlurm, "SLURM_STEP_NODELIST=x[7],y"), "6/7 0/1 x7:14987 0 't' srun"},
+      {with({}, "SLURM_PROCID=0 SLURM_NTASKS=1 SLURM_JOB_ID=9"), "0/1 0/1 127.0.0.1:0 0 '' srun"},
   };
   for (const auto& [variables, expected] : cases) EXPECT_EQ(text_of(read(variables)), expected);
 }
@@ -125,24 +109,19 @@ TEST(RanksTest, AreReadFromEachLauncher) {
 // Names of jobs and runs can be guessed, so they are no tokens: ranks of one machine then meet on
 // its loopback interface, and those of several do not meet.
 TEST(RanksTest, WithoutATokenStayOnTheirMachine) {
-  const struct {
-    Variables variables;
-    std::string expected;
-  } cases[] = {
-      {with(kLaunch, {{"BELLOWS_LOCAL_RANK", "2"}, {"BELLOWS_LOCAL_WORLD", "4"}}),
+  const std::pair<Variables, std::string> cases[] = {
+      {with(kLaunch, "BELLOWS_LOCAL_RANK=2 BELLOWS_LOCAL_WORLD=4"),
        "2/4 2/4 127.0.0.1:4000 3 '' trainer launch"},
-      {with(kTorchrun, {{"LOCAL_WORLD_SIZE", "8"}, {"LOCAL_RANK", "5"}}),
-       "5/8 5/8 127.0.0.1:29503 2 '' torchrun"},
-      {with(kOpenMpi, {{"MASTER_ADDR", "head"}, {"MASTER_PORT", "5000"}}),
-       "1/2 1/2 127.0.0.1:5000 0 '' mpirun"},
-      {with(kSlurm, {{"SLURM_STEP_TASKS_PER_NODE", "7"}, {"SLURM_NODEID", "0"}}),
+      {with(kTorchrun, "LOCAL_WORLD_SIZE=8 LOCAL_RANK=5"), "5/8 5/8 127.0.0.1:29503 2 '' torchrun"},
+      {with(kOpenMpi, "MASTER_ADDR=head MASTER_PORT=5000"), "1/2 1/2 127.0.0.1:5000 0 '' mpirun"},
+      {with(kSlurm, "SLURM_STEP_TASKS_PER_NODE=7 SLURM_NODEID=0"),
        "6/7 0/7 127.0.0.1:14987 0 '' srun"},
   };
   for (const auto& [variables, expected] : cases)
-    EXPECT_EQ(text_of(read(with(variables, {{"BELLOWS_TOKEN", ""}}))), expected);
-  const Variables mpirun = with(kOpenMpi, {{"OMPI_COMM_WORLD_SIZE", "4"}, {"MASTER_ADDR", "head"}});
+    EXPECT_EQ(text_of(read(with(variables, "BELLOWS_TOKEN="))), expected);
+  const Variables mpirun = with(kOpenMpi, "OMPI_COMM_WORLD_SIZE=4 MASTER_ADDR=head");
   for (const Variables& variables : {kLaunch, kTorchrun, mpirun, kSlurm}) {
-    const Refusal refusal = refused([&] { read(with(variables, {{"BELLOWS_TOKEN", ""}})); });
+    const Refusal refusal = refused([&] { read(with(variables, "BELLOWS_TOKEN=")); });
     EXPECT_EQ(refusal.exit, Exit::usage);
     EXPECT_THAT(refusal.message,
                 AllOf(StartsWith("BELLOWS_TOKEN: not set, but "),
@@ -160,68 +139,60 @@ TEST(RanksTest, ReadTheFirstHostOfSlurmsLists) {
                            {"n[12,3-4]", "n12"},
                            {"rack[1-2]node[08-09].local,z", "rack1node08.local"}};
   for (const auto& [list, host] : lists)
-    EXPECT_EQ(read(with(kSlurm, {{"SLURM_JOB_NODELIST", list}})).host, host);
+    EXPECT_EQ(read(with(kSlurm, "SLURM_JOB_NODELIST=" + list)).host, host);
 }
 
 TEST(RanksTest, TheStoresPortMayBeGiven) {
   const DistOptions options{.store_port = 7000};
   for (const Variables& variables : {kLaunch, kTorchrun, kOpenMpi, kSlurm})
     EXPECT_EQ(read(variables, options).port, 7000);
-  EXPECT_EQ(read(with(kTorchrun, {{"MASTER_PORT", ""}}), options).port, 7000);
+  EXPECT_EQ(read(with(kTorchrun, "MASTER_PORT="), options).port, 7000);
 }
 
 TEST(RanksTest, JobsOfOpenMpiHavePortsOfTheirOwn) {
   const int port = read(kOpenMpi).port;
-  EXPECT_EQ(read(with(kOpenMpi, {{"OMPI_COMM_WORLD_RANK", "0"}})).port, port);
-  EXPECT_NE(read(with(kOpenMpi, {{"OMPI_MCA_ess_base_jobid", "78"}})).port, port);
+  EXPECT_EQ(read(with(kOpenMpi, "OMPI_COMM_WORLD_RANK=0")).port, port);
+  EXPECT_NE(read(with(kOpenMpi, "OMPI_MCA_ess_base_jobid=78")).port, port);
   const Variables pmix =
-      with(kOpenMpi, {{"OMPI_MCA_ess_base_jobid", ""}, {"PMIX_NAMESPACE", "prterun-host-12@1"}});
+      with(kOpenMpi, "OMPI_MCA_ess_base_jobid= PMIX_NAMESPACE=prterun-host-12@1");
   EXPECT_EQ(read(pmix).token, "");
   for (const int one : {port, read(pmix).port}) EXPECT_TRUE(one >= 10000 && one < 30000) << one;
 }
 
 TEST(RanksTest, RefuseMissingAndImpossibleValues) {
-  const struct {
-    Variables variables;
-    const char* message;
-  } cases[] = {
-      {with(kLaunch, {{"BELLOWS_WORLD", ""}}),
-       "BELLOWS_WORLD: not set, although BELLOWS_RANK is; "},
-      {with(kLaunch, {{"BELLOWS_RANK", "4"}}),
-       "BELLOWS_RANK: expected an integer from 0 to 3, got '4'; "},
-      {with(kLaunch, {{"BELLOWS_PORT", "0"}}),
+  const std::pair<Variables, const char*> cases[] = {
+      {with(kLaunch, "BELLOWS_WORLD="), "BELLOWS_WORLD: not set, although BELLOWS_RANK is; "},
+      {with(kLaunch, "BELLOWS_RANK=4"), "BELLOWS_RANK: expected an integer from 0 to 3, got '4'; "},
+      {with(kLaunch, "BELLOWS_PORT=0"),
        "BELLOWS_PORT: expected an integer from 1 to 65535, got '0'; "},
-      {with(kLaunch, {{"BELLOWS_PORT", ""}}), "BELLOWS_PORT: not set"},
-      {with(kLaunch, {{"BELLOWS_HOST", ""}}), "BELLOWS_HOST: not set"},
-      {with(kLaunch, {{"BELLOWS_ATTEMPT", "-1"}}), "BELLOWS_ATTEMPT: expected an integer"},
-      {with(kLaunch, {{"BELLOWS_TOKEN", std::string(257, 't')}}),
+      {with(kLaunch, "BELLOWS_PORT="), "BELLOWS_PORT: not set"},
+      {with(kLaunch, "BELLOWS_HOST="), "BELLOWS_HOST: not set"},
+      {with(kLaunch, "BELLOWS_ATTEMPT=-1"), "BELLOWS_ATTEMPT: expected an integer"},
+      {with(kLaunch, cat("BELLOWS_TOKEN=", std::string(257, 't'))),
        "BELLOWS_TOKEN: expected at most"},
-      {{{"RANK", "0"}}, "WORLD_SIZE: not set, although RANK is; "},
-      {with(kTorchrun, {{"RANK", "-1"}}), "RANK: expected an integer from 0 to 7, got '-1'"},
-      {with(kTorchrun, {{"RANK", "1.0"}}), "RANK: expected an integer from 0 to 7, got '1.0'"},
-      {with(kTorchrun, {{"RANK", " 1"}}), "RANK: expected an integer from 0 to 7, got ' 1'"},
-      {with(kTorchrun, {{"WORLD_SIZE", "0"}}), "WORLD_SIZE: expected an integer from 1 to 65536"},
-      {with(kTorchrun, {{"WORLD_SIZE", "99999999999"}}), "WORLD_SIZE: expected"},
-      {with(kTorchrun, {{"WORLD_SIZE", "8\n\x1b[2J"}}), "WORLD_SIZE: expected"},
-      {with(kTorchrun, {{"LOCAL_RANK", "4"}}), "LOCAL_RANK: expected an integer from 0 to 3"},
-      {with(kTorchrun, {{"LOCAL_WORLD_SIZE", "9"}}),
-       "LOCAL_WORLD_SIZE: expected an integer from 1"},
-      {with(kTorchrun, {{"MASTER_ADDR", ""}}), "MASTER_ADDR: not set, although RANK is"},
-      {with(kTorchrun, {{"MASTER_PORT", "65533"}}),  // + 1 + 2 restarts
+      {with({}, "RANK=0"), "WORLD_SIZE: not set, although RANK is; "},
+      {with(kTorchrun, "RANK=-1"), "RANK: expected an integer from 0 to 7, got '-1'"},
+      {with(kTorchrun, "RANK=1.0"), "RANK: expected an integer from 0 to 7, got '1.0'"},
+      {with(kTorchrun, "WORLD_SIZE=0"), "WORLD_SIZE: expected an integer from 1 to 65536"},
+      {with(kTorchrun, "WORLD_SIZE=8\n\x1b[2J"), "WORLD_SIZE: expected"},
+      {with(kTorchrun, "LOCAL_RANK=4"), "LOCAL_RANK: expected an integer from 0 to 3"},
+      {with(kTorchrun, "LOCAL_WORLD_SIZE=9"), "LOCAL_WORLD_SIZE: expected an integer from 1"},
+      {with(kTorchrun, "MASTER_ADDR="), "MASTER_ADDR: not set, although RANK is"},
+      {with(kTorchrun, "MASTER_PORT=65533"),  // + 1 + 2 restarts
        "MASTER_PORT: expected an integer from 1 to 65532, got '65533'"},
-      {with(kOpenMpi, {{"OMPI_COMM_WORLD_LOCAL_SIZE", ""}}), "OMPI_COMM_WORLD_LOCAL_SIZE: not set"},
-      {with(kOpenMpi, {{"OMPI_MCA_ess_base_jobid", ""}}), "MASTER_PORT: not set"},
-      {with(kOpenMpi, {{"OMPI_COMM_WORLD_SIZE", "4"}}),
+      {with(kOpenMpi, "OMPI_COMM_WORLD_LOCAL_SIZE="), "OMPI_COMM_WORLD_LOCAL_SIZE: not set"},
+      {with(kOpenMpi, "OMPI_MCA_ess_base_jobid="), "MASTER_PORT: not set"},
+      {with(kOpenMpi, "OMPI_COMM_WORLD_SIZE=4"),
        "MASTER_ADDR: not set, but mpirun started ranks on several machines; pass  -x MASTER_ADDR"},
-      {{{"SLURM_PROCID", "0"}}, "SLURM_NTASKS: not set, although SLURM_PROCID is"},
-      {with(kSlurm, {{"SLURM_PROCID", "7"}}), "SLURM_PROCID: expected an integer from 0 to 6"},
-      {with(kSlurm, {{"SLURM_NODEID", "4"}}), "SLURM_TASKS_PER_NODE: expected tasks per node"},
-      {with(kSlurm, {{"SLURM_TASKS_PER_NODE", "many"}}), "SLURM_TASKS_PER_NODE: expected tasks"},
-      {with(kSlurm, {{"SLURM_TASKS_PER_NODE", ""}}), "SLURM_NTASKS_PER_NODE: not set"},
-      {with(kSlurm, {{"SLURM_LOCALID", "1"}}), "SLURM_LOCALID: expected an integer from 0 to 0"},
-      {with(kSlurm, {{"SLURM_JOB_NODELIST", "node[1-2"}}), "SLURM_JOB_NODELIST: expected hosts"},
-      {with(kSlurm, {{"SLURM_JOB_NODELIST", ""}}), "SLURM_JOB_NODELIST: not set"},
-      {with(kSlurm, {{"SLURM_JOB_ID", ""}}), "SLURM_JOB_ID: not set"},
+      {with({}, "SLURM_PROCID=0"), "SLURM_NTASKS: not set, although SLURM_PROCID is"},
+      {with(kSlurm, "SLURM_PROCID=7"), "SLURM_PROCID: expected an integer from 0 to 6"},
+      {with(kSlurm, "SLURM_NODEID=4"), "SLURM_TASKS_PER_NODE: expected tasks per node"},
+      {with(kSlurm, "SLURM_TASKS_PER_NODE=many"), "SLURM_TASKS_PER_NODE: expected tasks"},
+      {with(kSlurm, "SLURM_TASKS_PER_NODE="), "SLURM_NTASKS_PER_NODE: not set"},
+      {with(kSlurm, "SLURM_LOCALID=1"), "SLURM_LOCALID: expected an integer from 0 to 0"},
+      {with(kSlurm, "SLURM_JOB_NODELIST=node[1-2"), "SLURM_JOB_NODELIST: expected hosts"},
+      {with(kSlurm, "SLURM_JOB_NODELIST="), "SLURM_JOB_NODELIST: not set"},
+      {with(kSlurm, "SLURM_JOB_ID="), "SLURM_JOB_ID: not set"},
   };
   for (const auto& [variables, message] : cases) {
     const Refusal refusal = refused([&, &v = variables] { read(v); });
@@ -370,15 +341,11 @@ TEST(RendezvousTest, WaitsForAPortThatIsTakenWithoutAListener) {
 
 // A store that only this machine's ranks use is not reachable from others.
 TEST(RendezvousTest, LoopbackHostsAreServedOnTheLoopbackInterfaceOnly) {
-  const struct {
-    const char* host;
-    bool loopback;
-  } cases[] = {{"127.0.0.1", true},
-               {"localhost", true},
-               {"::1", true},
-               {"0.0.0.0", false},
-               {"node.invalid", false}};
-  for (const auto& [host, loopback] : cases) {
+  for (const auto& [host, loopback] : {std::pair("127.0.0.1", true),
+                                       {"localhost", true},
+                                       {"::1", true},
+                                       {"0.0.0.0", false},
+                                       {"node.invalid", false}}) {
     const Descriptor listener = listen_on(host, 0);
     sockaddr_storage own{};
     socklen_t size = sizeof(own);

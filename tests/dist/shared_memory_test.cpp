@@ -1,4 +1,5 @@
 // Memory that ranks share, directly: who may share it, and messages that do not fit together.
+// gloo_test.cpp sends messages of all sizes through it, and ranks leave there.
 #include "dist/groups/shared_memory.h"
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -9,10 +10,7 @@
 #include <sys/wait.h>
 #include <fstream>
 #include <sstream>
-#include <thread>
-#include "tests/dist/memory_store.h"
-#include "tests/dist/ranks.h"
-#include "tests/refusal.h"
+#include "tests/dist/rank_threads.h"
 
 using namespace bellows;
 using testing::HasSubstr;
@@ -26,23 +24,12 @@ template <class Body>
 std::vector<Refusal> on_ranks(int world, const Body& body, const std::set<int>& unwilling = {},
                               const std::function<void(int)>& prepare = {}) {
   MemoryStore store;
-  std::vector<Refusal> errors(world);
-  std::vector<std::jthread> threads;
-  for (int rank = 0; rank < world; ++rank)
-    threads.emplace_back([&, rank] {
-      if (prepare) prepare(rank);
-      const auto memory = SharedMemory::join(place_of_rank(rank, world), store, "test/", kPatience,
-                                             !unwilling.contains(rank));
-      errors[rank] = refused([&] { body(memory.get(), rank); });
-    });
-  threads.clear();
-  return errors;
-}
-
-SharedMemory::Message message_of(const std::vector<std::byte>& values) {
-  return {.mine = values.data(),
-          .bytes = values.size(),
-          .read = [](size_t, size_t, const SharedMemory::Chunks&) {}};
+  return on_threads(world, [&](int rank) {
+    if (prepare) prepare(rank);
+    const auto memory = SharedMemory::join(place_of_rank(rank, world), store, "test/", kPatience,
+                                           !unwilling.contains(rank));
+    body(memory.get(), rank);
+  });
 }
 
 }  // namespace
@@ -166,47 +153,11 @@ TEST(SharedMemory, IsNotAnotherUsers) {
 
 // ---- messages
 
-TEST(SharedMemory, CarriesManyMessagesOfAllSizes) {
-  const auto value = [](int rank, size_t message, size_t i) {
-    return std::byte(rank * 31 + message * 7 + i % 251);
-  };
-  const auto errors = on_ranks(3, [&](SharedMemory* memory, int rank) {
-    for (size_t k = 0; k < 400; ++k) {
-      std::vector<std::byte> mine(k % 10 == 9 ? 3'000'001 : k * 331);
-      for (size_t i = 0; i < mine.size(); ++i) mine[i] = value(rank, k, i);
-      size_t wrong = 0, seen = 0;
-      SharedMemory::Message message = message_of(mine);
-      message.read = [&](size_t offset, size_t bytes, const SharedMemory::Chunks& chunks) {
-        wrong += offset != seen;
-        seen += bytes;
-        for (size_t r = 0; r < chunks.size(); ++r)
-          for (size_t i = 0; i < bytes; i += 97)
-            wrong += chunks[r][i] != value(int(r), k, offset + i);
-      };
-      memory->start(message);
-      memory->finish(message, kPatience);
-      ASSERT_EQ(wrong, 0U) << k;
-      ASSERT_EQ(seen, mine.size());
-    }
-  });
-  for (const Refusal& error : errors) EXPECT_EQ(error.message, "no error");
-}
-
-// A rank that has put its message may leave or compute.
-TEST(SharedMemory, NeedsNothingMoreOfARankThatHasPutItsMessage) {
-  const std::vector<std::byte> values(100'000);
-  const auto errors = on_ranks(2, [&](SharedMemory* memory, int rank) {
-    SharedMemory::Message message = message_of(values);
-    EXPECT_TRUE(memory->start(message));
-    if (rank == 0) memory->finish(message, kPatience);
-  });
-  EXPECT_EQ(errors[0].message, "no error");
-}
-
 TEST(SharedMemory, RefusesMessagesOfDifferentSizes) {
   const auto errors = on_ranks(2, [&](SharedMemory* memory, int rank) {
     const std::vector<std::byte> values(rank ? 404 : 400);
-    SharedMemory::Message message = message_of(values);
+    SharedMemory::Message message{.mine = values.data(), .bytes = values.size()};
+    message.read = [](size_t, size_t, const SharedMemory::Chunks&) {};
     memory->start(message);
     memory->finish(message, kPatience);
   });

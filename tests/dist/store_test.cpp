@@ -5,7 +5,6 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <csignal>
 #include <future>
 #include <random>
 #include <thread>
@@ -104,43 +103,20 @@ TEST(StoreTest, SharesValuesBetweenRanks) {
   EXPECT_TRUE(b.wait(std::string(kMaxKey, 'k'), 0ms));
 }
 
-TEST(StoreTest, CountsFromAllRanks) {
-  const StoreServer server(of_world(4));
-  std::vector<std::unique_ptr<TcpStore>> stores;
-  for (int rank = 0; rank < 4; ++rank)
-    stores.push_back(std::make_unique<TcpStore>(rank_of(server, rank), kLong));
-  std::vector<std::jthread> threads;
-  for (int rank = 0; rank < 4; ++rank)
-    threads.emplace_back([&, rank] {
-      for (int i = 0; i < 50; ++i) stores[rank]->add("count", rank);
-    });
-  threads.clear();
-  EXPECT_EQ(stores[3]->get("count", 0ms), "300");
-}
-
+// Requests that wait hold up no other thread of their rank.
 TEST(StoreTest, GetWaitsForTheKey) {
   const StoreServer server(of_world(2));
   TcpStore a(rank_of(server, 0), kLong), b(rank_of(server, 1), kLong);
-  auto got = std::async(std::launch::async, [&] { return a.get("late", kLong); });
-  auto came = std::async(std::launch::async, [&] { return a.wait("counter", kLong); });
-  EXPECT_EQ(got.wait_for(20ms), std::future_status::timeout);
-  b.set("late", "value");
-  EXPECT_EQ(b.add("counter", 3), 3);
-  EXPECT_EQ(got.get(), "value");
-  EXPECT_TRUE(came.get());
-  EXPECT_EQ(b.add("counter", -5), -2);
-  EXPECT_EQ(a.get("counter", kLong), "-2");
-}
-
-TEST(StoreTest, AGetThatWaitsHoldsUpNoOtherThread) {
-  const StoreServer server(of_world(1));
-  TcpStore store(rank_of(server, 0), kLong);
   std::vector<std::future<std::string>> waiting;
   for (int i = 0; i < 8; ++i)
-    waiting.push_back(std::async(std::launch::async, [&] { return store.get("key", kLong); }));
+    waiting.push_back(
+        std::async(std::launch::async, [&, i] { return a.get(i % 2 ? "own" : "late", kLong); }));
   EXPECT_EQ(waiting.front().wait_for(20ms), std::future_status::timeout);
-  store.set("key", "from the same rank");
-  for (auto& one : waiting) EXPECT_EQ(one.get(), "from the same rank");
+  a.set("own", "value");
+  EXPECT_EQ(b.add("late", 3), 3);
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(waiting[i].get(), i % 2 ? "value" : "3");
+  EXPECT_EQ(b.add("late", -5), -2);
+  EXPECT_EQ(a.get("late", kLong), "-2");
 }
 
 TEST(StoreTest, TimesOutAndStaysUsable) {
@@ -182,10 +158,7 @@ TEST(StoreTest, RefusesMoreThan64MiB) {
 TEST(StoreTest, RefusesProcessesThatAreNoRankOfTheRun) {
   const StoreServer server(of_world(4));
   const TcpStore present(rank_of(server, 2), kLong);
-  const struct {
-    std::function<void(Ranks&)> change;
-    const char* message;
-  } cases[] = {
+  const std::pair<std::function<void(Ranks&)>, const char*> cases[] = {
       {[](Ranks& r) { r.token = "Secret"; }, "its token differs; set BELLOWS_TOKEN to one secret"},
       {[](Ranks& r) { r.token = "secret "; }, "its token differs"},
       {[](Ranks& r) { r.token = ""; }, "its token differs"},
@@ -342,10 +315,9 @@ TEST(StoreTest, AllCallsTogetherEndWithinTheirLimitIfTheStoreHangs) {
   EXPECT_LT(Clock::now() - begin, 10s);
 }
 
-TEST(StoreTest, AClientThatReadsNothingIsNotReadEither) {
-  const StoreServer server(of_world(2));
-  RawClient client(server);
-  client.enter(0, 2);
+// Sends requests with large answers and reads none. Returns the number of bytes that the server and
+// the system have taken when both stop.
+static size_t flood(RawClient& client) {
   const std::string set = pack({Word::set, "0/large", std::string(kMaxValue, 'v')});
   std::string requests = set, none, why;
   for (int i = 0; i < 40; ++i) requests += pack({Word::find, "0/large"});
@@ -353,9 +325,18 @@ TEST(StoreTest, AClientThatReadsNothingIsNotReadEither) {
   for (; sent < 100 * kMaxValue; requests += set) {
     const size_t before = requests.size();
     if (!wait_for_socket(client.get(), POLLOUT, deadline_after(300ms))) break;
-    ASSERT_TRUE(transfer(client.get(), requests, none, why)) << why;
+    if (!transfer(client.get(), requests, none, why)) break;
     sent += before - requests.size();
   }
+  return sent;
+}
+
+TEST(StoreTest, AClientThatReadsNothingIsNotReadEither) {
+  const StoreServer server(of_world(2));
+  RawClient client(server);
+  client.enter(0, 2);
+  const size_t sent = flood(client);
+  EXPECT_GT(sent, kMaxValue);       // a value and the first requests
   EXPECT_LT(sent, 50 * kMaxValue);  // what the system buffers
 }
 
@@ -383,30 +364,10 @@ const Hostile kHostiles[] = {
         std::this_thread::sleep_for(1ms);
       }
     },
-    [](const StoreServer& s) {  // is a crowd that says nothing
-      std::vector<std::unique_ptr<RawClient>> crowd;
-      for (int i = 0; i < 100; ++i) crowd.push_back(std::make_unique<RawClient>(s));
-      crowd.back()->closed_within(20ms);
-    },
     [](const StoreServer& s) {  // never reads: the last rank, gone wrong
       RawClient client(s);
       client.send(client.hello(4, 5));  // refused while the last 16 are not yet read to their end
-      std::string requests = pack({Word::set, "0/huge", std::string(kMaxValue, 'h')}), none, why;
-      for (int i = 0; i < 40; ++i) requests += pack({Word::find, "0/huge"});
-      const auto deadline = deadline_after(300ms);
-      while (!requests.empty() && wait_for_socket(client.get(), POLLOUT, deadline) &&
-             transfer(client.get(), requests, none, why)) {
-      }
-    },
-    [](const StoreServer& s) {  // waits in vain
-      RawClient client(s);
-      client.send(client.hello(4, 5) + pack({Word::get, "0/never"}));
-      client.closed_within(10ms);
-    },
-    [](const StoreServer& s) {  // sends a frame that is too large
-      RawClient client(s);
-      client.send(client.hello(4, 5) + std::string(8, '\x7f'));
-      EXPECT_TRUE(client.closed_within(kLong));
+      flood(client);
     },
 };
 
@@ -440,23 +401,6 @@ TEST(StoreTest, HostileClientsDoNotDisturbAnExchange) {
 
 // ---- the end
 
-TEST(StoreTest, AClosedStoreIsAnErrorAtOnce) {
-  auto server = std::make_unique<StoreServer>(of_world(2));
-  TcpStore store(rank_of(*server, 1), kLong);
-  store.set("key", "");
-  auto waiting =
-      std::async(std::launch::async, [&] { return refused([&] { store.get("never", kLong); }); });
-  server.reset();  // after two seconds
-  const auto begin = Clock::now();
-  const Refusal of_get = waiting.get(), of_set = refused([&] { store.set("key", ""); });
-  EXPECT_LT(Clock::now() - begin, 10s);
-  EXPECT_EQ(of_get.exit, Exit::distributed);
-  EXPECT_THAT(of_get.message, HasSubstr("is gone"));
-  EXPECT_THAT(of_get.message, HasSubstr("'never'"));
-  EXPECT_EQ(of_set.exit, Exit::distributed);
-  EXPECT_THAT(of_set.message, HasSubstr("is gone"));
-}
-
 TEST(StoreTest, RankZeroMayEndFirst) {
   auto server = std::make_unique<StoreServer>(of_world(2));
   auto store = std::make_unique<TcpStore>(rank_of(*server, 1), kLong);
@@ -473,51 +417,10 @@ TEST(StoreTest, RankZeroMayEndFirst) {
 
 // ---- presence
 
-namespace {
-
-// A rank in a process of its own, which waits for ever until a signal ends it.
-class RankProcess {
- public:
-  RankProcess(const Ranks& ranks, bool leaves_in_order) : process_(fork()) {
-    if (process_) return;
-    {
-      TcpStore store(ranks, kLong);
-      store.set("here", "");
-      if (!leaves_in_order) store.wait("never", kLong);
-    }
-    _exit(0);
-  }
-  void end(int signal) {
-    if (signal) kill(process_, signal);
-    waitpid(process_, nullptr, 0);
-  }
-
- private:
-  const pid_t process_;
-};
-
-}  // namespace
-
-TEST(StoreTest, AKilledRankIsNamedToAWaitingOne) {
-  const StoreServer server(of_world(3));
-  TcpStore store(rank_of(server, 0), kLong);
-  RankProcess two(rank_of(server, 2), false);
-  store.get("here", kLong);
-  EXPECT_FALSE(store.wait("gone", 50ms));
-  auto named = std::async(std::launch::async, [&] { return store.get("gone", kLong); });
-  two.end(SIGKILL);
-  EXPECT_EQ(named.get(), "2");
-  EXPECT_EQ(store.get("rendezvous/result", kLong),  // so no rank waits for it to arrive
-            "rank 2 of 3 ended before all had arrived; look at its last lines");
-  EXPECT_TRUE(is_gone(store, 2));
-  EXPECT_FALSE(is_gone(store, 1));
-}
-
 TEST(StoreTest, ARankThatSaysGoodbyeIsNotGone) {
   const StoreServer server(of_world(3));
   TcpStore store(rank_of(server, 0), kLong);
-  RankProcess one(rank_of(server, 1), true);
-  one.end(0);
+  { const TcpStore leaving(rank_of(server, 1), kLong); }
   {
     TcpStore failing(rank_of(server, 2), kLong);
     failing.end_within(1s);

@@ -13,30 +13,26 @@ using namespace bellows;
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
+#ifdef __SANITIZE_ADDRESS__
+constexpr bool kAsan = true;
+#else
+constexpr bool kAsan = false;
+#endif
+
 class Exhaustion : public Program {
  protected:
   // Uses every kind of thread: the pool's, workers that are started for each epoch, and savers.
   static Args threaded(const Args& more = {}) {
-    Args args = tiny({"toggles={num_workers: 2, persistent_workers: off, thread_budget: off}",
-                      "threads.threads=3", "ckpt.every_iters=4"});
-    args.insert(args.end(), more.begin(), more.end());
-    return args;
+    return with(tiny({"toggles={num_workers: 2, persistent_workers: off, thread_budget: off}",
+                      "threads.threads=3", "ckpt.every_iters=4"}),
+                more);
   }
   // Runs a program in which the nth call fails ("once"), or all from the nth on ("persist").
   Ended run_without(const char* call, const Args& args, int nth, const char* mode) {
     fs::remove(folder_ / "log");
-    return run(args, [=, this] {
-      plant(call, nth, mode, folder_ / "log");
-      setenv("FAULT_ERRNO", cat(EAGAIN).c_str(), 1);
-    });
+    return run(args, [=, this] { plant(call, nth, mode, folder_ / "log", EAGAIN); });
   }
-  Ended run_without_threads(const Args& args, int nth, const char* mode) {
-    return run_without("thread", args, nth, mode);
-  }
-  static Args launched(Args args) {
-    args.insert(args.begin(), {"launch", "--ranks", "2", "--"});
-    return args;
-  }
+  static Args launched(const Args& args) { return with({"launch", "--ranks", "2", "--"}, args); }
   // The launcher and each rank write one; the launcher prints the cause's line again.
   static void expect_one_line_each(const Ended& ended) {
     EXPECT_THAT(ended.code, testing::AnyOf(0, 6)) << ended.err;
@@ -66,7 +62,7 @@ TEST_F(Exhaustion, ThreadsThatFailEndInOneLineAndTheRunGoesOnLater) {
     for (int nth = 1; nth <= last; ++nth) {
       SCOPED_TRACE(cat(mode, " ", nth));
       fs::remove_all(folder_ / "runs");
-      Ended ended = run_without_threads(threaded(), nth, mode);
+      Ended ended = run_without("thread", threaded(), nth, mode);
       if (!failed()) {
         EXPECT_GT(nth, 8);  // workers and savers came after them
         break;
@@ -91,8 +87,9 @@ TEST_F(Exhaustion, ThreadsThatFailEndInOneLineAndTheRunGoesOnLater) {
 TEST_F(Exhaustion, APoolThatCannotHaveItsThreadsIsSmaller) {
   // 1 waits for signals, 2 to 7 check whether the pool can have its threads: for each a worker and
   // one of OpenMP's.
-  const Ended ended = run_without_threads(
-      tiny({"threads.threads=4", "toggles={num_workers: 0, thread_budget: off}"}), 4, "once");
+  const Ended ended = run_without(
+      "thread", tiny({"threads.threads=4", "toggles={num_workers: 0, thread_budget: off}"}), 4,
+      "once");
   EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_THAT(ended.out, HasSubstr("lets this process start 1 of 3 compute threads"));
   EXPECT_THAT(ended.out, HasSubstr("threads: 2 of "));
@@ -100,7 +97,7 @@ TEST_F(Exhaustion, APoolThatCannotHaveItsThreadsIsSmaller) {
 
 TEST_F(Exhaustion, WithoutAThreadToSaveInTrainingWaitsForTheSave) {
   const Args args = tiny({"threads.threads=1", "toggles={num_workers: 0}", "ckpt.every_iters=2"});
-  const Ended ended = run_without_threads(args, 2, "persist");
+  const Ended ended = run_without("thread", args, 2, "persist");
   EXPECT_EQ(ended.code, 0) << ended.err;
   const std::string warning = "warning: async_checkpoint: no thread or no memory to save in the ";
   const size_t at = ended.out.find(warning);
@@ -117,10 +114,10 @@ TEST_F(Exhaustion, RanksWithoutThreadsEndInOneLineEach) {
   for (int nth = 2; !codes[0]; ++nth) {
     SCOPED_TRACE(nth);
     ASSERT_LT(nth, 60);
-    const Ended ended =
-        run_without_threads(launched(tiny({"toggles={num_workers: 2}", "threads.threads=1",
-                                           "train.epochs=1", "--overwrite"})),
-                            nth, "persist");
+    const Ended ended = run_without("thread",
+                                    launched(tiny({"toggles={num_workers: 2}", "threads.threads=1",
+                                                   "train.epochs=1", "--overwrite"})),
+                                    nth, "persist");
     expect_one_line_each(ended);
     ++codes[ended.code];
   }
@@ -128,9 +125,7 @@ TEST_F(Exhaustion, RanksWithoutThreadsEndInOneLineEach) {
 }
 
 TEST_F(Exhaustion, RanksWithoutMemoryDoNotBlameTheNetwork) {
-#ifdef __SANITIZE_ADDRESS__
-  GTEST_SKIP() << "its shadow memory takes all address space";
-#endif
+  if (kAsan) GTEST_SKIP() << "its shadow memory takes all address space";
   std::map<int, int> codes;
   for (double mib = 100; mib < 2000 && !codes[0]; mib *= 1.2) {
     SCOPED_TRACE(cat(mib, " MiB"));
@@ -143,9 +138,7 @@ TEST_F(Exhaustion, RanksWithoutMemoryDoNotBlameTheNetwork) {
 
 // Raises the limit of address space until the program starts, and until it trains.
 TEST_F(Exhaustion, MemoryThatFailsEndsInOneLineAndTheRunGoesOnLater) {
-#ifdef __SANITIZE_ADDRESS__
-  GTEST_SKIP() << "its shadow memory takes all address space";
-#endif
+  if (kAsan) GTEST_SKIP() << "its shadow memory takes all address space";
   const std::string whole = hash_in(run(threaded()).out);
   std::map<int, int> codes;
   for (double mib = 48; codes[0] < 2; mib *= 1.05) {
@@ -169,9 +162,7 @@ TEST_F(Exhaustion, MemoryThatFailsEndsInOneLineAndTheRunGoesOnLater) {
 
 // An exception in a function that lets none out would abort: the destructors of JSON allocate.
 TEST_F(Exhaustion, WithoutAnyMemoryTheRunEndsInOneLine) {
-#ifdef __SANITIZE_ADDRESS__
-  GTEST_SKIP() << "its runtime has a malloc of its own";
-#endif
+  if (kAsan) GTEST_SKIP() << "its runtime has a malloc of its own";
   for (const int nth : {20000, 60000, 100000, 140000}) {
     SCOPED_TRACE(nth);
     const Ended ended = run_without("malloc", threaded({"--overwrite"}), nth, "persist");
@@ -184,9 +175,7 @@ TEST_F(Exhaustion, WithoutAnyMemoryTheRunEndsInOneLine) {
 
 // The images have 784 MB.
 TEST_F(Exhaustion, ADataSetThatDoesNotFitIsNoMatterOfTheBatch) {
-#ifdef __SANITIZE_ADDRESS__
-  GTEST_SKIP() << "its shadow memory takes all address space";
-#endif
+  if (kAsan) GTEST_SKIP() << "its shadow memory takes all address space";
   expect_refusal(tiny({"data={name: digits, train_size: 1000000, test_size: 20, batch_size: 16}"}),
                  6, "out of memory; free some, or raise the limit (ulimit -v)", with_memory(700));
 }

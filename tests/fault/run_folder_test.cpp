@@ -16,12 +16,11 @@ class LostFolder : public Program {
  protected:
   // Runs until the middle of the second epoch, then calls `lose`, and returns how the run ends.
   Ended run_until_lost(const std::function<void()>& lose, const Args& more = {}) {
-    Args args =
+    const Args slow =
         tiny({"data={name: digits, train_size: 64, test_size: 20, batch_size: 8, "
               "sim_latency_us: 10000}",
               "train.epochs=4", "eval.every=0"});
-    args.insert(args.end(), more.begin(), more.end());
-    const auto running = start(args);
+    const auto running = start(with(slow, more));
     EXPECT_TRUE(running->says("epoch: 2, iter: 2"));
     lose();
     return running->end();
@@ -81,9 +80,6 @@ TEST_F(LostFolder, ALinkInARunFolderIsNotFollowed) {
 
 TEST_F(LostFolder, AFailureToLockIsNoRunThatHoldsIt) {
   expect_refusal(tiny({"train.epochs=0"}), 8,
-                 "runs/run/.lock: flock: No locks available; choose another folder with", [this] {
-                   plant("flock", 1, "persist", at("log"));
-                   setenv("FAULT_FOLDER", "runs", 1);
-                   setenv("FAULT_ERRNO", cat(ENOLCK).c_str(), 1);
-                 });
+                 "runs/run/.lock: flock: No locks available; choose another folder with",
+                 [this] { plant("flock", 1, "persist", at("log"), ENOLCK, "runs"); });
 }

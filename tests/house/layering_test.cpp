@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include "core/base/check.h"
 #include "tests/house/tree.h"
 
 using namespace bellows;
+
+static const std::set<std::string> kCode = {".h", ".cpp", ".cu", ".cuh"};
 
 // Past the end for a folder that is not listed, so nothing may include it.
 static size_t rank_of(const std::string& folder) {
@@ -48,65 +51,41 @@ static std::string offence(const std::filesystem::path& file, const std::string&
   return its_room == room || lower ? "" : folder + "/" + its_room;
 }
 
-TEST(Layering, FindsUpwardIncludesBetweenFolders) {
-  EXPECT_EQ(offence("core/base/file.h", "#include \"ops/base/op.h\""), "ops");
-  EXPECT_EQ(offence("optim/schedule.cpp", "#include \"ops/base/op.h\""), "ops");
-  EXPECT_EQ(offence("trainer/main.cpp", "#include \"tests/house/tree.h\""), "tests");
-  EXPECT_EQ(offence("trainer/ab/ab.cpp", "#include \"labs/page/page.h\""), "labs");
-  EXPECT_EQ(offence("ops/reduce.cpp", "#include \"core/base/check.h\""), "");
-}
-
-TEST(Layering, FindsUpwardIncludesBetweenRooms) {
-  EXPECT_EQ(offence("core/base/file.h", "#include \"core/device/device.h\""), "core/device");
-  EXPECT_EQ(offence("ops/reduce.cpp", "#include \"ops/vendor/onednn.h\""), "ops/vendor");
-  EXPECT_EQ(offence("ops/base/op.cpp", "#include \"ops/reduce.h\""), "ops/.");
-  EXPECT_EQ(offence("optim/schedule.cpp", "#include \"optim/schedules/step.h\""),
-            "optim/schedules");
-  EXPECT_EQ(offence("trainer/run/loop.h", "#include \"trainer/attic/old.h\""), "trainer/attic");
-  EXPECT_EQ(offence("optim/schedules/curves.cpp", "#include \"optim/schedule.h\""), "");
-  EXPECT_EQ(offence("ops/conv/pool.cpp", "#include \"ops/reduce.h\""), "");
-  EXPECT_EQ(offence("ops/conv/pool.cpp", "#include \"ops/conv/image.cuh\""), "");
+TEST(Layering, FindsUpwardIncludes) {
+  const struct {
+    const char *file, *other, *offence;
+  } cases[] = {
+      {"core/base/file.h", "ops/base/op.h", "ops"},
+      {"optim/schedule.cpp", "ops/base/op.h", "ops"},
+      {"trainer/main.cpp", "tests/house/tree.h", "tests"},
+      {"trainer/ab/ab.cpp", "labs/page/page.h", "labs"},
+      {"ops/reduce.cpp", "core/base/check.h", ""},
+      {"core/base/file.h", "core/device/device.h", "core/device"},
+      {"ops/reduce.cpp", "ops/vendor/onednn.h", "ops/vendor"},
+      {"ops/base/op.cpp", "ops/reduce.h", "ops/."},
+      {"optim/schedule.cpp", "optim/schedules/step.h", "optim/schedules"},
+      {"trainer/run/loop.h", "trainer/attic/old.h", "trainer/attic"},
+      {"optim/schedules/curves.cpp", "optim/schedule.h", ""},
+      {"ops/conv/pool.cpp", "ops/reduce.h", ""},
+      {"ops/conv/pool.cpp", "ops/conv/image.cuh", ""},
+  };
+  for (const auto& [file, other, wanted] : cases)
+    EXPECT_EQ(offence(file, cat("#include \"", other, "\"")), wanted) << file << " " << other;
 }
 
 TEST(Layering, NoRoomHoldsMoreThanFortyFiles) {
   std::map<std::string, int> files;
-  for (const auto& file : files_in(product_folders(), {".h", ".cpp", ".cu", ".cuh"}))
-    ++files[file.parent_path()];
+  for (const auto& file : files_in(product_folders(), kCode)) ++files[file.parent_path()];
   EXPECT_FALSE(files.empty());
   for (const auto& [room, count] : files) EXPECT_LE(count, 40) << room;
 }
 
 TEST(Layering, IncludesGoDownOnly) {
-  const auto files = files_in(product_folders(), {".h", ".cpp", ".cu", ".cuh"});
+  const auto files = files_in(product_folders(), kCode);
   EXPECT_FALSE(files.empty());
   for (const auto& file : files)
     for (const std::string& line : lines_of(file))
       EXPECT_EQ(offence(file, line), "") << file << " may not: " << line;
-}
-
-// Chains of includes, by file: the longest one that starts at it, itself included.
-using Chains = std::map<std::string, std::vector<std::string>>;
-static const std::vector<std::string>& longest_chain(const std::string& file, Chains& known) {
-  if (const auto found = known.find(file); found != known.end()) return found->second;
-  known[file] = {file};  // ends a cycle
-  std::vector<std::string> longest;
-  for (const std::string& line : lines_of(file))
-    if (const std::string other = included(line); !other.empty())
-      if (const auto& chain = longest_chain(other, known); chain.size() > longest.size())
-        longest = chain;
-  longest.insert(longest.begin(), file);
-  return known[file] = longest;
-}
-
-TEST(Layering, NoChainOfIncludesIsLongerThanTwelve) {
-  Chains known;
-  size_t longest = 0;
-  for (const auto& file : files_in(product_folders(), {".h", ".cpp", ".cu", ".cuh"})) {
-    const auto& chain = longest_chain(file, known);
-    longest = std::max(longest, chain.size());
-    EXPECT_LE(chain.size(), 12u) << testing::PrintToString(chain);
-  }
-  EXPECT_GT(longest, 5u);  // includes are found
 }
 
 namespace {
@@ -147,12 +126,11 @@ static const std::vector<Rule> kRules = {
       {"autograd/backward.cpp", "whether the running pass may leave gradients in 16 bits"},
       {"autograd/record.cpp", "grad mode"},
       {"autograd/recompute.cpp", "which segment runs, first or again, and what it draws"},
-      {"core/device/device.cpp", "current stream"},
+      {"core/device/device.cpp", "current stream, debug.sync_guard"},
       {"core/device/device.cu", "the last launches, for errors; the GPU that the thread entered"},
       {"core/device/graph.cpp", "the graph that this thread captures"},
       {"core/tensor/autotune.cpp", "when the running search must end"},
       {"core/device/device_pool.cpp", "the pool that a captured graph's memory comes from"},
-      {"core/device/sync_guard.cpp", "debug.sync_guard"},
       {"core/device/workers.cpp", "index of a worker"},
       {"core/device/kernel_options.cpp", "kernels"},
       {"core/base/module_path.cpp", "module path"},
@@ -186,16 +164,8 @@ static bool breaks(const Rule& rule, const std::string& line) {
   return std::ranges::any_of(rule.words, [&](const auto& word) { return contains(line, word); });
 }
 
-TEST(Rules, FindWhatIsPlanted) {
-  EXPECT_TRUE(contains("  std::system(command);", "system("));
-  EXPECT_TRUE(contains("  ::write(fd, p, n);", "::write("));
-  EXPECT_FALSE(contains("  file_system(command);", "system("));
-  EXPECT_FALSE(contains("void Log::write(const Line& line) {", "::write("));
-  EXPECT_FALSE(contains("x();  // as system( would", "system("));
-}
-
 TEST(Rules, HoldInEveryFile) {
-  for (const auto& file : files_in(product_folders(), {".h", ".cpp", ".cu", ".cuh"})) {
+  for (const auto& file : files_in(product_folders(), kCode)) {
     const auto lines = lines_of(file);
     for (const Rule& rule : kRules)
       for (size_t n = 0; n < lines.size() && !rule.except.contains(file); ++n)
@@ -227,18 +197,10 @@ static std::string type_defined_by(const std::string& line) {
   return "";
 }
 
-TEST(OneDefinition, FindsWhatIsPlanted) {
-  EXPECT_EQ(type_defined_by("struct Part {"), "Part");
-  EXPECT_EQ(type_defined_by("class Kernel : public Base {"), "Kernel");
-  for (const char* line :
-       {"struct Part;", "struct Nvml::Impl {", "  struct Inner {", "Part part{};"})
-    EXPECT_EQ(type_defined_by(line), "") << line;
-}
-
 // If two types are named Part, the linker keeps one std::vector<Part> for both.
 TEST(OneDefinition, OfEveryTypeInTheProgram) {
   std::map<std::string, std::string> file_of;
-  for (const auto& file : files_in(product_folders(), {".h", ".cpp", ".cu", ".cuh"})) {
+  for (const auto& file : files_in(product_folders(), kCode)) {
     std::vector<std::string> spaces;  // the namespaces around the line
     for (const std::string& line : lines_of(file)) {
       if (line.starts_with("namespace ") && line.ends_with(" {"))
@@ -255,43 +217,57 @@ TEST(OneDefinition, OfEveryTypeInTheProgram) {
   EXPECT_GT(file_of.size(), 300u);
 }
 
-// With X(const X&) = delete alone, assignment still compiles and gives one handle two owners.
+static bool mentions_later_work(const std::string& line) {
+  return line.find("TODO") != line.npos || line.find("FIXME") != line.npos;
+}
+
+// If only the copy constructor is deleted, assignment still gives one handle two owners.
 static bool forbids_half(const std::string& line) {
   const size_t end = line.find("&) = delete"), begin = line.rfind("(const ", end);
-  return end != std::string::npos && begin != std::string::npos;
-}
-
-TEST(Style, WhatMayNotBeCopiedMayNotBeAssigned) {
-  EXPECT_TRUE(forbids_half("  Event(const Event&) = delete;"));
-  EXPECT_FALSE(forbids_half("  Event(Event&&) = delete;"));
-  auto folders = product_folders();
-  folders.insert({"tests", "peers"});
-  for (const auto& file : files_in(folders, {".h", ".cpp", ".cu", ".cuh"})) {
-    if (file == "tests/house/layering_test.cpp") continue;
-    for (const std::string& line : lines_of(file))
-      EXPECT_FALSE(forbids_half(line)) << file << ": " << line << "\n  X(X&&) = delete;  does";
-  }
-}
-
-TEST(Style, NothingIsLeftForLater) {
-  for (const auto& file : files_in(product_folders(), {".h", ".cpp", ".cu", ".cuh"}))
-    for (const std::string& line : lines_of(file))
-      for (const char* word : {"TODO", "FIXME"})
-        EXPECT_EQ(line.find(word), std::string::npos) << file << ": " << line;
+  return end != line.npos && begin != line.npos;
 }
 
 // Counts code points: a byte of the form 10xxxxxx continues one.
-static size_t columns(const std::string& line) {
-  return std::ranges::count_if(line, [](char c) { return (c & 0xc0) != 0x80; });
+static bool is_wide(const std::string& line) {
+  return std::ranges::count_if(line, [](char c) { return (c & 0xc0) != 0x80; }) > 100;
 }
 
-TEST(Style, LinesFitIntoAHundredColumns) {
-  auto folders = product_folders();
-  folders.insert({"tests", "peers", "tools"});
-  for (const auto& file : files_in(folders, {".h", ".cpp", ".cu", ".cuh", ".sh"})) {
-    const auto lines = lines_of(file);
-    for (size_t n = 0; n < lines.size(); ++n)
-      EXPECT_LE(columns(lines[n]), 100u) << file.string() << ":" << n + 1;
+// Finds absolute paths that exist on one person's machine only.
+static bool knows_a_machine(const std::string& line) {
+  for (const std::string folder : {"home", "work", "root", "Users"}) {
+    const size_t at = line.find("/" + folder + "/");
+    if (at == 0 || (at != line.npos && !is_word(line[at - 1]) && line[at - 1] != '.')) return true;
+  }
+  return false;
+}
+
+TEST(Style, OfEveryLine) {
+  const struct {
+    const char* why;
+    bool (*breaks)(const std::string& line);
+    std::set<std::string> folders, extensions;  // beyond those of the product's code
+  } rules[] = {
+      {"nothing is left for later", mentions_later_work, {}, {}},
+      {"X(X&&) = delete;  forbids assignment, too", forbids_half, {"tests", "peers"}, {}},
+      {"lines have 100 columns", is_wide, {"tests", "peers", "tools"}, {".sh"}},
+      {"no file knows a machine",
+       knows_a_machine,
+       {"tests", "peers", "tools", "docs", "configs", ".ci"},
+       {".md", ".sh", ".py", ".yaml", ""}},
+  };
+  EXPECT_TRUE(
+      forbids_half("  Event(const Event&"
+                   ") = delete;"));
+  EXPECT_FALSE(forbids_half("  Event(Event&&) = delete;"));
+  for (const auto& [why, breaks, more, also] : rules) {
+    std::set<std::string> folders = product_folders(), extensions = kCode;
+    folders.insert(more.begin(), more.end());
+    extensions.insert(also.begin(), also.end());
+    for (const auto& file : files_in(folders, extensions)) {
+      const auto lines = lines_of(file);
+      for (size_t n = 0; n < lines.size(); ++n)
+        EXPECT_FALSE(breaks(lines[n])) << file.string() << ":" << n + 1 << ": " << why;
+    }
   }
 }
 
@@ -304,17 +280,27 @@ TEST(Style, AHeaderBeginsWithWhyItExists) {
   }
 }
 
-// Finds absolute paths that exist on one person's machine only.
-TEST(Style, NoFileKnowsAMachine) {
-  auto folders = product_folders();
-  folders.insert({"tests", "peers", "tools", "docs", "configs", ".ci"});
-  for (const auto& file :
-       files_in(folders, {".h", ".cpp", ".cu", ".md", ".sh", ".py", ".yaml", ""}))
-    for (const std::string& line : lines_of(file))
-      for (const std::string folder : {"home", "work", "root", "Users"}) {
-        const size_t at = line.find("/" + folder + "/");
-        const bool absolute = at != std::string::npos && (at == 0 || !is_word(line[at - 1]));
-        const bool relative = at != std::string::npos && at > 0 && line[at - 1] == '.';
-        EXPECT_FALSE(absolute && !relative) << file << ": " << line;
-      }
+// Chains of includes, by file: the longest one that starts at it, itself included.
+using Chains = std::map<std::string, std::vector<std::string>>;
+static const std::vector<std::string>& longest_chain(const std::string& file, Chains& known) {
+  if (const auto found = known.find(file); found != known.end()) return found->second;
+  known[file] = {file};  // ends a cycle
+  std::vector<std::string> longest;
+  for (const std::string& line : lines_of(file))
+    if (const std::string other = included(line); !other.empty())
+      if (const auto& chain = longest_chain(other, known); chain.size() > longest.size())
+        longest = chain;
+  longest.insert(longest.begin(), file);
+  return known[file] = longest;
+}
+
+TEST(Layering, NoChainOfIncludesIsLongerThanTwelve) {
+  Chains known;
+  size_t longest = 0;
+  for (const auto& file : files_in(product_folders(), kCode)) {
+    const auto& chain = longest_chain(file, known);
+    longest = std::max(longest, chain.size());
+    EXPECT_LE(chain.size(), 12u) << testing::PrintToString(chain);
+  }
+  EXPECT_GT(longest, 5u);  // includes are found
 }

@@ -2,7 +2,6 @@
 // A linker may silently drop such files, and then an op or a toggle is missing.
 #include "core/base/registry.h"
 #include <gmock/gmock.h>
-#include <map>
 #include "tests/house/tree.h"
 
 using namespace bellows;
@@ -48,15 +47,6 @@ static Files files_that_register() {
       if (registers(line)) files.insert(file);
   }
   return files;
-}
-
-TEST(Registry, SeesWhatRegisters) {
-  EXPECT_TRUE(registers("static const AddOp spec({"));
-  EXPECT_TRUE(registers("static const bellows::AddToggle amp({"));
-  EXPECT_TRUE(registers("static const bool cpu = kernels::sum.on(Device::cpu, sum_cpu);"));
-  EXPECT_TRUE(registers("static const Provide gpu(trace::marker, {push, pop});"));
-  EXPECT_TRUE(registers("    kernels::conv.vendor_on(Device::cpu, conv_onednn);"));
-  EXPECT_FALSE(registers("static const int kAdditional = 3;"));
 }
 
 TEST(Registry, HoldsEveryFileThatRegisters) {

@@ -13,9 +13,9 @@ namespace {
 
 // Lines of source files, or of all files under docs.
 const std::map<std::string, size_t> kBudgets = {
-    {"core", 9523}, {"autograd", 1157}, {"data", 7050},   {"ops", 13052},    {"optim", 1192},
+    {"core", 9216}, {"autograd", 1157}, {"data", 6799},   {"ops", 13052},    {"optim", 1192},
     {"dist", 3551}, {"models", 2679},   {"plan", 872},    {"toggles", 1040}, {"trainer", 13142},
-    {"labs", 8105}, {"peers", 1927},    {"tests", 40423}, {"docs", 2577}};
+    {"labs", 8105}, {"peers", 1927},    {"tests", 40375}, {"docs", 2577}};
 // A budget may exceed the lines by this many, so that a mend need not touch this file.
 constexpr size_t kSlack = 25;
 const std::set<std::string> kSources = {".cpp", ".h", ".cu", ".cuh", ".py", ".html", ".css", ".js"};
@@ -23,7 +23,6 @@ const std::set<std::string> kSources = {".cpp", ".h", ".cu", ".cuh", ".py", ".ht
 constexpr size_t kLongestFile = 350, kLongestFunction = 50;
 // Files and functions that are longer today, by "file" and "file: first line". They may only go.
 const std::map<std::string, size_t> kLongFiles = {
-    {"core/base/file.cpp", 361},
     {"ops/conv/conv2d_winograd.cpp", 527},
     {"ops/conv/conv_act_pool.cu", 361},
     {"ops/norm/batch_norm_cpu.cpp", 399},
@@ -88,14 +87,6 @@ TEST(Size, OfEachFolderKeepsItsBudget) {
     EXPECT_EQ(offence(folder, lines, kBudgets.at(folder)), "");
 }
 
-TEST(Size, FindsGrowthAndBudgetsThatWereNotLowered) {
-  EXPECT_EQ(offence("core", 1000, 1000), "");
-  EXPECT_EQ(offence("core", 1000, 1000 + kSlack), "");
-  EXPECT_EQ(offence("core", 1050, 1000),
-            "core has 1050 lines, 50 above its budget; take something out");
-  EXPECT_EQ(offence("core", 1000, 1050), "core has 1000 lines; lower its budget to that");
-}
-
 TEST(Size, OfAFileIsBounded) {
   for (const Path& file : files_in(product_folders(), kSources)) {
     const auto known = kLongFiles.find(file);
@@ -114,19 +105,6 @@ TEST(Size, OfAFunctionIsBounded) {
     for (const std::string& head : long_functions(lines_of(file)))
       found.insert(cat(file.string(), ": ", head));
   EXPECT_EQ(found, kLongFunctions);
-}
-
-TEST(Size, FindsLongFunctions) {
-  const std::vector<std::string> body(kLongestFunction - 2, "  x();");
-  const auto function = [&](std::vector<std::string> more) {
-    std::vector<std::string> lines = {"int f(int a) {"};
-    lines.insert(lines.end(), body.begin(), body.end());
-    lines.insert(lines.end(), more.begin(), more.end());
-    lines.push_back("}");
-    return long_functions(lines);
-  };
-  EXPECT_TRUE(function({}).empty());
-  EXPECT_EQ(function({"  y();"}), std::vector<std::string>{"int f(int a) {"});
 }
 
 // Results are one table; raw data stay with whoever measured.

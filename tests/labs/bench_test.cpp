@@ -8,7 +8,6 @@
 #include "core/config/visitor.h"
 #include "core/device/device.h"
 #include "core/device/timer.h"
-#include "labs/bench/tensor_cores.h"
 #include "models/losses/loss.h"
 #include "ops/elementwise.h"
 #include "tests/trainer/program.h"

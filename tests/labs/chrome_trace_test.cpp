@@ -10,37 +10,6 @@ using testing::AllOf;
 using testing::Contains;
 using testing::IsEmpty;
 
-// ---- the checker finds what is planted
-
-static Json small_trace() {
-  return Json::parse(R"({"schemaVersion": 1, "traceEvents": [
-    {"ph": "M", "name": "thread_name", "pid": 1, "tid": 2, "ts": 0, "args": {"name": "compute"}},
-    {"ph": "X", "name": "a", "pid": 1, "tid": 2, "ts": 0, "dur": 10, "cat": "cpu_op", "args": {}},
-    {"ph": "s", "name": "f", "pid": 1, "tid": 2, "ts": 1, "cat": "fwdbwd", "id": 7},
-    {"ph": "X", "name": "b", "pid": 1, "tid": 2, "ts": 2, "dur": 8, "cat": "cpu_op", "args": {}},
-    {"ph": "f", "name": "f", "pid": 1, "tid": 2, "ts": 3, "cat": "fwdbwd", "id": 7, "bp": "e"},
-    {"ph": "C", "name": "core", "pid": 1, "tid": 0, "ts": 3, "args": {"busy": 50}}]})");
-}
-
-TEST(TraceRules, FindWhatIsPlanted) {
-  EXPECT_THAT(trace_complaints(small_trace()), IsEmpty());
-  const std::vector<std::pair<int, Json>> faults = {
-      {0, {{"args", Json::object()}}},       // a thread without a name
-      {1, {{"ts", "then"}}},                 // no number
-      {3, {{"dur", 9}}},                     // beyond the end of a
-      {3, {{"dur", -1}}},                    // ends before it begins
-      {4, {{"id", 8}}},                      // an end without a begin
-      {4, {{"ts", 30}}},                     // in no slice
-      {5, {{"args", {{"busy", "50 %"}}}}}};  // no number
-  for (const auto& [event, change] : faults) {
-    Json trace = small_trace();
-    trace["traceEvents"][event].update(change);
-    EXPECT_THAT(trace_complaints(trace), testing::Not(IsEmpty())) << change;
-  }
-}
-
-// ---- a real trace
-
 TEST_F(Program, TraceKeepsTheRulesAndHoldsStepsPhasesOpsThreadsAndCores) {
   succeed({"profile", "--steps", "3:13", "--trace", "t.json", "model=lenet", "device=cpu",
            "threads.threads=1", "data={name: digits, train_size: 400, batch_size: 16}",

@@ -1,6 +1,5 @@
 // Forecasts against values computed manually, at the limits, and as the network changes.
 #include "labs/plan/forecast.h"
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <limits>
 
@@ -33,8 +32,6 @@ DistOptions buckets_of(double mb) {
 
 }  // namespace
 
-// ---- one collective
-
 TEST(Forecast, RingHasTwoTimesNMinusOneStepsOfANthOfTheBytes) {
   EXPECT_DOUBLE_EQ(all_reduce_s(800, 2, flat(1, 100)), 2 * (1 + 800 / 2 / 100.));
   EXPECT_DOUBLE_EQ(all_reduce_s(800, 8, flat(1, 100)), 14 * (1 + 800 / 8 / 100.));
@@ -56,8 +53,6 @@ TEST(Forecast, HopsInsideAMachineHaveItsLatencyAndTheSlowestLinkItsBandwidth) {
   network.algorithm = tree;
   EXPECT_DOUBLE_EQ(all_reduce_s(3200, 32, network), 4 * 10 + 14 * 1 + 2 * 32);
 }
-
-// ---- buckets
 
 // A link of 1 MiB/s between two ranks: a collective of b MiB takes b s. Each bucket waits for its
 // gradient and for the bucket before.
@@ -99,8 +94,6 @@ TEST(Forecast, CompressionHalvesTheBytesAndNotTheLatency) {
   EXPECT_DOUBLE_EQ(forecast(halves, buckets_of(0.5), 2, flat(0.25, kMiB)).communication_s, 4);
 }
 
-// ---- limits
-
 TEST(Forecast, OneRankAndAnInfinitelyFastNetworkCostNothing) {
   const Forecast alone = forecast(four(), buckets_of(1), 1, flat(1, 1));
   EXPECT_EQ(alone.step_s, 7);
@@ -110,10 +103,6 @@ TEST(Forecast, OneRankAndAnInfinitelyFastNetworkCostNothing) {
     for (const ReduceAlgorithm algorithm : {ring, tree, faster})
       EXPECT_EQ(forecast(four(), buckets_of(1), ranks, flat(0, kInfinity, algorithm)).step_s, 7);
 }
-
-// ---- a worse network is never faster
-
-// ---- what `trainer plan` derives
 
 // A latency of L per collective: one bucket ends at 6 + 2 L + 4, of 1 MiB each at 2 + 4 (2 L + 1).
 TEST(Forecast, BestBucketsGrowWithTheLatency) {

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include "core/base/json.h"
 #include "core/config/config.h"
-#include "labs/plan/compute_profile.h"
+#include "labs/plan/forecast.h"
 #include "plan/toggle.h"
 #include "tests/trainer/program.h"
 

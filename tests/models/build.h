@@ -1,10 +1,22 @@
 // Builds a model from options as text, in the same way as a session.
 #pragma once
-#include "core/config/values.h"
+#include "core/config/yaml.h"
 #include "core/tensor/rng.h"
+#include "core/tensor/safetensors.h"
 #include "plan/plan.h"
+#include "tests/place.h"
 
 namespace bellows {
+
+using Texts = std::map<std::string, std::string>;  // options of a model
+
+// Returns the options of a model of these layers, which are YAML.
+inline Texts layer_list(const std::string& layers) {
+  Texts texts = {{"name", "layers"}};
+  for (const auto& [key, value] : parse_yaml("layers: [" + layers + "]", "test"))
+    texts[key] = value.text;
+  return texts;
+}
 
 struct BuildContext {
   Shape sample = {1, 28, 28};
@@ -16,8 +28,7 @@ struct BuildContext {
   ProcessGroup* group = nullptr;
 };
 
-inline ModulePtr build(const std::map<std::string, std::string>& texts,
-                       const BuildContext& context = {}) {
+inline ModulePtr build(const Texts& texts, const BuildContext& context = {}) {
   Values values;
   for (const auto& [key, text] : texts) values[key] = {text, "test"};
   const ModelOptions options = load(ModelOptions{}, values);
@@ -37,6 +48,11 @@ inline ModulePtr build(const std::map<std::string, std::string>& texts,
   model->name_all("");
   model->initialize(context.seed);
   return model;
+}
+
+// What PyTorch computed, by tests/oracle/make_fixtures.py.
+inline NamedTensors fixture(const std::string& name) {
+  return read_safetensors(source_dir() + "/tests/oracle/" + name + ".safetensors").tensors;
 }
 
 inline Tensor find(const NamedTensors& tensors, const std::string& name) {

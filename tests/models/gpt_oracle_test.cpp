@@ -1,24 +1,21 @@
 // Compares a small GPT with PyTorch: the losses of 100 updates from equal weights.
-// tests/oracle/make_gpt_fixture.py wrote the fixture; PyTorch is not needed here.
+// tests/oracle/make_fixtures.py wrote the fixture; PyTorch is not needed here.
 #include <gtest/gtest.h>
 #include "autograd/backward.h"
 #include "core/tensor/copy.h"
-#include "core/tensor/safetensors.h"
 #include "models/losses/loss.h"
 #include "optim/optimizer.h"
 #include "tests/models/build.h"
-#include "tests/place.h"
 
 using namespace bellows;
 
-static const NamedTensors& fixture() {
-  static const NamedTensors tensors =
-      read_safetensors(source_dir() + "/tests/oracle/gpt.safetensors").tensors;
+static const NamedTensors& expected() {
+  static const NamedTensors tensors = fixture("gpt");
   return tensors;
 }
 
 static Tensor of_update(const char* name, int64_t i) {
-  const Tensor all = find(fixture(), name);
+  const Tensor all = find(expected(), name);
   return all.view({4, 12}, {12, 1}, all.offset() + i * 48);
 }
 
@@ -28,8 +25,8 @@ static double worst_difference(bool fused, bool vendor) {
   const ModulePtr model = build({{"name", "gpt"}, {"width", "16"}},
                                 {.sample = {12}, .classes = 13, .output = Shape{12, 13}});
   const NamedTensors parameters = model->parameters();
-  EXPECT_EQ(parameters.size() + 3, fixture().size());
-  for (const NamedTensor& p : parameters) copy_into(p.tensor, find(fixture(), p.name));
+  EXPECT_EQ(parameters.size() + 3, expected().size());
+  for (const NamedTensor& p : parameters) copy_into(p.tensor, find(expected(), p.name));
   Values values{{"name", {"adamw", "test"}}, {"weight_decay", {"0.01", "test"}}};
   OptimizerOptions options = load(OptimizerOptions{}, values);
   options.fused = options.set_to_none = fused;
@@ -41,7 +38,7 @@ static double worst_difference(bool fused, bool vendor) {
     backward(loss);
     optimizer.step(state);
     optimizer.zero_grad();
-    worst = std::max(worst, std::abs(loss.item() - find(fixture(), "losses").ptr<float>()[i]));
+    worst = std::max(worst, std::abs(loss.item() - find(expected(), "losses").ptr<float>()[i]));
   }
   return worst;
 }

@@ -92,10 +92,12 @@ TEST(Loss, LeavesOutWhatIsMarked) {
   const Tensor others = concat(counted, 0), labels = tensor_of<int64_t>({3, 0, 1, 2}, {4});
   for (const std::string& name : Choice<LossFunction>::names()) {
     if (!takes_classes(name)) continue;
-    const LossOptions options = options_of({{"name", {name}}});
-    EXPECT_NEAR(criterion(output, marked, options).item(),
-                criterion(others, labels, options).item(), 1e-15)
-        << name;
+    for (const char* fused : {"false", "true"}) {
+      const LossOptions options = options_of({{"name", {name}}, {"fused", {fused}}});
+      EXPECT_NEAR(criterion(output, marked, options).item(),
+                  criterion(others, labels, options).item(), 1e-15)
+          << name << fused;
+    }
   }
 }
 

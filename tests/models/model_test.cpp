@@ -4,7 +4,6 @@
 #include <cmath>
 #include "autograd/amp.h"
 #include "core/tensor/foreach.h"
-#include "core/tensor/rng.h"
 #include "ops/elementwise.h"
 #include "tests/models/build.h"
 #include "tests/refusal.h"
@@ -85,14 +84,11 @@ TEST(Init, IsAFunctionOfSeedAndName) {
 
 // ---- layers from YAML
 
-static const std::map<std::string, std::string> kLayers{
-    {"name", "layers"},           {"layers.0.name", "conv2d"}, {"layers.0.out", "4"},
-    {"layers.0.kernel", "3"},     {"layers.1.name", "relu"},   {"layers.2.name", "max_pool2d"},
-    {"layers.3.name", "dropout"}, {"layers.3.p", "0.25"},      {"layers.4.name", "flatten"},
-    {"layers.5.name", "linear"},  {"layers.5.out", "10"}};
+static const Texts kLayers = layer_list(
+    "{name: conv2d, out: 4, kernel: 3}, {name: relu}, {name: max_pool2d}, "
+    "{name: dropout, p: 0.25}, {name: flatten}, {name: linear, out: 10}");
 
-static std::map<std::string, std::string> with(std::map<std::string, std::string> texts,
-                                               const std::string& key, const std::string& text) {
+static Texts with(Texts texts, const std::string& key, const std::string& text) {
   texts[key] = text;
   return texts;
 }
@@ -136,18 +132,11 @@ TEST(LayerList, MistakesNameTheLayer) {
 }
 
 TEST(Residual, TakesAnInputOfAnotherPrecisionThanItsLayers) {
-  const std::map<std::string, std::string> net = {{"name", "layers"},
-                                                  {"layers.0.name", "residual"},
-                                                  {"layers.0.layers.0.name", "conv2d"},
-                                                  {"layers.0.layers.0.out", "3"},
-                                                  {"layers.0.layers.0.padding", "1"},
-                                                  {"layers.1.name", "flatten"},
-                                                  {"layers.2.name", "linear"},
-                                                  {"layers.2.out", "10"}};
+  const Texts net = layer_list(
+      "{name: residual, layers: [{name: conv2d, out: 3, padding: 1}]}, flatten, "
+      "{name: linear, out: 10}");
   for (const char* const fused : {"false", "true"}) {
-    auto texts = net;
-    texts["fuse.add_act"] = fused;
-    const ModulePtr model = build(texts, {.sample = {3, 8, 8}});
+    const ModulePtr model = build(with(net, "fuse.add_act", fused), {.sample = {3, 8, 8}});
     const Autocast precision(DType::bf16);
     EXPECT_EQ((*model)(full({2, 3, 8, 8}, 0.5)).dtype(), DType::bf16);
   }
@@ -171,13 +160,8 @@ TEST(Dropout, RunsInTrainingOnly) {
 // ---- layers of sequences
 
 TEST(EmbeddingLayer, IsTorchsWithASmallerStart) {
-  const ModulePtr model = build({{"name", "layers"},
-                                 {"layers.0.name", "embedding"},
-                                 {"layers.0.entries", "100"},
-                                 {"layers.0.width", "64"},
-                                 {"layers.1.name", "flatten"},
-                                 {"layers.2.name", "linear"},
-                                 {"layers.2.out", "10"}},
+  const ModulePtr model = build(layer_list("{name: embedding, entries: 100, width: 64}, flatten, "
+                                           "{name: linear, out: 10}"),
                                 {.sample = {3}});
   EXPECT_THAT(shapes(*model), ElementsAre(Pair("0.weight", "[100,64]"),
                                           Pair("2.weight", "[10,192]"), Pair("2.bias", "[10]")));
@@ -190,8 +174,7 @@ TEST(EmbeddingLayer, IsTorchsWithASmallerStart) {
 }
 
 TEST(EmbeddingLayer, MistakesNameTheLayer) {
-  const std::map<std::string, std::string> texts = {{"name", "layers"},
-                                                    {"layers.0.name", "embedding"}};
+  const Texts texts = layer_list("{name: embedding}");
   EXPECT_EQ(refusal([&] { build(texts, {.sample = {3}}); }),
             "layer '0': embedding: the size of the vocabulary is missing; add  entries: N");
   EXPECT_EQ(refusal([&] { build(with(texts, "layers.0.entries", "5")); }),
@@ -200,35 +183,11 @@ TEST(EmbeddingLayer, MistakesNameTheLayer) {
               HasSubstr("whole number from 1"));
 }
 
-TEST(LayerNormLayer, NormalizesTheLastAxisOfSamplesOfAnyShape) {
-  for (const Shape& sample : {Shape{4}, Shape{3, 4}, Shape{2, 3, 4}}) {
-    LayerContext context{.shape = sample, .seed = 1, .state = {}, .vectorized = false};
-    const ModulePtr layer = Choice<MakeLayer>("layer_norm").make(context);
-    layer->initialize(1);
-    EXPECT_EQ(context.shape, sample);
-    EXPECT_THAT(shapes(*layer), ElementsAre(Pair("weight", "[4]"), Pair("bias", "[4]")));
-    Shape batch{1};
-    for (const int64_t size : sample) batch.push_back(size);
-    const Tensor x(batch, DType::f32);
-    for (int64_t i = 0; i < x.numel(); ++i) x.ptr<float>()[i] = i % 2 ? 3 : -1;
-    const Tensor y = (*layer)(x);
-    EXPECT_EQ(y.shape(), batch);
-    for (int64_t i = 0; i < y.numel(); ++i)
-      EXPECT_NEAR(y.data<float>()[i], i % 2 ? 1 : -1, 1e-5) << sample;
-  }
-}
-
 // ---- pointwise chains as layers
 
-static const std::map<std::string, std::string> kChain{
-    {"name", "layers"},
-    {"layers.0.name", "pointwise"},
-    {"layers.0.expression", "relu(x) * (1 + scale) + shift"},
-    {"layers.0.parameters.0", "scale"},
-    {"layers.0.parameters.1", "shift"},
-    {"layers.1.name", "flatten"},
-    {"layers.2.name", "linear"},
-    {"layers.2.out", "10"}};
+static const Texts kChain = layer_list(
+    "{name: pointwise, expression: 'relu(x) * (1 + scale) + shift', "
+    "parameters: [scale, shift]}, flatten, {name: linear, out: 10}");
 
 TEST(PointwiseLayer, TrainsANumberAChannelForEachOfItsParameters) {
   const ModulePtr model = build(kChain, {.sample = {3, 4, 5}});
@@ -259,10 +218,7 @@ TEST(PointwiseLayer, IsFusedWhenAskedAndKeepsItsNames) {
 
 // ---- the fuse pass
 
-static std::map<std::string, std::string> fused(std::map<std::string, std::string> texts) {
-  texts["fuse.conv_act_pool"] = "true";
-  return texts;
-}
+static Texts fused(const Texts& texts) { return with(texts, "fuse.conv_act_pool", "true"); }
 
 TEST(Fuse, FindsBothBlocksOfLeNetIfAskedAndKeepsNamesAndValues) {
   std::vector<std::string> report;
@@ -278,9 +234,8 @@ TEST(Fuse, FindsBothBlocksOfLeNetIfAskedAndKeepsNamesAndValues) {
 
 // Each of these differs in one option from what the kernel supports.
 TEST(Fuse, LeavesAloneWhatItsKernelCannotDo) {
-  std::map<std::string, std::string> layers = kLayers;
   std::vector<std::string> report;
-  build(fused(layers), {.fused = &report});
+  build(fused(kLayers), {.fused = &report});
   EXPECT_THAT(report, ElementsAre("conv_act_pool: 0 + 1 + 2"));
   for (const auto& [key, text] : {std::pair{"layers.0.stride", "2"},
                                   {"layers.0.bias", "false"},
@@ -289,7 +244,7 @@ TEST(Fuse, LeavesAloneWhatItsKernelCannotDo) {
                                   {"layers.2.kernel", "3"},
                                   {"layers.2.stride", "1"},
                                   {"layers.2.padding", "1"}}) {
-    build(fused(with(layers, key, text)), {.fused = &report});
+    build(fused(with(kLayers, key, text)), {.fused = &report});
     EXPECT_THAT(report, ElementsAre()) << key << ": " << text;
   }
 }

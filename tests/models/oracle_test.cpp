@@ -1,19 +1,16 @@
 // Compares LeNet with PyTorch: loss and every gradient on one batch, for each implementation.
-// tests/oracle/make_fixture.py wrote the fixture; PyTorch is not needed here.
+// tests/oracle/make_fixtures.py wrote the fixture; PyTorch is not needed here.
 #include <gtest/gtest.h>
 #include "autograd/backward.h"
 #include "core/tensor/copy.h"
-#include "core/tensor/safetensors.h"
 #include "models/losses/loss.h"
 #include "tests/difference.h"
 #include "tests/models/build.h"
-#include "tests/place.h"
 
 using namespace bellows;
 
-static const NamedTensors& fixture() {
-  static const NamedTensors tensors =
-      read_safetensors(source_dir() + "/tests/oracle/lenet.safetensors").tensors;
+static const NamedTensors& expected() {
+  static const NamedTensors tensors = fixture("lenet");
   return tensors;
 }
 
@@ -40,14 +37,14 @@ TEST_P(Oracle, GivesTheLossAndEveryGradient) {
   const Kernels use(way.kernels);
   const ModulePtr model =
       build({{"name", "lenet"}, {"fuse.conv_act_pool", way.fused_layers ? "true" : "false"}});
-  for (const NamedTensor& p : model->parameters()) copy_into(p.tensor, find(fixture(), p.name));
+  for (const NamedTensor& p : model->parameters()) copy_into(p.tensor, find(expected(), p.name));
   const Tensor loss =
-      criterion((*model)(find(fixture(), "images")), find(fixture(), "labels"), way.loss);
+      criterion((*model)(find(expected(), "images")), find(expected(), "labels"), way.loss);
   backward(loss);
-  EXPECT_LT(difference(find(fixture(), "loss"), loss, 0), 1e-5);
+  EXPECT_LT(difference(find(expected(), "loss"), loss, 0), 1e-5);
   for (const NamedTensor& p : model->parameters())
-    EXPECT_LT(difference(find(fixture(), "grad." + p.name), grad(p.tensor), 0), 1e-5) << p.name;
-  EXPECT_EQ(model->parameters().size(), std::ranges::count_if(fixture(), [](const auto& t) {
+    EXPECT_LT(difference(find(expected(), "grad." + p.name), grad(p.tensor), 0), 1e-5) << p.name;
+  EXPECT_EQ(model->parameters().size(), std::ranges::count_if(expected(), [](const auto& t) {
               return t.name.starts_with("grad.");  // no others exist in PyTorch's model
             }));
 }

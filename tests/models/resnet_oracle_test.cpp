@@ -1,20 +1,18 @@
 // Compares one training step of ResNet-18 and ResNet-50 with PyTorch: loss, every gradient and the
 // running statistics, for each implementation. The fixtures are written and described by
-// tests/oracle/make_resnet_fixture.py; PyTorch is not needed here.
+// tests/oracle/make_fixtures.py; PyTorch is not needed here.
 #include <gtest/gtest.h>
 #include <algorithm>
 #include <cmath>
 #include "autograd/backward.h"
 #include "core/tensor/copy.h"
-#include "core/tensor/safetensors.h"
 #include "models/losses/loss.h"
 #include "tests/difference.h"
 #include "tests/models/build.h"
-#include "tests/place.h"
 
 using namespace bellows;
 
-// ---- the formula: numbers(), value() and samples() of make_resnet_fixture.py
+// ---- the formula: numbers(), value() and samples() of make_fixtures.py
 
 static Tensor numbers(const std::string& name, const Shape& shape) {
   uint32_t start = 2166136261;
@@ -87,9 +85,6 @@ std::ostream& operator<<(std::ostream& out, const Way& way) { return out << way.
 static const Net kResNet18{"resnet18", "cifar", {8, 3, 32, 32}};
 static const Net kResNet50{"resnet50", "imagenet", {4, 3, 64, 64}};
 
-static NamedTensors fixture(const Net& net) {
-  return read_safetensors(source_dir() + "/tests/oracle/" + net.name + ".safetensors").tensors;
-}
 static bool has(const NamedTensors& tensors, const std::string& name) {
   return std::ranges::count(tensors, name, &NamedTensor::name) > 0;
 }
@@ -102,7 +97,7 @@ static OneStep run(const Net& net, const Way& way) {
   const Kernels use(way.kernels);
   std::map<std::string, std::string> options{{"name", net.name}, {"stem", net.stem}};
   options.insert(way.model.begin(), way.model.end());
-  OneStep step{fixture(net)};
+  OneStep step{fixture(net.name)};
   step.model = build(options, {.sample = {net.images[1], net.images[2], net.images[3]}});
   for (const NamedTensor& p : step.model->parameters())
     copy_into(p.tensor, has(step.expected, p.name) ? find(step.expected, p.name)
@@ -152,5 +147,6 @@ TEST_P(ResNetOracle, GivesTheLossEveryGradientAndTheStatistics) {
 
 TEST(ResNetOracleTest, HasTheImagesThatPyTorchHad) {
   for (const Net& net : {kResNet18, kResNet50})
-    EXPECT_EQ(difference(find(fixture(net), "images"), samples(numbers("images", net.images))), 0);
+    EXPECT_EQ(difference(find(fixture(net.name), "images"), samples(numbers("images", net.images))),
+              0);
 }

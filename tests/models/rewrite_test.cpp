@@ -1,7 +1,6 @@
 // Passes over a model's tree: the same values, with less memory or fewer parameters.
 #include <gtest/gtest.h>
 #include <cstring>
-#include "autograd/amp.h"
 #include "autograd/backward.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/rng.h"
@@ -11,7 +10,6 @@
 #include "tests/moved.h"
 
 using namespace bellows;
-using Texts = std::map<std::string, std::string>;
 
 namespace {
 
@@ -21,17 +19,20 @@ struct Trained {
   double loss;
 };
 
-// One pass forward and backward, of a small ResNet if `texts` name no model.
-Trained train(Texts texts, DType low = DType::f32) {
+// A small ResNet if `texts` name no model.
+ModulePtr model_of(Texts texts) {
   if (!texts.contains("name")) texts.insert({{"name", "resnet18"}, {"width", "4"}});
-  const ModulePtr model = build(texts, {.sample = {3, 16, 16}});
+  return build(texts, {.sample = {3, 16, 16}});
+}
+
+// One pass forward and backward.
+Trained train(const Texts& texts) {
+  const ModulePtr model = model_of(texts);
   const Tensor x({4, 3, 16, 16}, DType::f32);
   fill_normal(x, 0, 1, {.seed = 3, .purpose = Purpose::test});
   const Moved saved("mem.saved_bytes");
-  const Tensor loss = [&] {
-    const Autocast precision(low);
-    return criterion((*model)(x), tensor_of<int64_t>({1, 2, 3, 4}, {4}), {.fused = true});
-  }();
+  const Tensor loss =
+      criterion((*model)(x), tensor_of<int64_t>({1, 2, 3, 4}, {4}), {.fused = true});
   Trained result{{}, saved, loss.item()};
   backward(loss);
   for (const NamedTensor& p : model->parameters())
@@ -65,48 +66,16 @@ void expect_close(const Trained& plain, const Trained& changed) {
 
 }  // namespace
 
-static const Texts kWithGelu = {
-    {"name", "layers"},           {"layers.0.name", "conv2d"},     {"layers.0.out", "4"},
-    {"layers.0.bias", "false"},   {"layers.1.name", "batch_norm"}, {"layers.2.name", "gelu"},
-    {"layers.3.name", "flatten"}, {"layers.4.name", "linear"},     {"layers.4.out", "10"}};
-
-static const Texts kModels[] = {{{"name", "lenet"}}, {{"name", "mlp"}}, {}, kWithGelu};
-
-TEST(EveryRewrite, KeepsLossAndGradients) {
-  for (const Texts& model : kModels) {
-    const Trained plain = train(model);
-    for (const Rewrite& rewrite : rewrites()) {
-      SCOPED_TRACE(cat(model.contains("name") ? model.at("name") : "resnet18", " ", rewrite.name));
-      Texts texts = model;
-      texts[rewrite.name] = rewrite.max > 1 ? "1" : "true";
-      expect_close(plain, train(texts));
-    }
-  }
-}
-
 // Norms of both momenta after convolutions with a bias. With momentum 0.01 the running mean is
 // still young after 24 updates.
-static const Texts kWithBiases = {{"name", "layers"},
-                                  {"layers.0.name", "conv2d"},
-                                  {"layers.0.out", "4"},
-                                  {"layers.1.name", "relu"},
-                                  {"layers.2.name", "conv2d"},
-                                  {"layers.2.out", "4"},
-                                  {"layers.2.stride", "3"},
-                                  {"layers.3.name", "batch_norm"},
-                                  {"layers.3.momentum", "0.01"},
-                                  {"layers.4.name", "relu"},
-                                  {"layers.5.name", "conv2d"},
-                                  {"layers.5.out", "4"},
-                                  {"layers.6.name", "batch_norm"},
-                                  {"layers.7.name", "flatten"},
-                                  {"layers.8.name", "linear"},
-                                  {"layers.8.out", "10"}};
+static const Texts kWithBiases = layer_list(
+    "{name: conv2d, out: 4}, relu, {name: conv2d, out: 4, stride: 3}, "
+    "{name: batch_norm, momentum: 0.01}, relu, {name: conv2d, out: 4}, batch_norm, "
+    "flatten, {name: linear, out: 10}");
 
 // Outputs in evaluation after 0, 1, 4 and 24 updates.
-static std::vector<Tensor> evaluations(Texts texts) {
-  if (!texts.contains("name")) texts.insert({{"name", "resnet18"}, {"width", "4"}});
-  const ModulePtr model = build(texts, {.sample = {3, 16, 16}});
+static std::vector<Tensor> evaluations(const Texts& texts) {
+  const ModulePtr model = model_of(texts);
   const NamedTensors parameters = model->parameters();
   Values rule{{"name", {"sgd"}}, {"momentum", {"0.5"}}, {"weight_decay", {"0"}}};
   Optimizer sgd(load(OptimizerOptions{}, rule), parameters, full({1}, 0.01, DType::f64));
@@ -129,83 +98,38 @@ static std::vector<Tensor> evaluations(Texts texts) {
   return outputs;
 }
 
+static std::vector<Texts> models() {
+  return {{{"name", "lenet"}}, {{"name", "mlp"}}, {}};
+}
+
+static void with_each_rewrite(const Texts& model, const auto& check) {
+  for (const Rewrite& rewrite : rewrites()) {
+    SCOPED_TRACE(cat(model.contains("name") ? model.at("name") : "resnet18", " ", rewrite.name));
+    Texts texts = model;
+    texts[rewrite.name] = rewrite.max > 1 ? "1" : "true";
+    check(texts);
+  }
+}
+
+TEST(EveryRewrite, KeepsLossAndGradients) {
+  for (const Texts& model : models()) {
+    const Trained plain = train(model);
+    with_each_rewrite(model, [&](const Texts& texts) { expect_close(plain, train(texts)); });
+  }
+}
+
 TEST(EveryRewrite, KeepsEvaluationAfterUpdates) {
-  std::vector<Texts> models(std::begin(kModels), std::end(kModels));
-  models.push_back(kWithBiases);
-  for (const Texts& model : models) {
+  std::vector<Texts> all = models();
+  all.push_back(kWithBiases);
+  for (const Texts& model : all) {
     const std::vector<Tensor> plain = evaluations(model);
-    for (const Rewrite& rewrite : rewrites()) {
-      SCOPED_TRACE(cat(model.contains("name") ? model.at("name") : "resnet18", " ", rewrite.name));
-      Texts texts = model;
-      texts[rewrite.name] = rewrite.max > 1 ? "1" : "true";
+    with_each_rewrite(model, [&](const Texts& texts) {
       const std::vector<Tensor> changed = evaluations(texts);
       for (size_t i = 0; i < plain.size(); ++i)
         for (int64_t k = 0; k < plain[i].numel(); ++k)
           ASSERT_NEAR(plain[i].ptr<float>()[k], changed[i].ptr<float>()[k], 1e-3) << i << " " << k;
-    }
+    });
   }
-}
-
-// Takes a module's place, as `bench op --repeat` does.
-class StandIn : public Module {
- public:
-  explicit StandIn(ModulePtr module) : module_(std::move(module)) {}
-  const char* kind() const override { return module_->kind(); }
-
- private:
-  Tensor forward(const Tensor& x) override { return (*module_)(x); }
-  ModulePtr module_;
-};
-
-static void replace_leaves(Module& module) {
-  for (Child& child : module.children())
-    if (child.module->children().empty())
-      child.module = std::make_unique<StandIn>(std::move(child.module));
-    else
-      replace_leaves(*child.module);
-}
-
-TEST(EveryRewrite, WorksWhileOthersStandInForItsModules) {
-  const NoGrad untracked;
-  const Tensor x({4, 3, 16, 16}, DType::f32);
-  fill_normal(x, 0, 1, {.seed = 3, .purpose = Purpose::test});
-  for (const Rewrite& rewrite : rewrites())
-    for (Texts texts : kModels)
-      for (const bool training : {true, false}) {
-        SCOPED_TRACE(rewrite.name);
-        if (!texts.contains("name")) texts.insert({{"name", "resnet18"}, {"width", "4"}});
-        texts[rewrite.name] = rewrite.max > 1 ? "1" : "true";
-        const ModulePtr model = build(texts, {.sample = {3, 16, 16}});
-        model->train(training);
-        const Tensor before = contiguous((*model)(x));
-        replace_leaves(*model);
-        const Tensor after = contiguous((*model)(x));
-        EXPECT_EQ(std::memcmp(before.bytes(), after.bytes(), before.nbytes()), 0);
-      }
-}
-
-TEST(BatchNormAct, TakesGeluToo) {
-  const Moved fused("fuse.norm_act");
-  Texts texts = kWithGelu;
-  texts["fuse.bn_act"] = "true";
-  train(texts);
-  EXPECT_EQ(fused, 1);
-}
-
-TEST(Recompute, GivesTheSameBitsAndCountsABatchOnce) {
-  for (const char* const fused : {"false", "true"})
-    for (const DType low : {DType::f32, DType::bf16}) {
-      const Texts texts{{"fuse.bn_act", fused}, {"fuse.bn_add_act", fused}};
-      const Trained plain = train(texts, low);
-      for (const char* const every : {"1", "2", "5"}) {
-        SCOPED_TRACE(cat(fused, " ", low, " ", every));
-        Texts again = texts;
-        again["recompute"] = every;
-        const Trained changed = train(again, low);
-        expect_same(plain, changed);
-        EXPECT_EQ(find(changed.tensors, "layer1.0.bn1.num_batches_tracked").item(), 1);
-      }
-    }
 }
 
 // Blocks that are recomputed together save only their input. Three blocks have an input of (4, 4,
@@ -229,8 +153,7 @@ TEST(Recompute, SavesOnlyTheInputsOfBlocks) {
 
 TEST(Recompute, WithoutAGradientRunsOnce) {
   const Moved replays("recompute.replays");
-  const ModulePtr model =
-      build({{"name", "resnet18"}, {"width", "4"}, {"recompute", "1"}}, {.sample = {3, 16, 16}});
+  const ModulePtr model = model_of({{"recompute", "1"}});
   const NoGrad untracked;
   (*model)(full({2, 3, 16, 16}, 1));
   EXPECT_EQ(replays, 0);
@@ -238,13 +161,8 @@ TEST(Recompute, WithoutAGradientRunsOnce) {
 
 // A block does more than run its layers, so linear layers at its end are not left to the loss.
 TEST(Recompute, RunsABlockAtTheEndOfTheModel) {
-  const Texts plain{{"name", "layers"},
-                    {"layers.0.name", "flatten"},
-                    {"layers.1.name", "linear"},
-                    {"layers.1.out", "10"},
-                    {"layers.2.name", "residual"},
-                    {"layers.2.layers.0.name", "linear"},
-                    {"layers.2.layers.0.out", "10"}};
+  const Texts plain = layer_list(
+      "flatten, {name: linear, out: 10}, {name: residual, layers: [{name: linear, out: 10}]}");
   Texts changed = plain;
   changed["recompute"] = "1";
   const Moved replays("recompute.replays");

@@ -122,9 +122,8 @@ TEST(Positions, AddsARowOfItsTablePerPosition) {
 
 TEST(Positions, MayHaveALongerTableThanTheSamples) {
   const auto text = [](const char* longest) {
-    return std::map<std::string, std::string>{
-        {"name", "layers"},           {"layers.0.name", "positions"}, {"layers.0.longest", longest},
-        {"layers.1.name", "flatten"}, {"layers.2.name", "linear"},    {"layers.2.out", "10"}};
+    return layer_list(
+        cat("{name: positions, longest: ", longest, "}, flatten, {name: linear, out: 10}"));
   };
   EXPECT_EQ(build(text("9"), {.sample = {6, 4}})->parameters()[0].tensor.shape(), (Shape{9, 4}));
   EXPECT_EQ(refusal([&] {

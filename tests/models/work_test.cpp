@@ -57,64 +57,36 @@ TEST(Work, FlopOfResNetsAreExact) {
   }
 }
 
-namespace {
-// Elements that an unfused cross-entropy of n logits in all moves: log_softmax, the choice of the
-// labels, mean, and a factor.
-struct Loss {
-  double forward, backward;
-  Loss(double n, double batch)
-      : forward(2 * n + (n + batch) + (batch + 1) + 2),
-        backward(3 * n + (2 * n + batch) + (2 * batch + 1) + 3) {}
-};
-
-}  // namespace
-
-// Unfused, in elements of an image: convolutions and linear layers read x and w and write y, each
-// relu makes 2 and 3 passes, pooling also a byte for each result.
-TEST(Work, BytesOfLeNetAreExact) {
-  constexpr double kBatch = 3, kX = 784, kC1 = 6 * 784, kP1 = 6 * 196, kC2 = 1600, kP2 = 400;
-  const OpWork work =
-      work_of_step({{"name", "lenet"}, {"fuse.conv_act_pool", "false"}}, {}, int64_t(kBatch));
-  const double first = kBatch * (kX + kC1) + 150;
-  const double products = kBatch * (kP1 + kC2) + 2400 + kBatch * (kP2 + 120) + 48000 +
-                          kBatch * (120 + 84) + 10080 + kBatch * (84 + 10) + 840;
-  const double relus = kBatch * (kC1 + kC2 + 120 + 84);
-  const double pools = kBatch * (kC1 + kP1 * 1.25 + kC2 + kP2 * 1.25);
-  const Loss loss(kBatch * 10, kBatch);
-  EXPECT_EQ(work.forward.bytes, 4 * (first + products + 2 * relus + pools + loss.forward));
-  EXPECT_EQ(work.backward.bytes, 4 * (first + 2 * products + 3 * relus + pools + loss.backward));
-}
-
-// Images of 256 elements in bf16.
-TEST(Work, BytesOfTheOpsOfAResNetAreTheirPasses) {
-  const auto expect_bytes = [](const char* op, const Shape& y, int inputs, double forward,
-                               double backward) {
-    const Operand x{{2, 8, 4, 4}, DType::bf16, true};
-    RecordedOp recorded{op, "", y, {x, {}, {}, {}}};
-    if (inputs == 2) recorded.inputs[1] = x;
-    EXPECT_EQ(work_of(recorded).forward.bytes, forward) << op;
-    EXPECT_EQ(work_of(recorded).backward.bytes, backward) << op;
+TEST(Work, BytesOfOpsAreTheirPasses) {
+  const char gradient = 0;
+  const auto operand = [&](const Shape& shape, bool has_gradient = true) {
+    return Operand{.shape = shape,
+                   .dtype = DType::bf16,
+                   .defined = true,
+                   .grad = has_gradient ? &gradient : nullptr};
+  };
+  const auto expect_bytes = [](const char* op, const Shape& y, std::vector<Operand> inputs,
+                               double forward, double backward) {
+    inputs.resize(4);
+    const OpWork work = work_of({op, "", y, inputs});
+    EXPECT_EQ(work.forward.bytes, forward) << op;
+    EXPECT_EQ(work.backward.bytes, backward) << op;
   };
   const Shape image{2, 8, 4, 4};
-  expect_bytes("batch_norm", image, 1, 3 * 512, 5 * 512);
-  expect_bytes("batch_norm_relu", image, 2, 4 * 512 + 256 / 8, 6 * 512 + 256 / 8);  // masks dy
-  expect_bytes("add", image, 2, 3 * 512, 0);                                        // passes dy on
-  expect_bytes("adaptive_avg_pool2d", {2, 8, 1, 1}, 1, 512 + 32, 512 + 32);
-}
-
-// Six rows of 16 bytes out of a hundred, by an index of 48 bytes. Every row has a gradient.
-TEST(Work, AnEmbeddingReadsOnlyTheRowsThatItPicks) {
-  const RecordedOp op{"embedding", "", {2, 3, 4}, {{{100, 4}, DType::f32, true}}};
-  EXPECT_EQ(work_of(op).forward.bytes, 48 + 2 * 96);
-  EXPECT_EQ(work_of(op).backward.bytes, 48 + 96 + 1600);
-}
-
-TEST(Work, EachFurtherConsumerAddsAGradient) {
-  const Tensor x = require_grad(Tensor({8}, DType::f32));
-  fill(x, 1);
-  OpLog log;
-  const Tensor y = mul(add(x, x), x);
-  EXPECT_EQ(gradient_sum_bytes(log.ops), 2 * 3 * 8 * 4);
+  const Operand x = operand(image);
+  const double filtered = 512 + 2304 + 1024;
+  expect_bytes("conv2d", {2, 16, 4, 4}, {x, operand({16, 8, 3, 3})}, filtered, 2 * filtered);
+  expect_bytes("conv2d", {2, 16, 4, 4}, {operand(image, false), operand({16, 8, 3, 3})}, filtered,
+               filtered);
+  expect_bytes("linear", {2, 4}, {operand({2, 8}), operand({4, 8})}, 112, 2 * 112);
+  expect_bytes("relu", image, {x}, 2 * 512, 3 * 512);
+  expect_bytes("max_pool2d", {2, 8, 2, 2}, {x}, 512 + 128 + 64, 512 + 128 + 64);
+  expect_bytes("adaptive_avg_pool2d", {2, 8, 1, 1}, {x}, 512 + 32, 512 + 32);
+  expect_bytes("batch_norm", image, {x}, 3 * 512, 5 * 512);
+  expect_bytes("batch_norm_relu", image, {x, x}, 4 * 512 + 256 / 8, 6 * 512 + 256 / 8);
+  expect_bytes("add", image, {x, x}, 3 * 512, 0);  // passes dy on
+  // An embedding reads only the rows that it picks, by an index of 48 bytes. Each has a gradient.
+  expect_bytes("embedding", {2, 3, 4}, {operand({100, 4})}, 48 + 2 * 48, 48 + 48 + 800);
 }
 
 // A norm adds two gradients itself: it reads one more, and writes the sum. A third one is a pass.

@@ -5,9 +5,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 #include <fstream>
-#include "core/base/trace.h"
 #include "ops/vendor/nvrtc.h"
+#include "tests/moved.h"
 #include "tests/place.h"
+#include "tests/refusal.h"
 
 using namespace bellows;
 namespace fs = std::filesystem;
@@ -42,12 +43,6 @@ StepProgram derivative_of(const Chain& chain) {
   return derivative(chain.program(), std::vector<bool>(chain.inputs().size(), true)).program;
 }
 
-struct Counts {
-  int64_t compiles = trace::counter("pointwise.compiles").value();
-  int64_t hits = trace::counter("pointwise.cache_hits").value();
-  bool operator==(const Counts&) const = default;
-};
-
 }  // namespace
 
 TEST_F(Nvrtc, IsAskedForALineForEachStep) {
@@ -55,21 +50,19 @@ TEST_F(Nvrtc, IsAskedForALineForEachStep) {
   const std::string source = nvrtc::pointwise_source(chain.program(), DType::bf16);
   EXPECT_THAT(source, HasSubstr("using T = Bf16;\n"
                                 "constexpr int kInputs = 2, kOutputs = 1;\n"));
-  const std::string maximum = std::to_string(op_named("maximum"));
-  const std::string div = std::to_string(op_named("div"));
   EXPECT_THAT(source,
-              HasSubstr("    const A v0 = x[0];\n"
-                        "    const A v1 = rounded(A(0x1p-1));\n"
-                        "    const A v2 = step<" +
-                        maximum +
-                        ">(v0, v1);  // maximum\n"
-                        "    const A v3 = x[1];\n"
-                        "    const A v4 = step<0>(v3, A(0x1p+1), A(0x0p+0));  // affine\n"
-                        "    const A v5 = step<0>(v4, A(0x1p+0), A(-0x1.8p+1));  // affine\n"
-                        "    const A v6 = step<" +
-                        div +
-                        ">(v2, v5);  // div\n"
-                        "    y[0] = v6;\n"));
+              HasSubstr(cat("    const A v0 = x[0];\n"
+                            "    const A v1 = rounded(A(0x1p-1));\n"
+                            "    const A v2 = step<",
+                            op_named("maximum"),
+                            ">(v0, v1);  // maximum\n"
+                            "    const A v3 = x[1];\n"
+                            "    const A v4 = step<0>(v3, A(0x1p+1), A(0x0p+0));  // affine\n"
+                            "    const A v5 = step<0>(v4, A(0x1p+0), A(-0x1.8p+1));  // affine\n"
+                            "    const A v6 = step<",
+                            op_named("div"),
+                            ">(v2, v5);  // div\n"
+                            "    y[0] = v6;\n")));
 }
 
 TEST_F(Nvrtc, CompilesEveryChainThatIsTestedInBothDirections) {
@@ -115,28 +108,28 @@ TEST_F(Nvrtc, ChoosesMachineCodeForTheDevicesItKnowsAndPtxForLaterOnes) {
 }
 
 TEST_F(Nvrtc, SaysWhatTheCompilerSays) {
-  try {
-    nvrtc::compile("__global__ void broken() { no_such_function(); }", "sm_90");
-    ADD_FAILURE() << "was compiled";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.exit, Exit::internal);
-    EXPECT_THAT(error.what(), HasSubstr("no_such_function"));
-  }
+  const Refusal refusal =
+      refused([] { nvrtc::compile("__global__ void broken() { no_such_function(); }", "sm_90"); });
+  EXPECT_EQ(refusal.exit, Exit::internal);
+  EXPECT_THAT(refusal.message, HasSubstr("no_such_function"));
 }
 
 TEST_F(Nvrtc, CompilesOnceAndFindsItInTheCacheFromThenOn) {
   const std::string source = nvrtc::pointwise_source(scaled().program(), DType::f32);
   DiskCache cache(folder);
-  const Counts before;
+  const Moved compiles("pointwise.compiles"), hits("pointwise.cache_hits");
   const std::string image = nvrtc::pointwise_image(source, "compute_90", cache);
-  EXPECT_EQ(Counts(), (Counts{before.compiles + 1, before.hits}));
+  EXPECT_EQ(compiles, 1);
+  EXPECT_EQ(hits, 0);
   DiskCache later(folder);
   EXPECT_EQ(nvrtc::pointwise_image(source, "compute_90", later), image);
-  EXPECT_EQ(Counts(), (Counts{before.compiles + 1, before.hits + 1}));
+  EXPECT_EQ(compiles, 1);
+  EXPECT_EQ(hits, 1);
   const std::string in_f64 = nvrtc::pointwise_source(scaled().program(), DType::f64);
   nvrtc::pointwise_image(in_f64, "compute_90", cache);
   nvrtc::pointwise_image(source, "compute_80", cache);
-  EXPECT_EQ(Counts(), (Counts{before.compiles + 3, before.hits + 1}));
+  EXPECT_EQ(compiles, 3);
+  EXPECT_EQ(hits, 1);
 }
 
 // The key depends on the compiler, its options and every formula.

@@ -4,10 +4,10 @@
 #include <omp.h>
 #include "autograd/backward.h"
 #include "core/base/philox.h"
-#include "core/base/trace.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
 #include "ops/reduce.h"
+#include "tests/moved.h"
 
 using namespace bellows;
 
@@ -30,14 +30,13 @@ bool same(const Tensor& a, const Tensor& b) {
 TEST(Conv2d, SlotKeepsReorderedWeightsUntilTheyAreWritten) {
   if (!kernels::conv2d.has_vendor(Device::cpu)) GTEST_SKIP() << "built without oneDNN";
   const Kernels use({.vendor = true});
-  trace::Counter& calls = trace::counter("kernel.vendor_calls");
   Slot slot;
   const Tensor x = normal({2, 16, 9, 9}, 1), w = normal({16, 16, 3, 3}, 2);
   const auto run = [&] {
-    const int64_t before = calls.value();
+    const Moved calls("kernel.vendor_calls");
     const Tensor y = conv2d(x, w, Tensor(), {}, &slot);
     EXPECT_TRUE(same(y, conv2d(x, w, Tensor()))) << "differs from a run without a slot";
-    return calls.value() - before;
+    return int64_t(calls);
   };
   const int64_t first = run(), second = run();
   EXPECT_LT(second, first);
@@ -74,12 +73,11 @@ TEST(Conv2d, BackwardOutlivesTheLayersSlot) {
 TEST(Conv2d, ComputesNoGradientThatNobodyAsksFor) {
   if (!kernels::conv2d.has_vendor(Device::cpu)) GTEST_SKIP() << "built without oneDNN";
   const Kernels use({.vendor = true});
-  trace::Counter& calls = trace::counter("kernel.vendor_calls");
   const auto calls_of_backward = [&](const Tensor& x, const Tensor& w, const Tensor& b) {
     const Tensor loss = sum(conv2d(x, w, b));
-    const int64_t before = calls.value();
+    const Moved calls("kernel.vendor_calls");
     backward(loss);
-    return calls.value() - before;
+    return int64_t(calls);
   };
   const Tensor x = normal({2, 3, 6, 6}, 1), w = normal({4, 3, 3, 3}, 2);
   const Tensor b = require_grad(normal({4}, 3));

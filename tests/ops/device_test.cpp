@@ -1,11 +1,11 @@
 // Checks every registered op on a device against the plain CPU kernels. Adding an op adds its
 // tests. A table has further sizes for kernels that work in tiles, pieces or shares.
 #include <set>
-#include "core/base/trace.h"
 #include "ops/conv/conv2d.h"
 #include "ops/conv/conv_act_pool.h"
 #include "ops/conv/pool.h"
 #include "tests/guards.h"
+#include "tests/moved.h"
 #include "tests/on_device.h"
 #include "tests/ops/op_results.h"
 #include "tests/twins.h"
@@ -111,7 +111,6 @@ Shapes odd(const Shapes& shapes) {
 }  // namespace
 
 class OpOnDevice : public OnDevice<Op> {};
-class FusedOpOnDevice : public OpOnDevice {};
 
 TEST_P(OpOnDevice, EqualsTheCpuInEveryPrecision) {
   for (const Shapes& shapes : op.cases)
@@ -134,18 +133,10 @@ TEST_P(OpOnDevice, EqualsTheCpuInAnyMemoryFormat) {
         compare(op, op.run, shapes, dtype, layout);
 }
 
-TEST_P(FusedOpOnDevice, ComposedEqualsTheCpuToo) {
-  for (const Shapes& shapes : all_shapes(op)) compare(op, op.composed, shapes, DType::f32);
-}
-
-// The incoming gradient has other strides than y: gaps, and axes in another order.
 TEST_P(OpOnDevice, EqualsTheCpuForAGradientWithGaps) {
-  const OpFn strided = [&](const Inputs& in) {
-    const Tensor y = op.run(in);
-    return record("gaps", y, {y}, [](const Tensor& dy) { return Grads{with_gaps(dy).detach()}; });
-  };
   if (!op.differentiable) return;
-  for (const Shapes& shapes : op.cases) compare(op, strided, shapes, DType::f32);
+  for (const Shapes& shapes : op.cases)
+    compare(op, with_gaps_in_gradient(op.run), shapes, DType::f32);
 }
 
 TEST_P(OpOnDevice, GivesTheSameBitsOnEachRun) {
@@ -169,16 +160,14 @@ TEST_P(OpOnDevice, WritesAllOfItsOutputsAndNothingElse) {
 }
 
 TEST_P(OpOnDevice, WaitsForNothing) {
-  const trace::Counter &waits = trace::counter("sync.count"),
-                       &copied = trace::counter("copy.d2h_bytes");
   const Inputs inputs =
       each(make_inputs(op, op.cases[0], DType::f32), [](const Tensor& t) { return on_device(t); });
   const Tensor y = op.run(inputs);
-  const int64_t waits_before = waits.value(), copied_before = copied.value();
+  const Moved waits("sync.count"), copied("copy.d2h_bytes");
   op.run(inputs);
   if (op.differentiable) backward(probe(y, DType::f32));
-  EXPECT_EQ(waits.value(), waits_before);
-  EXPECT_EQ(copied.value(), copied_before);
+  EXPECT_EQ(waits, 0);
+  EXPECT_EQ(copied, 0);
 }
 
 TEST(KernelsOnDevice, OfOpsAllRunAgainstTheirCpuTwins) {
@@ -283,6 +272,14 @@ std::vector<Size> norms() {
   return all;
 }
 
+// Rows that are a multiple of a piece of 16 bytes and rows that are not, scalars, and a rest.
+std::vector<Size> chains() {
+  return {{"pointwise", {{3, 4, 16}, {4, 1}, {}}},
+          {"pointwise", {{3, 4, 5}, {4, 1}, {4, 1}}},
+          {"pointwise", {{37}, {37}, {}}},
+          {"pointwise", {{2, 3, 8}, {8}, {2, 1, 1}}}};
+}
+
 const OpSpec& spec_of(const Size& size) {
   return *std::ranges::find_if(op_specs(), [&](const OpSpec& op) {
     return std::string(op.name) == size.op && op.cases[0].size() == size.shapes.size();
@@ -292,7 +289,8 @@ const OpSpec& spec_of(const Size& size) {
 }  // namespace
 
 class SizesOnDevice : public OnDevice<testing::TestWithParam<std::vector<Size> (*)()>> {};
-INSTANTIATE_TEST_SUITE_P(Of, SizesOnDevice, testing::Values(products, convolutions, pools, norms));
+INSTANTIATE_TEST_SUITE_P(Of, SizesOnDevice,
+                         testing::Values(products, convolutions, pools, norms, chains));
 
 // In f32, another order of a sum may decide which of two values a relu or a pool lets through.
 TEST_P(SizesOnDevice, OnBothSidesOfBordersEqualTheCpu) {
@@ -308,8 +306,3 @@ TEST_P(SizesOnDevice, OnBothSidesOfBordersEqualTheCpu) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, OpOnDevice, testing::ValuesIn(op_specs()), test_name);
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FusedOpOnDevice);
-INSTANTIATE_TEST_SUITE_P(All, FusedOpOnDevice, testing::ValuesIn(specs_where([](const OpSpec& op) {
-                           return bool(op.composed);
-                         })),
-                         test_name);

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <cmath>
 #include "ops/chain/pointwise.h"
-#include "tests/ops/listing.h"
 #include "tests/refusal.h"
 
 using namespace bellows;
@@ -47,16 +46,6 @@ TEST(Expression, TakesNumbersAsEverybodyWritesThem) {
   EXPECT_EQ(value("maximum(a, 7)"), 7);
 }
 
-TEST(Expression, ComputesWithNumbersOnce) {
-  EXPECT_EQ(listing(parse_pointwise("a * (2 * 3 - square(2)) + exp(0)", {"a"})),
-            "v0 = input 0\nv1 = affine(v0, 2, 0)\nv2 = affine(v1, 1, 1)\nout v2\n");
-}
-
-TEST(Expression, ComputesWhatIsWrittenTwiceOnce) {
-  EXPECT_EQ(listing(parse_pointwise("tanh(a + 1) * tanh(1 + a)", {"a"})),
-            "v0 = input 0\nv1 = affine(v0, 1, 1)\nv2 = tanh(v1)\nv3 = mul(v2, v2)\nout v3\n");
-}
-
 // ---- mistakes
 
 static std::string mistake(const std::string& text,
@@ -66,17 +55,7 @@ static std::string mistake(const std::string& text,
   return r.message;
 }
 
-TEST(Expression, NamesTheNearestFunctionAndInput) {
-  EXPECT_EQ(mistake("x + rleu(scale)"),
-            "pointwise: there is no function 'rleu', the nearest one is 'relu', at column 5 of  "
-            "x + rleu(scale)");
-  EXPECT_EQ(mistake("x * scael"),
-            "pointwise: there is no input 'scael', the nearest one is 'scale', at column 5 of  "
-            "x * scael");
-  EXPECT_THAT(mistake("relu * x"), HasSubstr("there is no input 'relu'"));
-}
-
-TEST(Expression, SaysWhereItCannotGoOn) {
+TEST(Expression, SaysWhereItCannotGoOnAndNamesTheNearestFunctionOrInput) {
   const auto said = [](const std::string& text) {
     const std::string message = mistake(text);
     const std::string end = " of  " + text;
@@ -85,6 +64,10 @@ TEST(Expression, SaysWhereItCannotGoOn) {
   };
   EXPECT_EQ(said(""), "something is missing, at column 1");
   EXPECT_EQ(said("x +"), "something is missing, at column 4");
+  EXPECT_EQ(said("x + rleu(scale)"),
+            "there is no function 'rleu', the nearest one is 'relu', at column 5");
+  EXPECT_EQ(said("x * scael"),
+            "there is no input 'scael', the nearest one is 'scale', at column 5");
   EXPECT_EQ(said("x + * scale"), "'*' does not belong here, at column 5");
   EXPECT_EQ(said("x scale"), "'s' does not belong here, at column 3");
   EXPECT_EQ(said("(x * scale"), "')' is missing, at column 11");

@@ -45,6 +45,14 @@ inline Inputs each(const Inputs& inputs, const auto& change) {
   return changed;
 }
 
+// The op with an incoming gradient of other strides than y: gaps, and axes in another order.
+inline OpFn with_gaps_in_gradient(const OpFn& fn) {
+  return [&fn](const Inputs& in) {
+    const Tensor y = fn(in);
+    return record("gaps", y, {y}, [](const Tensor& dy) { return Grads{with_gaps(dy).detach()}; });
+  };
+}
+
 // ---- results
 
 // y and the gradient of every input, row-major and on the CPU, so that their bytes can be compared.

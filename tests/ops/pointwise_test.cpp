@@ -1,4 +1,4 @@
-// Chains: the bits of the single ops in one pass, saved tensors, and the plan.
+// Chains: the bits of the single ops in one pass, and saved tensors.
 // tests/ops/expression_test.cpp covers the text.
 #include "ops/chain/pointwise.h"
 #include <gmock/gmock.h>
@@ -7,11 +7,10 @@
 #include <cstring>
 #include "autograd/backward.h"
 #include "autograd/gradcheck.h"
-#include "core/base/trace.h"
 #include "core/tensor/copy.h"
 #include "ops/base/op.h"
 #include "ops/elementwise.h"
-#include "tests/ops/listing.h"
+#include "tests/moved.h"
 #include "tests/refusal.h"
 
 using namespace bellows;
@@ -117,40 +116,42 @@ TEST(Pointwise, IsOneKernelForwardAndOneBackward) {
   EXPECT_GE(composed.backward, 4);  // of div, relu, and two of mul
 }
 
+TEST(Pointwise, ComputesOnceWhatIsWrittenTwiceAndNumbersInAdvance) {
+  const auto steps = [](const char* text) {
+    return cost_of(Chain(text, {"a"}), leaves({{}}), Impl::composed).forward;
+  };
+  EXPECT_EQ(steps("tanh(a + 1) * tanh(1 + a)"), 3);
+  EXPECT_EQ(steps("a * (2 * 3 - square(2)) + exp(0)"), 2);
+}
+
 TEST(Pointwise, ReadsItsInputsOnceAndWritesItsResultOnce) {
-  const trace::Counter &bytes = trace::counter("pointwise.bytes"),
-                       &runs = trace::counter("fuse.pointwise");
+  const Moved bytes("pointwise.bytes"), runs("fuse.pointwise");
   const int64_t N = 6 * 50 * 4, C = 6 * 4;  // bytes of x, and of scale
   const Inputs in = leaves({{6, 50}, {6, 1}, {6, 1}});
-  int64_t before = bytes.value();
-  const int64_t runs_before = runs.value(), launches_before = launches();
+  const int64_t launches_before = launches();
   const Tensor y = pointwise(scaled(), in, Impl::fused);
   EXPECT_EQ(launches() - launches_before, 1) << "an input that is stretched is not copied";
-  EXPECT_EQ(bytes.value() - before, N + 2 * C + N);
-  before = bytes.value();
+  const int64_t forward = N + 2 * C + N;
+  EXPECT_EQ(bytes, forward);
   backward(probe_loss(y));
   // Reads x, scale, shift and dy; writes the gradients of all three at full size.
-  EXPECT_EQ(bytes.value() - before, N + 2 * C + N + 3 * N);
-  EXPECT_EQ(runs.value() - runs_before, 1);
-  before = bytes.value();
+  EXPECT_EQ(bytes, 2 * forward + 3 * N);
   backward(probe_loss(pointwise(scaled(), in, Impl::composed)));
-  EXPECT_EQ(bytes.value(), before);
-  EXPECT_EQ(runs.value() - runs_before, 1);
-  before = bytes.value();
-  const Chain swish("x * sigmoid(x)", {"x"});
-  pointwise(swish, leaves({{100}}), Impl::fused);
-  EXPECT_EQ(bytes.value() - before, 2 * 400) << "mentioned twice, read once";
+  EXPECT_EQ(bytes, 2 * forward + 3 * N);
+  EXPECT_EQ(runs, 1);
+  const Moved more("pointwise.bytes");
+  pointwise(Chain("x * sigmoid(x)", {"x"}), leaves({{100}}), Impl::fused);
+  EXPECT_EQ(more, 2 * 400) << "mentioned twice, read once";
 }
 
 TEST(Pointwise, KeepsTheInputsThatBackwardReadsAndNothingElse) {
-  const trace::Counter& saved = trace::counter("mem.saved_bytes");
   const auto saved_by = [&](const char* text, Impl impl) {
     const Chain chain(text, {"x", "y"});
     const Inputs in = leaves({{100}, {100}});
     const Inputs inner{mul(in[0], 1), mul(in[1], 1)};  // parameters would not be counted
-    const int64_t before = saved.value();
+    const Moved saved("mem.saved_bytes");
     const Tensor y = pointwise(chain, inner, impl);
-    return saved.value() - before;
+    return int64_t(saved);
   };
   EXPECT_EQ(saved_by("silu(gelu(x) * tanh(y))", Impl::fused), 2 * 400);
   EXPECT_EQ(saved_by("silu(gelu(x) * tanh(y))", Impl::composed), 4 * 400);
@@ -159,100 +160,10 @@ TEST(Pointwise, KeepsTheInputsThatBackwardReadsAndNothingElse) {
   EXPECT_EQ(saved_by("3 * x - y", Impl::fused), 0);
 }
 
-TEST(Pointwise, ComputesTheGradientsThatSomebodyWants) {
-  const trace::Counter& bytes = trace::counter("pointwise.bytes");
-  const Inputs all = leaves({{100}, {100}, {100}});
-  const Inputs in{all[0].detach(), all[1], all[2].detach()};
-  const Tensor y = pointwise(scaled(), in, Impl::fused);
-  const int64_t before = bytes.value();
-  backward(probe_loss(y));
-  EXPECT_EQ(bytes.value() - before, 5 * 400);  // x, scale, shift, dy; the gradient of scale
-  EXPECT_TRUE(grad(all[1]).defined());
-}
-
 TEST(Pointwise, RefusesTwoDTypesAndTheWrongNumberOfTensors) {
   const Inputs two{full({2}, 1), full({2}, 1, DType::f64), full({}, 1)}, few{full({2}, 1)};
   EXPECT_EQ(refusal([&] { pointwise(scaled(), two, Impl::fused); }),
             "pointwise: x is f32 and scale is f64");
   EXPECT_EQ(refusal([&] { pointwise(scaled(), few, Impl::composed); }),
             "pointwise: 1 tensors for the 3 inputs of  relu(x * scale + shift)");
-}
-
-// ---- the plan: programs as text
-
-TEST(Derivative, SendsSharesFromTheLastStepToTheFirst) {
-  EXPECT_EQ(listing(scaled().program()),
-            "v0 = input 0\n"
-            "v1 = input 1\n"
-            "v2 = mul(v0, v1)\n"
-            "v3 = input 2\n"
-            "v4 = add(v2, v3)\n"
-            "v5 = relu(v4)\n"
-            "out v5\n");
-  const Derivative d = derivative(scaled().program(), {true, true, true});
-  EXPECT_EQ(listing(d.program),
-            "v0 = input 0\n"
-            "v1 = input 1\n"
-            "v2 = mul(v0, v1)\n"
-            "v3 = input 2\n"
-            "v4 = add(v2, v3)\n"
-            "v5 = relu(v4)\n"
-            "v6 = input 3\n"
-            "v7 = relu'(v6, v5)\n"
-            "v8 = mul'a(v7, v0, v1)\n"
-            "v9 = mul'b(v7, v0, v1)\n"
-            "out v8\n"
-            "out v9\n"
-            "out v7\n");
-  EXPECT_THAT(d.gradient, ElementsAre(0, 1, 2));
-}
-
-TEST(Derivative, LeavesOutWhatNobodyWants) {
-  const Derivative d =
-      derivative(Chain("exp(x) - 2 * y + z", {"x", "y", "z"}).program(), {false, true, true});
-  EXPECT_EQ(listing(d.program),
-            "v0 = input 3\n"
-            "v1 = affine(v0, -1, 0)\n"
-            "v2 = affine(v1, 2, 0)\n"
-            "out v2\n");
-  EXPECT_THAT(d.gradient, ElementsAre(Derivative::kNone, 0, Derivative::kDy));
-}
-
-// ---- places
-
-// Returns "" or the first step whose operand has lost its place, or that writes a place it reads.
-static std::string place_findings(const StepProgram& p) {
-  std::vector<size_t> holder(p.place_count, p.steps.size());
-  for (size_t s = 0; s < p.steps.size(); ++s) {
-    const Step& step = p.steps[s];
-    const int arity = step.function < 0 ? 0 : step_functions()[step.function].arity;
-    for (int k = 0; k < arity; ++k) {
-      const int place = p.places[step.from[k]];
-      if (holder[place] != size_t(step.from[k])) return cat("step ", s, " lost operand ", k);
-      if (place == p.places[s]) return cat("step ", s, " writes what it reads");
-    }
-    holder[p.places[s]] = s;
-  }
-  for (const int s : p.outputs)
-    if (holder[p.places[s]] != size_t(s)) return cat("output ", s, " is lost");
-  return "";
-}
-
-TEST(Places, AreFreeAfterTheLastReader) {
-  const StepProgram p = Chain("exp(exp(exp(exp(x)))) + 1", {"x"}).program();
-  EXPECT_THAT(p.places, ElementsAre(0, 1, 0, 1, 0, 1));
-  EXPECT_EQ(p.place_count, 2);
-}
-
-TEST(Places, AreNeverSharedByTwoThatAreNeeded) {
-  for (const char* text : {"relu(x * y + z)", "x * y * z + silu(x / (y + z)) - tanh(x) * y",
-                           "maximum(x * sigmoid(x), y) / sqrt(square(z) + 1) + gelu(x - y) * z"}) {
-    const StepProgram forward = Chain(text, {"x", "y", "z"}).program();
-    EXPECT_EQ(place_findings(forward), "") << text;
-    for (int wanted = 1; wanted < 8; ++wanted) {
-      const Derivative d =
-          derivative(forward, {bool(wanted & 1), bool(wanted & 2), bool(wanted & 4)});
-      EXPECT_EQ(place_findings(d.program), "") << text << wanted;
-    }
-  }
 }

@@ -1,11 +1,10 @@
-// Reductions beyond the generic suite: order, precision, ties and NaN.
+// Reductions beyond the generic suite: axes and precision.
 #include "ops/reduce.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include "autograd/backward.h"
-#include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
-#include "tests/refusal.h"
+#include "ops/shape.h"
+#include "tests/on_device.h"
 
 using namespace bellows;
 using testing::ElementsAre;
@@ -20,12 +19,22 @@ TEST(Reduce, SumsOverAnyAxes) {
   EXPECT_EQ(mean(x).item(), 3.5);
 }
 
-TEST(Reduce, AMillionSmallNumbersKeepTheirDigits) {
-  const int64_t n = 1 << 20;
-  EXPECT_FLOAT_EQ(sum(full({n}, 0.1)).item(), n * double(0.1f));
-  EXPECT_FLOAT_EQ(sum(full({n, 2}, 0.1), {.axes = {0}}).data<float>()[1], n * double(0.1f));
+// ---- on each device
+
+static void expect_sums_with_their_digits(Device device) {
+  const int64_t n = 1 << 16;
+  const Tensor small = full({n, 2}, 0.1, DType::f32, device);
+  EXPECT_FLOAT_EQ(sum(small).item(), 2 * n * double(0.1f));
+  EXPECT_FLOAT_EQ(sum(slice(sum(small, {.axes = {0}}), 0, 1, 2)).item(), n * double(0.1f));
+  EXPECT_EQ(sum(zeros({0, 3}, DType::f32, device)).item(), 0);
 }
 
-TEST(Reduce, NothingSumsToZero) {
-  EXPECT_EQ(sum(Tensor({0, 3}, DType::f32)).item(), 0);
+TEST(Reduce, SumsKeepTheirDigitsAndNothingSumsToZero) {
+  expect_sums_with_their_digits(Device::cpu);
+}
+
+class ReduceOnDevice : public OnDevice<> {};
+
+TEST_F(ReduceOnDevice, SumsKeepTheirDigitsAndNothingSumsToZero) {
+  expect_sums_with_their_digits(Device::cuda);
 }

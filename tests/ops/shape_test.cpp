@@ -7,7 +7,6 @@
 #include "tests/refusal.h"
 
 using namespace bellows;
-using testing::ElementsAre;
 
 static Tensor counted(const Shape& shape) {
   const Tensor t(shape, DType::f32);
@@ -60,12 +59,6 @@ TEST(Flatten, OfChannelsLastImagesCopiesToRowMajorOrder) {
   EXPECT_NE(y.storage(), x.storage());
   EXPECT_TRUE(y.is_contiguous());
   EXPECT_EQ(y.data<float>()[61], 61);
-}
-
-TEST(Concat, JoinsAlongAnyAxis) {
-  const std::vector<Tensor> parts{counted({2, 1}), counted({2, 2})};
-  const Tensor y = concat(parts, -1);
-  EXPECT_THAT(y.data<float>(), ElementsAre(0, 0, 1, 1, 2, 3));
 }
 
 TEST(Slice, RefusesARangeOutsideOfTheAxis) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <omp.h>
 #include <cmath>
+#include "tests/moved.h"
 #include "tests/optim/trained.h"
 
 using namespace bellows;
@@ -198,5 +199,23 @@ TEST(EveryRule, FollowsItsDefinitionInF64) {
     }
     EXPECT_GT(moves, 0);
     EXPECT_LE(std::sqrt(errors), 1e-3 * std::sqrt(moves));
+  }
+}
+
+TEST(EveryRule, ReadsGradientsIn16Bits) {
+  for (const OptimizerOptions& options : every_variant())
+    for (const bool fused : {false, true}) expect_bits_of_casts(options, fused, Device::cpu, 4);
+}
+
+// A fused update reads them as they are. Others need a cast of each.
+TEST(EveryRule, CastsGradientsIn16BitsOnlyWhereItIsNotFused) {
+  const Moved read("optim.low_grads");
+  const auto to_bf16 = [](const Tensor& g) { return cast(g, DType::bf16); };
+  for (const std::string& name : Choice<UpdateRule()>::names()) {
+    const int64_t before = read;
+    train(rule_options(name), false, 1, DType::f32, Device::cpu, to_bf16);
+    EXPECT_EQ(read, before) << name;
+    train(rule_options(name), true, 1, DType::f32, Device::cpu, to_bf16);
+    EXPECT_EQ(read, before + std::ssize(kOddShapes)) << name;
   }
 }

@@ -2,9 +2,7 @@
 // every_rule_test.cpp.
 #include "optim/optimizer.h"
 #include <gtest/gtest.h>
-#include <chrono>
 #include <cmath>
-#include "core/base/trace.h"
 #include "tests/optim/trained.h"
 
 using namespace bellows;
@@ -45,18 +43,6 @@ static double fastest_update_us(DType dtype) {
   }
   return fastest;
 }
-// A vector holds half as many doubles as floats. A scalar loop takes equally long for both.
-TEST(Sgd, UpdatesAVectorAtATime) {
-#ifndef NDEBUG
-  GTEST_SKIP() << "this build is not optimized";
-#endif
-  double f64 = INFINITY, f32 = INFINITY;
-  for (int turn = 0; turn < 5; ++turn) {  // the speed of a shared core changes
-    f64 = std::min(f64, fastest_update_us(DType::f64));
-    f32 = std::min(f32, fastest_update_us(DType::f32));
-  }
-  EXPECT_GT(f64, 1.4 * f32);
-}
 
 // w = 1.5, lr 0.1 and the five gradients, in f64. torch.optim 2.15.0 produced the values with
 // weight decay, except the first. The others follow from the formulas in its documentation.
@@ -75,27 +61,11 @@ TEST(Optimizer, AgreesWithNumbersFromPyTorch) {
     for (const bool decays : {false, true}) {
       Texts texts = options;
       texts["weight_decay"] = decays ? "0.05" : "0";
-      EXPECT_NEAR(ours(rule_options(rule, texts), 1.5, kGrads, 0.1),
-                  decays ? with_decay : without_decay, 1e-14)
+      OptimizerOptions clipped = rule_options(rule, texts);
+      clipped.clip_norm = 100;  // leaves small gradients alone
+      EXPECT_NEAR(ours(clipped, 1.5, kGrads, 0.1), decays ? with_decay : without_decay, 1e-14)
           << rule << " " << testing::PrintToString(texts);
     }
-}
-
-TEST(Optimizer, LaunchesOncePerStepWhenFusedAndOncePerOperationOtherwise) {
-  trace::Counter &all = trace::counter("optim.launches"),
-                 &fused = trace::counter("optim.fused_launches");
-  const auto launches = [&](OptimizerOptions options, bool fuse) {
-    const int64_t before = all.value(), before_fused = fused.value();
-    train(options, fuse, 1);
-    EXPECT_EQ(fused.value() - before_fused, fuse ? all.value() - before : 0);
-    return all.value() - before;
-  };
-  OptimizerOptions options = sgd_options({{"momentum", "0.9"}, {"weight_decay", "0.01"}});
-  const int64_t parameters = std::ssize(odd_parameters(DType::f32));
-  EXPECT_EQ(launches(options, false), 4 * parameters);
-  EXPECT_EQ(launches(options, true), 1);
-  options.clip_norm = 1;
-  EXPECT_EQ(launches(options, true), 2);
 }
 
 TEST(Optimizer, ReadsTheRateByAppliedUpdatesAndKeepsTheLast) {
@@ -137,28 +107,6 @@ TEST(Optimizer, ClipsTheGlobalNormAsPyTorchDoes) {
     EXPECT_NEAR(a.data<float>()[1], -2, 1e-6);
     EXPECT_NEAR(b.data<float>()[0], -6, 1e-6);
   }
-}
-
-TEST(Optimizer, ClipLeavesASmallGradientAlone) {
-  OptimizerOptions options = sgd_options();
-  options.clip_norm = 100;
-  EXPECT_EQ(ours(options, 1, {0.25}, 1), 0.75);
-}
-
-TEST(Optimizer, AcceptsWeightsAndGradientsInAnyMemoryOrder) {
-  const Shape shape{2, 3, 4, 5};
-  const Tensor values = normal(shape, DType::f32, 1), g = normal(shape, DType::f32, 2);
-  const auto moved = [&](const MemoryFormat& of_w, const MemoryFormat& of_g) {
-    const Tensor w = require_grad(contiguous(clone(values), of_w));
-    Optimizer optimizer(sgd_options({{"momentum", "0.9"}}), {{"w", w}}, rates({0.1}));
-    DeviceStepState state(Device::cpu);
-    set_grad(w, contiguous(g, of_g));
-    optimizer.step(state);
-    return contiguous(w.detach());
-  };
-  const Tensor expected = moved(kNCHW, kNCHW);
-  EXPECT_TRUE(same_bits(expected, moved(kNHWC, kNCHW)));
-  EXPECT_TRUE(same_bits(expected, moved(kCHWN, kNHWC)));
 }
 
 TEST(Optimizer, RefusesWhatCannotWork) {

@@ -25,8 +25,6 @@ static void expect_near(const std::vector<double>& actual, const std::vector<dou
   for (size_t i = 0; i < actual.size(); ++i) EXPECT_NEAR(actual[i], expected[i], 1e-12) << i;
 }
 
-TEST(Schedule, ConstantIsThePeak) { expect_near(rates({}, 3, 1, 0.25), {0.25, 0.25, 0.25}); }
-
 TEST(Schedule, StepDropsAfterWholeEpochs) {
   ScheduleOptions options = named("step");
   std::vector<double> factors = rates(options, 2 * 61, 2);
@@ -35,30 +33,20 @@ TEST(Schedule, StepDropsAfterWholeEpochs) {
   EXPECT_NEAR(factors[120], 0.01, 1e-15);
 }
 
-TEST(Schedule, CosineFollowsPyTorch) {
+TEST(Schedule, FollowsPyTorchAndItsFormulas) {
+  ScheduleOptions sequence = named("cosine"), linear = named("linear");
+  linear.warmup_updates = sequence.warmup_updates = 2;
+  sequence.warmup_epochs = 1;
+  sequence.warmup_from = 0.2;
+  expect_near(rates(named("constant"), 3, 1, 0.25), {0.25, 0.25, 0.25});
   expect_near(rates(named("cosine"), 6),
               {1, 0.9330127018922194, 0.75, 0.5, 0.2500000000000001, 0.06698729810778065});
-}
-
-TEST(Schedule, WarmUpThenCosineFollowsPyTorchsSequence) {
-  ScheduleOptions options = named("cosine");
-  options.warmup_updates = 2;
-  options.warmup_epochs = 1;
-  options.warmup_from = 0.2;
-  expect_near(rates(options, 10, 2),
+  expect_near(rates(sequence, 10, 2),
               {0.2, 0.4, 0.6, 0.8, 1, 0.9330127018922194, 0.75, 0.5, 0.25, 0.06698729810778065});
-}
-
-TEST(Schedule, OneCycleFollowsPyTorch) {
+  expect_near(rates(linear, 6, 2), {.01, .505, 1, .75, .5, .25});
   expect_near(rates(named("one_cycle"), 10),
               {0.04, 0.52, 1, 0.9504846320134737, 0.8117456539497631, 0.6112620219362893,
                0.38874197806371075, 0.18825834605023697, 0.049519367986526286, 4e-06});
-}
-
-TEST(Schedule, OneCycleEndsAtItsLastRateHoweverShortItsFall) {
-  ScheduleOptions options =
-      load(ScheduleOptions{}, {{"name", {"one_cycle"}}, {"pct_start", {"0.95"}}});
-  EXPECT_NEAR(rates(options, 10).back(), 4e-6, 1e-12);
 }
 
 TEST(Schedule, PlateauFollowsPyTorchsReduceLROnPlateau) {
@@ -108,25 +96,6 @@ TEST(Schedule, EveryCurveIsFiniteOnTheShortestRuns) {
           EXPECT_LE(lr, 1) << name << updates;
         }
       }
-}
-
-TEST(Schedule, TheLastRateStaysInForce) {
-  const Tensor table = lr_table(named("cosine"), 1, 4, 4, 1);
-  EXPECT_EQ(lr_at(table, 3), lr_at(table, 400));
-  EXPECT_EQ(lr_at(table, 0), 1);
-}
-
-TEST(Schedule, ARunThatEndsInItsWarmUpIsTheBeginningOfALongerOne) {
-  for (const char* name : {"constant", "cosine", "linear", "step"}) {
-    ScheduleOptions options = named(name);
-    options.warmup_updates = 3;
-    options.warmup_epochs = 1;
-    const std::vector<double> whole = rates(options, 12, 2);
-    for (const int64_t updates : {1, 2, 5}) {
-      SCOPED_TRACE(cat(name, " ", updates));
-      expect_near(rates(options, updates, 2), {whole.begin(), whole.begin() + updates});
-    }
-  }
 }
 
 TEST(Schedule, RefusesARunOfNothingAndAGroupThatRestsBeforeItsPeak) {

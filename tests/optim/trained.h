@@ -98,6 +98,18 @@ inline void expect_same_bits(const Trained& a, const Trained& b, const std::stri
     EXPECT_TRUE(same_bits(a.state[i].tensor, b.state[i].tensor)) << what << a.state[i].name;
 }
 
+// Expects that an update reads gradients in 16 bits as their values in f32.
+inline void expect_bits_of_casts(OptimizerOptions options, bool fused, Device device, int updates) {
+  options.clip_norm = 3;
+  for (const DType low : {DType::bf16, DType::f16}) {
+    const auto narrow = [&](const Tensor& g) { return cast(g, low); };
+    const auto widened = [&](const Tensor& g) { return cast(cast(g, low), DType::f32); };
+    expect_same_bits(train(options, fused, updates, DType::f32, device, widened),
+                     train(options, fused, updates, DType::f32, device, narrow),
+                     cat(options.rule.name(), " ", low, fused ? " fused" : " plain"));
+  }
+}
+
 // Values that an option takes in every_variant(): both of a bool; 0 and more than 0 of a number
 // that is 0 by default, and of weight decay. Empty: leaves the default.
 inline std::vector<std::string> settings_of(const std::string& key, const std::string& text) {

@@ -3,10 +3,10 @@
 
     check_export.py [TRAINER]        default: build/trainer
 
-Trains LeNet, ResNet-18, a VGG-11-BN and a residual list of layers for a few steps, exports each and
-loads it strictly into the same model in PyTorch. Images are prepared from the export's metadata:
-input_size, mean and std. The logits must agree with those of `predict --logits`.
-Needs torch and numpy.
+Trains LeNet, ResNet-18 and a residual list of layers for a few steps, exports each and loads it
+strictly into the same model in PyTorch. Images are prepared from the export's metadata: input_size,
+mean and std. The logits must agree with those of `predict --logits`.
+Needs torch, torchvision and numpy.
 """
 import json
 import pathlib
@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from oracle import LeNet, read_safetensors
+from oracle import LeNet, read_safetensors, resnet18
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TRAINER = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build/trainer").resolve()
@@ -42,57 +42,6 @@ class Residual(nn.Sequential):
         return torch.relu(y + (self.shortcut(x) if hasattr(self, "shortcut") else x))
 
 
-class Block(nn.Module):
-    """torchvision's BasicBlock."""
-
-    def __init__(self, channels, out, stride):
-        super().__init__()
-        self.conv1 = nn.Conv2d(channels, out, 3, stride, 1, bias=False)
-        self.bn1 = nn.BatchNorm2d(out)
-        self.conv2 = nn.Conv2d(out, out, 3, 1, 1, bias=False)
-        self.bn2 = nn.BatchNorm2d(out)
-        self.downsample = None
-        if stride != 1 or channels != out:
-            self.downsample = nn.Sequential(
-                nn.Conv2d(channels, out, 1, stride, bias=False), nn.BatchNorm2d(out))
-
-    def forward(self, x):
-        y = self.bn2(self.conv2(torch.relu(self.bn1(self.conv1(x)))))
-        return torch.relu(y + (self.downsample(x) if self.downsample else x))
-
-
-class ResNet18(nn.Module):
-    """torchvision's ResNet-18, with the usual stem for CIFAR."""
-
-    def __init__(self, width):
-        super().__init__()
-        self.conv1 = nn.Conv2d(3, width, 3, 1, 1, bias=False)
-        self.bn1 = nn.BatchNorm2d(width)
-        channels = width
-        for stage in range(4):
-            out = width << stage
-            blocks = [Block(channels, out, 2 if stage else 1), Block(out, out, 1)]
-            setattr(self, f"layer{stage + 1}", nn.Sequential(*blocks))
-            channels = out
-        self.fc = nn.Linear(channels, 10)
-
-    def forward(self, x):
-        x = torch.relu(self.bn1(self.conv1(x)))
-        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
-        return self.fc(x.mean((2, 3)))
-
-
-def vgg11_bn():
-    layers, channels = [], 3
-    for out in 64, "M", 128, "M", 256, 256, "M", 512, 512, "M", 512, 512, "M":
-        if out == "M":
-            layers.append(nn.MaxPool2d(2))
-        else:
-            layers += [nn.Conv2d(channels, out, 3, padding=1), nn.BatchNorm2d(out), nn.ReLU()]
-            channels = out
-    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(512, 10))
-
-
 def residual_bias():
     def conv_bn(channels, out, **options):
         return [nn.Conv2d(channels, out, **options), nn.BatchNorm2d(out)]
@@ -108,11 +57,10 @@ def residual_bias():
 
 SMALL = ["train_size: 64", "test_size: 16", "batch_size: 16"]
 MODELS = {
-    "lenet": (LeNet, "configs/lenet.yaml", "{name: digits, " + ", ".join(SMALL) + "}"),
-    "resnet18": (lambda: ResNet18(16), "configs/resnet18.yaml",
-                 "{name: shapes, " + ", ".join(SMALL) + "}"),
-    "vgg11_bn": (vgg11_bn, "tests/oracle/vgg11_bn.yaml", None),
-    "residual_bias": (residual_bias, "tests/oracle/residual_bias.yaml", None),
+    "lenet": (LeNet, "configs/lenet.yaml", ["data={name: digits, " + ", ".join(SMALL) + "}"]),
+    "resnet18": (lambda: resnet18()[0], "configs/resnet18.yaml",
+                 ["model.width=64", "data={name: shapes, " + ", ".join(SMALL) + "}"]),
+    "residual_bias": (residual_bias, "tests/oracle/residual_bias.yaml", []),
 }
 
 
@@ -144,8 +92,7 @@ def write_images(folder, size):
 
 
 def check(name, folder):
-    make, config, data = MODELS[name]
-    extra = [f"data={data}"] if data else []
+    make, config, extra = MODELS[name]
     trainer(folder, "--config", ROOT / config, "--run-dir", name, "train.epochs=2",
             "schedule=constant", *extra)
     file = folder / f"{name}.safetensors"

@@ -5,8 +5,8 @@
     check_trace.py [TRAINER]        default: build/trainer
 
 Times by op agree with the profile's own table, and scalars with metrics.jsonl. Needs
-HolisticTraceAnalysis, which needs pandas before 3, and tensorboard. Perfetto's rules are in tests/trainer/chrome_trace_test.cpp:
-its trace_processor is in no wheel.
+HolisticTraceAnalysis, which needs pandas before 3, and tensorboard. Perfetto's trace_processor is
+in no wheel; its rules are in tests/labs/chrome_trace_test.cpp.
 """
 import collections
 import json

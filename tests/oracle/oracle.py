@@ -1,4 +1,4 @@
-"""LeNet and GPT in PyTorch, and the safetensors format in a few lines, without further dependencies."""
+"""Models in PyTorch, and the safetensors format in a few lines."""
 import json
 import struct
 
@@ -55,6 +55,19 @@ class GPT(nn.Module):
     def forward(self, x):
         x = self.tokens(x) + self.places.weight[: x.shape[1]]
         return nn.functional.linear(self.norm(self.blocks(x)), self.tokens.weight)
+
+
+def resnet18():
+    """torchvision's, with the usual stem for CIFAR: a 3 x 3 convolution without pooling."""
+    from torchvision.models import resnet18  # only what uses it needs torchvision
+    model = resnet18(num_classes=10)
+    model.conv1, model.maxpool = nn.Conv2d(3, 64, 3, padding=1, bias=False), nn.Identity()
+    return model, (8, 3, 32, 32)
+
+
+def resnet50():
+    from torchvision.models import resnet50
+    return resnet50(num_classes=10), (4, 3, 64, 64)
 
 
 def write_safetensors(path, arrays):

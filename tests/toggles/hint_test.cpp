@@ -2,6 +2,7 @@
 #include "core/config/hint.h"
 #include <gtest/gtest.h>
 #include <algorithm>
+#include "core/config/choice.h"
 #include "plan/toggle.h"
 #include "tests/refusal.h"
 
@@ -63,6 +64,7 @@ TEST(Hint, FindsAKeyInAnotherSection) {
   EXPECT_EQ(hint("train.grad_clip", keys), "it is called 'optimizer.clip_norm' here");
   EXPECT_EQ(hint("optimizer.0", keys),
             "because optimizer is a map; trainer --print-config  prints its keys");
+  EXPECT_EQ(remedy("resnet", "lenet or resnet18 or resnet50"), "; the nearest one is 'resnet18'");
   EXPECT_EQ(hint("save_dir", keys),
             "and no known key is like it; trainer --print-config  prints all keys");
 }

@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include <csignal>
-#include "core/device/affinity.h"
+#include "core/device/topology.h"
 #include "tests/trainer/program.h"
 
 using namespace bellows;

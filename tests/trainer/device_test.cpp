@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include "core/base/trace.h"
+#include "core/config/yaml.h"
 #include "plan/toggle.h"
 #include "tests/on_device.h"
 #include "tests/plans.h"

@@ -1,8 +1,8 @@
 // `trainer pack`: training with its shards gives the same bits.
-#include "data/packed/pack.h"
 #include <gmock/gmock.h>
 #include "core/base/check.h"
 #include "core/tensor/safetensors.h"
+#include "data/packed/shard.h"
 #include "tests/data/image_files.h"
 #include "tests/trainer/program.h"
 

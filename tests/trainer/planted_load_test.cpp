@@ -1,10 +1,11 @@
+#include "core/config/yaml.h"
 #include "trainer/session/planted_load.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include "core/base/trace.h"
-#include "core/config/yaml.h"
+#include "core/config/config.h"
 #include "tests/data/files.h"
 #include "tests/trainer/program.h"
 #include "trainer/session/session.h"

@@ -1,5 +1,6 @@
 // Plans of a few options, and silent runs of them in this process.
 #pragma once
+#include "core/config/config.h"
 #include "core/config/yaml.h"
 #include "trainer/run/loop.h"
 #include "trainer/session/session.h"

@@ -1,6 +1,6 @@
 // A test set that evaluation would refuse is refused before training.
 #include <gmock/gmock.h>
-#include "data/packed/pack.h"
+#include "data/packed/shard.h"
 #include "tests/data/files.h"
 #include "tests/data/image_files.h"
 #include "tests/data/options.h"

@@ -387,15 +387,3 @@ TEST(LossScale, KeepsTrainingWhileItFallsOrIfTheOptionSaysSo) {
     EXPECT_EQ(ran.state.skipped, 18);
   }
 }
-
-// ---- bad labels
-
-// ---- notes of a session
-
-TEST(SessionNotes, ReportAReserveThatHasNoEffect) {
-  Plan plan = small_plan({{"allocator.reserve_mb", {"1"}}});
-  EXPECT_THAT(Session(plan).notes, testing::Contains(HasSubstr("allocator.reserve_mb: no effect")));
-  plan.allocator.caching = true;
-  EXPECT_THAT(Session(plan).notes, testing::Not(testing::Contains(HasSubstr("reserve_mb"))));
-  configure_allocator(Device::cpu, {});
-}

@@ -10,7 +10,7 @@ static const bellows::AddToggle non_blocking({
     .cost = "memory for a second batch on the device; without pin_memory the driver makes the host "
             "wait",
     .sources = "S1:31 S3:110 S4:117",
-    .code = "data/feeds/async_feed.cpp: AsyncFeed::copy",
+    .code = "data/feeds/device_feed.cpp: CopyFeed",
     .footprint = "copy.async",
     .same = bellows::Same::bitwise,
     .needs = {"cuda"},

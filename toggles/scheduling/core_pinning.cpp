@@ -10,7 +10,7 @@ static const bellows::AddToggle core_pinning({
     .cost = "two runs on one machine use the same cores; a core busy with other work delays all "
             "threads",
     .sources = "S4:128",
-    .code = "core/device/affinity.cpp: pin_threads",
+    .code = "core/device/topology.cpp: pin_threads",
     .footprint = "cpu.core_pinning",
     .same = bellows::Same::bitwise,
     .values = {"off", "compact", "spread", "list"},

@@ -9,7 +9,7 @@ static const bellows::AddToggle numa_local({
     .claim = "no access crosses to the other socket's memory; no figure in the sources",
     .cost = "a single process uses only one socket's cores",
     .sources = "S4:127",
-    .code = "core/device/affinity.cpp: bind_to_node",
+    .code = "core/device/topology.cpp: bind_to_node",
     .footprint = "cpu.node_bound",
     .same = bellows::Same::bitwise,
     .default_value = "off",

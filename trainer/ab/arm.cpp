@@ -10,7 +10,7 @@
 #include "core/base/module_path.h"
 #include "core/base/philox.h"
 #include "core/base/trace.h"
-#include "core/device/cpu_time.h"
+#include "core/device/threads.h"
 #include "core/tensor/copy.h"
 #include "trainer/ab/arms.h"
 #include "trainer/ab/process.h"

@@ -162,7 +162,7 @@ class Rounds {
     c_.error = plan_.error();
     const double budget_s = c_.options.budget_s;
     if (budget_s > 0 && plan_.done() == 1 && c_.options.processes > 1)
-      tell(fmt::format("{:g} s allow {} processes a side", budget_s, plan_.planned()));
+      tell(fmt::format("{:g} s allow {} a side", budget_s, count_of(plan_.planned(), "process")));
     if (!look) return;
     const std::string outlook = at_look_(plan_.planned());
     c_.clear = outlook.empty();

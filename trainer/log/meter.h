@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 #include <vector>
-#include "core/device/cpu_time.h"
+#include "core/device/threads.h"
 
 namespace bellows {
 

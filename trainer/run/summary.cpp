@@ -2,10 +2,9 @@
 #include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>
-#include "core/base/kernel_log.h"
 #include "core/base/trace.h"
 #include "core/base/words.h"
-#include "core/device/affinity.h"
+#include "core/device/topology.h"
 #include "trainer/run/loop_parts.h"
 #include "trainer/run/run.h"
 #include "trainer/session/session.h"

@@ -43,14 +43,8 @@ void Session::prepare_process() {
   const std::string few = apply(threads, ranks.local_world, ranks.local_rank);
   if (!few.empty()) notes.push_back(few);
   device = choose_device(plan, ranks, notes);
-  configure_allocator(device, plan.allocator);
-  if (device != Device::cpu) {
-    AllocatorOptions host = plan.allocator;
-    host.reserve_mb = 0;  // applies to the GPU only
-    configure_allocator(Device::cpu, host);
-  }
-  if (plan.allocator.reserve_mb && !plan.allocator.caching)
-    notes.emplace_back("allocator.reserve_mb: no effect without  toggles.caching_allocator: on");
+  configure_allocator(Device::cpu, plan.allocator);
+  if (device != Device::cpu) configure_allocator(device, plan.allocator);
   most_pixels() = plan.data.loader.batch.max_pixels;
   anomaly().on = plan.debug.anomaly;
   Mutex::collect_stats(plan.debug.lock_stats);

@@ -5,7 +5,7 @@
 #include "core/base/crc32c.h"
 #include "core/base/words.h"
 #include "core/config/values.h"
-#include "core/device/cpu_time.h"
+#include "core/device/threads.h"
 #include "core/tensor/copy.h"
 #include "trainer/session/data_card.h"
 #include "trainer/session/record.h"

@@ -10,6 +10,7 @@
 #include "core/base/file.h"
 #include "core/base/output.h"
 #include "core/config/config.h"
+#include "core/config/hint.h"
 #include "core/config/removed.h"
 #include "trainer/verbs/tables.h"
 

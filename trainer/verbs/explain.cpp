@@ -4,8 +4,8 @@
 #include <map>
 #include <set>
 #include <sstream>
-#include "core/base/kernel_log.h"
 #include "core/base/output.h"
+#include "core/base/trace.h"
 #include "core/base/words.h"
 #include "core/config/hint.h"
 #include "core/config/removed.h"

@@ -1,10 +1,10 @@
 // trainer pack --config FILE --out FOLDER: writes a data set as shards for `data: {name: packed}`.
-#include "data/packed/pack.h"
 #include "core/base/output.h"
 #include "core/base/words.h"
 #include "core/config/config.h"
 #include "core/config/values.h"
 #include "data/images/image_file.h"
+#include "data/packed/shard.h"
 #include "data/sets/damaged.h"
 #include "plan/toggle.h"
 #include "trainer/verbs/verbs.h"

@@ -20,26 +20,21 @@ class RanksOnDevice : public testing::Test {
 };
 
 struct GpuRanks : RankThreads {
-  explicit GpuRanks(const std::string& name, int ranks = 2, double timeout_s = 20) {
+  explicit GpuRanks(const std::string& name, int ranks = 2) {
     backend = name;
     world = ranks;
     device = Device::cuda;
-    options.timeout_s = timeout_s;
+    options.timeout_s = 20;
   }
-  // Calls body(group, compute stream) for each rank. Returns the error of each.
-  template <class Body> std::vector<Refusal> run(const Body& body) const {
-    return RankThreads::run([&](ProcessGroup& group) {
+  // Calls body(group) for each rank, and expects no error.
+  template <class Body> void run(const Body& body) const {
+    expect_no_errors(RankThreads::run([&](ProcessGroup& group) {
       const cuda_host::OwnStream stream;
-      const Stream compute{Device::cuda, cudaStream_t(stream)};
-      const StreamGuard on(compute);
-      body(group, compute);
-      synchronize(compute);
-    });
+      const StreamGuard on(stream);
+      body(group);
+      synchronize(stream);
+    }));
   }
 };
-
-inline void expect_no_errors(const std::vector<Refusal>& errors) {
-  for (const Refusal& error : errors) EXPECT_EQ(error.message, "no error");
-}
 
 }  // namespace bellows

@@ -8,6 +8,7 @@
 #include "tests/dist/nccl_alone.h"
 
 using namespace bellows;
+using cuda_host::nccl_library;
 using cuda_host::NcclCall;
 using testing::AllOf;
 using testing::ElementsAre;
@@ -20,8 +21,8 @@ class NcclOnDevice : public RanksOnDevice {
  protected:
   void SetUp() override {
     RanksOnDevice::SetUp();
-    cuda_host::take_nccl_calls();
-    cuda_host::aborted_communicators();
+    nccl_library.calls.clear();
+    nccl_library.aborted = 0;
   }
 };
 
@@ -41,11 +42,11 @@ TEST_F(NcclOnDevice, CallsInOrderOnAStreamOfItsOwn) {
     alone.group->all_reduce(half, Reduction::sum, "b").wait();
     alone.group->broadcast(t, 0, "c").wait();
   }
-  const std::vector<NcclCall> calls = cuda_host::take_nccl_calls();
+  const std::vector<NcclCall>& calls = nccl_library.calls;
   EXPECT_THAT(texts(calls),
-              ElementsAre("ncclCommInitRankConfig", "ncclAllReduce of 1 float32, sum",
-                          "ncclAllReduce of 100 float32, avg", "ncclAllReduce of 40 bfloat16, sum",
-                          "ncclBroadcast of 100 float32 from 0", "ncclCommDestroy"));
+              ElementsAre("ncclCommInitRankConfig", "ncclAllReduce of 1 f32, sum",
+                          "ncclAllReduce of 100 f32, avg", "ncclAllReduce of 40 bf16, sum",
+                          "ncclBroadcast of 100 f32 from 0", "ncclCommDestroy"));
   for (const NcclCall& call : calls) EXPECT_NE(call.stream, stream_of(Device::cuda).native);
 }
 
@@ -57,7 +58,7 @@ TEST_F(NcclOnDevice, PassesItsLimitOfBlocks) {
   GroupContext context;
   context.device = Device::cuda;
   const auto group = nccl.make(context);
-  EXPECT_EQ(cuda_host::take_nccl_calls().at(0).text, "ncclCommInitRankConfig, max_ctas 8");
+  EXPECT_EQ(nccl_library.calls.at(0).text, "ncclCommInitRankConfig, max_ctas 8");
 }
 
 // ---- graphs
@@ -70,7 +71,7 @@ TEST_F(NcclOnDevice, AGraphThatHangsIsAborted) {
   graph.launch();
   alone.group->graph_launched();
   synchronize(stream_of(Device::cuda));  // the abort ends it
-  EXPECT_EQ(cuda_host::aborted_communicators(), 1);
+  EXPECT_EQ(nccl_library.aborted, 1);
   EXPECT_EQ(refusal([&] { alone.group->graph_launched(); }),
             "nccl: step 12, captured update: not done within 2 s; raise dist.timeout_s");
 }
@@ -80,14 +81,14 @@ TEST_F(NcclOnDevice, AGraphThatHangsIsAborted) {
 TEST_F(NcclOnDevice, AbortsACollectiveThatTakesTooLong) {
   const NcclAlone alone(2);
   const Tensor t = on_gpu(100, 1);
-  cuda_host::break_next_collective();
+  nccl_library.breaks = true;
   alone.group->all_reduce(t, Reduction::mean, "bucket 3").wait();
   synchronize(stream_of(Device::cuda));
   const Refusal error =
       refused([&] { alone.group->all_reduce(t, Reduction::mean, "bucket 4").wait(); });
   EXPECT_EQ(error.message, "nccl: step 12, bucket 3: not done within 2 s; raise dist.timeout_s");
   EXPECT_EQ(error.exit, Exit::distributed);
-  EXPECT_EQ(cuda_host::aborted_communicators(), 1);
+  EXPECT_EQ(nccl_library.aborted, 1);
   EXPECT_THAT(alone.group->flight_report(),
               AllOf(HasSubstr("collective 2, step 12: all_reduce (mean) of 100 f32: bucket 3"),
                     HasSubstr("not done")));
@@ -96,7 +97,8 @@ TEST_F(NcclOnDevice, AbortsACollectiveThatTakesTooLong) {
 TEST_F(NcclOnDevice, NamesTheCollectiveOfAnAsynchronousError) {
   const NcclAlone alone;
   const Tensor t = on_gpu(100, 1);
-  cuda_host::break_next_collective(ncclRemoteError);
+  nccl_library.breaks = true;
+  nccl_library.error = ncclRemoteError;
   const Refusal error = refused([&] {
     alone.group->all_reduce(t, Reduction::mean, "bucket 3").wait();
     alone.group->barrier("end");
@@ -104,35 +106,14 @@ TEST_F(NcclOnDevice, NamesTheCollectiveOfAnAsynchronousError) {
   EXPECT_EQ(error.message,
             "nccl: step 12, bucket 3: remote process exited or there was a network error");
   EXPECT_EQ(error.exit, Exit::distributed);
-  EXPECT_EQ(cuda_host::aborted_communicators(), 1);
+  EXPECT_EQ(nccl_library.aborted, 1);
   synchronize(stream_of(Device::cuda));
 }
 
-TEST_F(NcclOnDevice, NamesTheRankThatComesTooLate) {
-  std::atomic<bool> failed = false;
-  const auto errors = GpuRanks("nccl", 2, 2).run([&](ProcessGroup& group, Stream stream) {
-    group.step = 12;
-    const Tensor t = on_gpu(100, 1);
-    if (group.rank() == 1) {
-      for (int i = 0; !failed && i < 4000; ++i) std::this_thread::sleep_for(Timeout(5));
-    } else {
-      group.all_reduce(t, Reduction::mean, "bucket 3").wait();
-      synchronize(stream);  // the abort ends it, before the cause is found
-      const std::string why = refusal([&] { group.graph_launched(); });
-      failed = true;
-      fail(Exit::distributed, why);
-    }
-    group.barrier("end");
-  });
-  EXPECT_THAT(errors[0].message,
-              HasSubstr("nccl: step 12, bucket 3: rank 1 did not come within 2 s; "));
-  for (const Refusal& error : errors) EXPECT_EQ(error.exit, Exit::distributed);
-}
-
 TEST_F(NcclOnDevice, WaitsForAConnectionNoLongerThanTheTimeout) {
-  cuda_host::hang_next_connection();
+  nccl_library.never_connects = true;
   const Refusal error = refused([] { NcclAlone(0.1); });
   EXPECT_THAT(error.message, StartsWith("nccl: the ranks did not connect: not done within 100 ms"));
   EXPECT_EQ(error.exit, Exit::distributed);
-  EXPECT_EQ(cuda_host::aborted_communicators(), 1);
+  EXPECT_EQ(nccl_library.aborted, 1);
 }

@@ -1,51 +1,32 @@
 // Device errors in the real program: one clear line and the documented exit code.
-#include "tests/trainer/program.h"
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include "core/base/json.h"
-#include "tests/free_port.h"
 #include "tests/place.h"
+#include "tests/trainer/rank_programs.h"
 
 using namespace bellows;
 
 namespace {
 
 // The trainer linked with cuda_host, or one whose kernel writes past its output.
-class ProgramOnDevice : public Program {
+class ProgramOnDevice : public RankPrograms {
  protected:
   std::string program() const override { return build_dir() + "/tests/cuda_host/" + name_; }
   // Drops the lines that cuda_host prints; the program itself must print exactly one.
   void expect_end(const Args& args, int code, const std::string& text) {
     const Ended ended = run(args);
     EXPECT_EQ(ended.code, code) << ended.err;
-    std::istringstream lines(ended.err);
     std::string own;
-    for (std::string line; std::getline(lines, line);)
+    for (const std::string& line : lines_of(ended.err))
       if (!line.starts_with("cuda_host: ")) own += line + "\n";
     EXPECT_THAT(own, testing::MatchesRegex("trainer: [^\n]*\n"));
     EXPECT_THAT(own, testing::HasSubstr(text));
   }
   // Runs two ranks on GPU 0. Returns what rank 0 printed, or the errors of both.
   std::string run_two_ranks(const Args& more) {
-    const int port = free_port();
-    std::vector<std::unique_ptr<RunningProgram>> ranks;
-    Args args = {"device=cuda:0"};
-    args.insert(args.end(), more.begin(), more.end());
-    for (int rank = 0; rank < 2; ++rank)
-      ranks.push_back(start(tiny(args), [&] {
-        for (const auto& [name, value] : {std::pair("BELLOWS_RANK", rank),
-                                          {"BELLOWS_LOCAL_RANK", rank},
-                                          {"BELLOWS_WORLD", 2},
-                                          {"BELLOWS_LOCAL_WORLD", 2},
-                                          {"BELLOWS_PORT", port},
-                                          {"OMP_NUM_THREADS", 1}})
-          setenv(name, std::to_string(value).c_str(), 1);
-        setenv("BELLOWS_HOST", "127.0.0.1", 1);
-        setenv("BELLOWS_TOKEN", "of this test", 1);
-      }));
-    const Ended first = ranks[0]->end(), second = ranks[1]->end();
-    return first.code || second.code ? first.err + second.err : first.out;
+    const std::vector<Ended> ranks = run_ranks(2, tiny(with({"device=cuda:0"}, more)));
+    return ranks[0].code || ranks[1].code ? ranks[0].err + ranks[1].err : ranks[0].out;
   }
   std::string name_ = "trainer_on_stand_in";
 };
@@ -54,10 +35,9 @@ class ProgramOnDevice : public Program {
 
 // cuda_host has two GPUs, and refuses work of a thread that is on another one than the process.
 TEST_F(ProgramOnDevice, UsesTheChosenGpuInEveryThread) {
-  const Ended ended =
-      run(tiny({"device=cuda:1", "toggles={pin_memory: on, non_blocking: on, num_workers: 2}"}));
-  EXPECT_EQ(ended.code, 0) << ended.err;
-  EXPECT_THAT(ended.out, testing::HasSubstr("device: cuda:1\n"));
+  const Args on_second = {"device=cuda:1",
+                          "toggles={pin_memory: on, non_blocking: on, num_workers: 2}"};
+  EXPECT_THAT(succeed(tiny(on_second)), testing::HasSubstr("device: cuda:1\n"));
 }
 
 TEST_F(ProgramOnDevice, RefusesAGpuThatIsNotThere) {
@@ -71,10 +51,8 @@ TEST_F(ProgramOnDevice, AnArmFeedsItsGraphAsTrainingDoes) {
         "model: {name: mlp, hidden: [8]}\n"
         "data: {name: digits, train_size: 64, batch_size: 8}\n"
         "toggles: {caching_allocator: on, cuda_graph: on}\n");
-  const Ended ended =
-      run({"ab", "--config", "c.yaml", "--toggle", "device_tensors", "--processes", "1", "--blocks",
+  succeed({"ab", "--config", "c.yaml", "--toggle", "device_tensors", "--processes", "1", "--blocks",
            "1", "--steps", "4", "--warmup", "8", "--report", "r.md", "device=cuda"});
-  ASSERT_EQ(ended.code, 0) << ended.err;
   const Json counters = Json::parse(read("r.json")).at("on").at(0).at("counters_per_step");
   const Json copied = counters.at("graph.copied_input_bytes");
   EXPECT_GT(copied.at(0), 0);
@@ -87,13 +65,11 @@ TEST_F(ProgramOnDevice, AnArmFeedsItsGraphAsTrainingDoes) {
 TEST_F(ProgramOnDevice, TrainsTheSameParametersWithNcclAndInAGraph) {
   std::set<std::string> hashes;
   for (const char* backend : {"single", "nccl"})
-    for (const char* graph : {"off", "on"}) {
-      const Ended ended = run(tiny({"device=cuda", cat("dist.backend=", backend),
-                                    cat("toggles={caching_allocator: on, cuda_graph: ", graph, "}"),
-                                    "--run-dir", cat("runs/", backend, graph)}));
-      EXPECT_EQ(ended.code, 0) << ended.err;
-      hashes.insert(hash_in(ended.out));
-    }
+    for (const char* graph : {"off", "on"})
+      hashes.insert(
+          hash_in(succeed(tiny({"device=cuda", cat("dist.backend=", backend),
+                                cat("toggles={caching_allocator: on, cuda_graph: ", graph, "}"),
+                                "--run-dir", cat("runs/", backend, graph)}))));
   EXPECT_EQ(hashes.size(), 1);
 }
 

@@ -19,7 +19,7 @@ static Shape shape_of(const Problem& problem, const Operand& operand) {
 static View view_of(const Problem& problem, const Operand& t, const void* address) {
   const auto [row, column] = t.layout.transposed ? std::pair(int64_t{1}, t.layout.stride)
                                                  : std::pair(t.layout.stride, int64_t{1});
-  return View(address, shape_of(problem, t), {t.batch_stride, row, column}, problem.dtype);
+  return {address, shape_of(problem, t), {t.batch_stride, row, column}, problem.dtype};
 }
 
 Proposals propose(const Problem& p, Search) {
@@ -29,7 +29,7 @@ Proposals propose(const Problem& p, Search) {
     const View y = view_of(p, p.y, at[kY]), a = view_of(p, p.a, at[kA]),
                b = view_of(p, p.b, at[kB]);
     const int64_t length = p.epilogue == Epilogue::sum_a ? p.y.rows : p.y.columns;
-    const View extra = at[kExtra] ? View(at[kExtra], {length}, {1}, p.dtype) : View();
+    const View extra = at[kExtra] ? View{at[kExtra], {length}, {1}, p.dtype} : View();
     return [=](bool wrong) {
       Slot slot;
       const Tensor left = a.load(), product(shape_of(p, p.y), left.dtype());

@@ -27,7 +27,7 @@ Proposals propose(const Convolution& c, Search) {
     const void* at[kResult + 1] = {};
     for (const auto& [tensor, address] : bindings) at[tensor] = address;
     const auto view = [&](int64_t tensor, const Shape& shape) {
-      return View(at[tensor], shape, strides_of(shape, c.format), c.dtype);
+      return View{at[tensor], shape, strides_of(shape, c.format), c.dtype};
     };
     const View first = view(kFirst, c.first()), second = view(kSecond, c.second()),
                bias = view(kBias, {1, c.w[0], 1, 1}), result = view(kResult, c.result());

@@ -13,21 +13,14 @@ using namespace cuda_host;
 namespace {
 
 std::set<CUpti_ActivityKind> kinds;
-std::vector<std::byte> records;
+std::vector<std::vector<std::byte>> records;
 CUpti_TimestampCallbackFunc clock_of_client = nullptr;
 CUpti_BuffersCallbackRequestFunc request = nullptr;
 CUpti_BuffersCallbackCompleteFunc complete = nullptr;
 
-size_t size_of(CUpti_ActivityKind kind) {
-  if (kind == CUPTI_ACTIVITY_KIND_RUNTIME) return sizeof(CUpti_ActivityAPI);
-  if (kind == CUPTI_ACTIVITY_KIND_MEMCPY) return sizeof(CUpti_ActivityMemcpy6);
-  if (kind == CUPTI_ACTIVITY_KIND_MEMSET) return sizeof(CUpti_ActivityMemset4);
-  return sizeof(CUpti_ActivityKernel10);
-}
-
 template <class Record> void append(const Record& record) {
   const auto* const bytes = reinterpret_cast<const std::byte*>(&record);
-  records.insert(records.end(), bytes, bytes + sizeof(record));
+  records.emplace_back(bytes, bytes + sizeof(record));
 }
 template <class Record> void put(const Record& record) {
   if (kinds.contains(record.kind)) append(record);
@@ -91,10 +84,10 @@ CUptiResult run(const std::function<void()>& body) {
   return CUPTI_SUCCESS;
 }
 
-// Delivers whole records, as many as fit into each buffer. As there always may be unfinished work,
-// a forced flush also delivers a record of that, and any other nothing.
+// Delivers each record in a buffer of its own. As there always may be unfinished work, a forced
+// flush also delivers a record of that, and any other nothing.
 CUptiResult flush(uint32_t flags) {
-  std::vector<std::byte> all;
+  std::vector<std::vector<std::byte>> all;
   const CUptiResult result = run([&] {
     if (!(flags & CUPTI_ACTIVITY_FLAG_FLUSH_FORCED)) return;
     auto unfinished =
@@ -103,28 +96,19 @@ CUptiResult flush(uint32_t flags) {
     append(unfinished);
     all = std::exchange(records, {});
   });
-  for (size_t at = 0; at < all.size();) {
+  for (const std::vector<std::byte>& record : all) {
     uint8_t* buffer = nullptr;
-    size_t size = 0, most = 0, bytes = 0;
+    size_t size = 0, most = 0;
     request(&buffer, &size, &most);
-    while (at < all.size()) {
-      CUpti_ActivityKind kind{};
-      std::memcpy(&kind, &all[at], sizeof kind);
-      if (bytes + size_of(kind) > size) break;
-      std::memcpy(buffer + bytes, &all[at], size_of(kind));
-      bytes += size_of(kind);
-      at += size_of(kind);
-    }
-    complete(nullptr, 0, buffer, size, bytes);
+    std::memcpy(buffer, record.data(), record.size());
+    complete(nullptr, 0, buffer, size, record.size());
   }
   return result;
 }
 
-CUptiResult next_record(uint8_t* buffer, size_t bytes, CUpti_Activity** record) {
-  const size_t at =
-      *record ? size_t(reinterpret_cast<uint8_t*>(*record) - buffer) + size_of((*record)->kind) : 0;
-  if (at >= bytes) return CUPTI_ERROR_MAX_LIMIT_REACHED;
-  *record = reinterpret_cast<CUpti_Activity*>(buffer + at);
+CUptiResult next_record(uint8_t* buffer, size_t, CUpti_Activity** record) {
+  if (*record) return CUPTI_ERROR_MAX_LIMIT_REACHED;
+  *record = reinterpret_cast<CUpti_Activity*>(buffer);
   return CUPTI_SUCCESS;
 }
 

@@ -32,11 +32,8 @@ struct World {
 
 // Guarded by the runtime's mutex.
 std::map<std::string, std::shared_ptr<World>> worlds;
-std::vector<NcclCall> calls;
 std::vector<OperationRef> hung;
-int ids = 0, aborted = 0;
-bool break_next = false, connect_never = false;
-ncclResult_t next_error = ncclSuccess;
+int ids = 0;
 
 }  // namespace
 
@@ -55,38 +52,14 @@ ncclResult_t nccl_call(const std::function<void()>& body) {
   return api(body) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
 }
 
-const char* name_of(ncclDataType_t type) {
-  switch (type) {
-    case ncclFloat32:
-      return "float32";
-    case ncclFloat64:
-      return "float64";
-    case ncclFloat16:
-      return "float16";
-    case ncclBfloat16:
-      return "bfloat16";
-    default:
-      return "int64";
-  }
-}
-template <class Fn> void visit(ncclDataType_t type, const Fn& fn) {
-  switch (type) {
-    case ncclFloat32:
-      return fn(float());
-    case ncclFloat64:
-      return fn(double());
-    case ncclFloat16:
-      return fn(bellows::F16());
-    case ncclBfloat16:
-      return fn(bellows::Bf16());
-    default:
-      return fn(int64_t());
-  }
-}
-size_t size_of(ncclDataType_t type) {
-  size_t size = 0;
-  visit(type, [&]<class T>(T) { size = sizeof(T); });
-  return size;
+bellows::DType dtype_of(ncclDataType_t type) {
+  static const std::map<ncclDataType_t, bellows::DType> known = {
+      {ncclFloat32, bellows::DType::f32},
+      {ncclFloat64, bellows::DType::f64},
+      {ncclFloat16, bellows::DType::f16},
+      {ncclBfloat16, bellows::DType::bf16},
+      {ncclInt64, bellows::DType::i64}};
+  return known.at(type);
 }
 
 // Adds in the order of the ranks, 16 bits in f32, and rounds once.
@@ -109,9 +82,9 @@ void meet(ncclComm_t comm, const std::string& text, const Part& part, cudaStream
   require_same_gpu("a collective");
   require_stream(stream);
   World& world = *comm->world;
-  calls.push_back({comm->rank, text, stream});
-  const bool broken = std::exchange(break_next, false);
-  if (broken) comm->error = std::exchange(next_error, ncclSuccess);
+  nccl_library.calls.push_back({comm->rank, text, stream});
+  const bool broken = std::exchange(nccl_library.breaks, false);
+  if (broken) comm->error = std::exchange(nccl_library.error, ncclSuccess);
   const auto describe = [text] { return text; };
   if (world.size == 1 && !broken)
     return enqueue(stream, describe, [=] { run_watched([&] { exchange({part}); }); });
@@ -148,8 +121,8 @@ ncclResult_t init(ncclComm_t* comm, int size, ncclUniqueId id, int rank, ncclCon
     if (!world) world = std::make_shared<World>(World{size, 0, {}});
     ++world->joined;
     *comm = new ncclComm{world, rank};
-    (*comm)->connects = !std::exchange(connect_never, false);
-    calls.push_back(
+    (*comm)->connects = !std::exchange(nccl_library.never_connects, false);
+    nccl_library.calls.push_back(
         {rank,
          bellows::cat("ncclCommInitRankConfig",
                       config->maxCTAs > 0 ? bellows::cat(", max_ctas ", config->maxCTAs) : ""),
@@ -167,15 +140,15 @@ ncclResult_t async_error(ncclComm_t comm, ncclResult_t* error) {
 
 ncclResult_t destroy(ncclComm_t comm) {
   return nccl_call([=] {
-    calls.push_back({comm->rank, "ncclCommDestroy", nullptr});
+    nccl_library.calls.push_back({comm->rank, "ncclCommDestroy", nullptr});
     delete comm;
   });
 }
 
 ncclResult_t abort_communicator(ncclComm_t comm) {
   return nccl_call([=] {
-    calls.push_back({comm->rank, "ncclCommAbort", nullptr});
-    ++aborted;
+    nccl_library.calls.push_back({comm->rank, "ncclCommAbort", nullptr});
+    ++nccl_library.aborted;
     // The collectives that this rank has reached; other ranks wait on.
     std::erase_if(comm->world->meetings, [comm](const auto& entry) {
       const Meeting& meeting = entry.second;
@@ -198,10 +171,10 @@ ncclResult_t all_reduce(const void* from, void* to, size_t n, ncclDataType_t typ
                         ncclComm_t comm, cudaStream_t stream) {
   return nccl_call([=] {
     const bool mean = op == ncclAvg;
-    meet(comm, bellows::cat("ncclAllReduce of ", n, " ", name_of(type), mean ? ", avg" : ", sum"),
+    meet(comm, bellows::cat("ncclAllReduce of ", n, " ", dtype_of(type), mean ? ", avg" : ", sum"),
          {static_cast<const std::byte*>(from), static_cast<std::byte*>(to)}, stream,
          [=](const Parts& parts) {
-           visit(type, [&]<class T>(T) {
+           bellows::visit_dtype(dtype_of(type), [&]<class T>(T) {
              const std::vector<T> all = reduced<T>(parts, n, mean);
              for (const Part& part : parts) std::memcpy(part.to, all.data(), n * sizeof(T));
            });
@@ -212,12 +185,12 @@ ncclResult_t all_reduce(const void* from, void* to, size_t n, ncclDataType_t typ
 ncclResult_t broadcast(const void* from, void* to, size_t n, ncclDataType_t type, int root,
                        ncclComm_t comm, cudaStream_t stream) {
   return nccl_call([=] {
-    meet(comm, bellows::cat("ncclBroadcast of ", n, " ", name_of(type), " from ", root),
+    meet(comm, bellows::cat("ncclBroadcast of ", n, " ", dtype_of(type), " from ", root),
          {static_cast<const std::byte*>(from), static_cast<std::byte*>(to)}, stream,
          [=](const Parts& parts) {
            for (const Part& part : parts)
              if (part.to != parts[root].from)
-               std::memcpy(part.to, parts[root].from, n * size_of(type));
+               std::memcpy(part.to, parts[root].from, n * bellows::size_of(dtype_of(type)));
          });
   });
 }
@@ -225,10 +198,10 @@ ncclResult_t broadcast(const void* from, void* to, size_t n, ncclDataType_t type
 ncclResult_t all_gather(const void* from, void* to, size_t n, ncclDataType_t type, ncclComm_t comm,
                         cudaStream_t stream) {
   return nccl_call([=] {
-    meet(comm, bellows::cat("ncclAllGather of ", n, " ", name_of(type)),
+    meet(comm, bellows::cat("ncclAllGather of ", n, " ", dtype_of(type)),
          {static_cast<const std::byte*>(from), static_cast<std::byte*>(to)}, stream,
          [=](const Parts& parts) {
-           const size_t bytes = n * size_of(type);
+           const size_t bytes = n * bellows::size_of(dtype_of(type));
            for (const Part& part : parts)
              for (size_t r = 0; r < parts.size(); ++r)
                std::memcpy(part.to + r * bytes, parts[r].from, bytes);
@@ -240,27 +213,10 @@ ncclResult_t all_gather(const void* from, void* to, size_t n, ncclDataType_t typ
 
 namespace cuda_host {
 
-std::vector<NcclCall> take_nccl_calls() {
-  const std::lock_guard lock(runtime.mutex);
-  return std::exchange(calls, {});
-}
-void break_next_collective(ncclResult_t error) {
-  const std::lock_guard lock(runtime.mutex);
-  break_next = true;
-  next_error = error;
-}
 void hang(cudaStream_t stream) {
   const std::lock_guard lock(runtime.mutex);
   hung.push_back(open_operation([] { return "a collective that hangs"; }));
   stream->next_after.push_back(hung.back());
-}
-void hang_next_connection() {
-  const std::lock_guard lock(runtime.mutex);
-  connect_never = true;
-}
-int aborted_communicators() {
-  const std::lock_guard lock(runtime.mutex);
-  return std::exchange(aborted, 0);
 }
 
 }  // namespace cuda_host

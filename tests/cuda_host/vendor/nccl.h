@@ -3,6 +3,7 @@
 #pragma once
 #include <driver_types.h>
 #include <nccl.h>
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -10,20 +11,21 @@ namespace cuda_host {
 
 struct NcclCall {
   int rank;
-  std::string text;  // "ncclAllReduce of 100 float32, avg"
+  std::string text;  // "ncclAllReduce of 100 f32, avg"
   cudaStream_t stream;
 };
-// Returns the calls of all ranks since the last call, in order.
-std::vector<NcclCall> take_nccl_calls();
+// What tests plant and see. The runtime's mutex guards it while ranks call NCCL.
+struct NcclStandIn {
+  std::vector<NcclCall> calls;       // of all ranks, in order
+  std::atomic<int> aborted = 0;      // communicators
+  bool breaks = false;               // the next collective never ends, unless it is aborted
+  ncclResult_t error = ncclSuccess;  // of ncclCommGetAsyncError, after a collective that breaks
+  bool never_connects = false;       // the next ncclCommInitRankConfig stays in progress
+};
+inline NcclStandIn nccl_library;
 
-// The next collective never ends, unless its communicator is aborted. With an error other than
-// ncclSuccess, ncclCommGetAsyncError reports it from then on.
-void break_next_collective(ncclResult_t error = ncclSuccess);
 // Work that is queued on the stream from now on waits until a communicator is aborted, as if a
 // collective inside a graph hung.
 void hang(cudaStream_t stream);
-// The next ncclCommInitRankConfig on any thread stays in progress.
-void hang_next_connection();
-int aborted_communicators();  // since the last call
 
 }  // namespace cuda_host

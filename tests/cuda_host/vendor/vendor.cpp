@@ -3,7 +3,7 @@
 #include <thread>
 #include "core/device/kernel_options.h"
 #include "core/device/parallel.h"
-#include "core/tensor/walk.h"
+#include "core/tensor/copy.h"
 #include "ops/vendor/cuda_call.h"
 #include "tests/cuda_host/runtime.h"
 
@@ -11,41 +11,23 @@ namespace cuda_host {
 
 using namespace bellows;
 
-namespace {
-
-template <class T> using Computed = std::conditional_t<std::is_same_v<T, double>, double, float>;
-
-// Calls fn(element of the view, element of the copy) for each pair.
-template <class T, class Fn>
-void for_each_pair(T* elements, const Strides& strides, const Tensor& copy, const Fn& fn) {
-  if (copy.numel() == 0) return;
-  const Walk<2> walk(copy.shape(), {&copy.strides(), &strides});
-  Computed<T>* const out = copy.ptr<Computed<T>>();
-  run_watched([&] {
-    for (int64_t i = 0; i < copy.numel(); ++i) {
-      const auto [to, from] = walk.at(i);
-      fn(elements[from], out[to]);
-    }
-  });
+// Returns the view as a tensor of the CPU, for an operation: its memory is accessible there.
+static Tensor in_place(const View& v) {
+  constexpr size_t kUnknown = SIZE_MAX;
+  const Ref<Storage> memory(
+      new Storage(const_cast<void*>(v.address), kUnknown, Device::cpu, nullptr));
+  return Tensor(memory, v.shape, v.dtype).view(v.shape, v.strides, 0);
 }
 
-}  // namespace
-
 Tensor View::load() const {
-  if (!bytes_) return {};
-  const Tensor copy(shape_, dtype_ == DType::f64 ? DType::f64 : DType::f32);
-  visit_dtype(dtype_, [&]<class T>(T) {
-    for_each_pair(reinterpret_cast<T*>(bytes_), strides_, copy,
-                  [](const T& element, auto& out) { out = Computed<T>(element); });
-  });
+  if (!address) return {};
+  const Tensor copy(shape, dtype == DType::f64 ? DType::f64 : DType::f32);
+  run_watched([&] { kernels::copy.plain(copy, in_place(*this)); });
   return copy;
 }
 
 void View::store(const Tensor& t) const {
-  visit_dtype(dtype_, [&]<class T>(T) {
-    for_each_pair(reinterpret_cast<T*>(bytes_), strides_, t,
-                  [](T& element, const auto& value) { element = T(value); });
-  });
+  run_watched([&] { kernels::copy.plain(in_place(*this), t); });
 }
 
 // ---- plans with faults

@@ -9,24 +9,15 @@
 namespace cuda_host {
 
 // Non-owning view of a device tensor, for an operation that runs later.
-class View {
- public:
-  View() = default;  // load() returns an undefined tensor
-  View(const void* address, const bellows::Shape& shape, const bellows::Strides& strides,
-       bellows::DType dtype)
-      : bytes_(static_cast<std::byte*>(const_cast<void*>(address))),
-        shape_(shape),
-        strides_(strides),
-        dtype_(dtype) {}
+struct View {
+  const void* address = nullptr;  // null: load() returns an undefined tensor
+  bellows::Shape shape = {};
+  bellows::Strides strides = {};
+  bellows::DType dtype = bellows::DType::f32;
+
   // Returns a copy on the host, f64 for f64 and f32 for all other dtypes.
   bellows::Tensor load() const;
   void store(const bellows::Tensor& t) const;  // rounds to the view's dtype
-
- private:
-  std::byte* bytes_ = nullptr;
-  bellows::Shape shape_;
-  bellows::Strides strides_;
-  bellows::DType dtype_ = bellows::DType::f32;
 };
 
 // Plans that the stand-ins of cuDNN and cuBLASLt propose, in this order.

@@ -1,8 +1,17 @@
 #!/usr/bin/env python3
-"""Writes resnet18.safetensors and resnet50.safetensors: results of one training step in PyTorch.
+"""Writes the fixtures with which C++ tests compare our results, which need no PyTorch themselves.
 
-Weights and images come from a formula, here and in tests/models/resnet_oracle_test.cpp, which
-needs no PyTorch. The files hold the results of one step in f64:
+    make_fixtures.py [--lenet-weights EXPORTED.safetensors] NAME...
+
+lenet      weights, a batch, and the loss and gradients. The weights are those that `trainer export`
+           wrote, or random. The committed ones are those after one epoch on MNIST.
+gpt        weights, tokens for 100 updates, and the losses with AdamW
+resize     an image, and the antialiased resize of parts of it that torchvision's transforms call
+resnet18, resnet50
+           results of one training step in f64
+
+Weights and images of the ResNets come from a formula, here and in
+tests/models/resnet_oracle_test.cpp:
 
     labels, loss           mean cross-entropy in training mode
     images                 samples, to check that the formula is the same
@@ -17,25 +26,69 @@ multiple of 3; otherwise all samples of a convolution would be at the same few t
 
 The committed files were made with PyTorch 2.15.0 and torchvision 0.29.2.
 """
+import argparse
 import pathlib
 
 import numpy as np
 import torch
-import torchvision
 from torch import nn
+from torch.nn.functional import cross_entropy, interpolate
 
-from oracle import write_safetensors
-
-
-def resnet18():
-    """torchvision's, with the usual stem for CIFAR: a 3 x 3 convolution without pooling."""
-    model = torchvision.models.resnet18(num_classes=10)
-    model.conv1, model.maxpool = nn.Conv2d(3, 64, 3, padding=1, bias=False), nn.Identity()
-    return model, (8, 3, 32, 32)
+from oracle import GPT, LeNet, load_model, resnet18, resnet50, write_safetensors
 
 
-def resnet50():
-    return torchvision.models.resnet50(num_classes=10), (4, 3, 64, 64)
+def save(name, fixture):
+    path = pathlib.Path(__file__).parent / f"{name}.safetensors"
+    write_safetensors(path, {key: t.contiguous().numpy() for key, t in fixture.items()})
+    print(f"{path}: {path.stat().st_size} bytes")
+
+
+def save_lenet(weights):
+    torch.manual_seed(2)
+    model = load_model(weights) if weights else LeNet()
+    images, labels = torch.randn(8, 1, 28, 28), torch.tensor([3, 1, 4, 1, 5, 9, 2, 6])
+    loss = cross_entropy(model(images), labels)
+    loss.backward()
+    fixture = {"images": images, "labels": labels, "loss": loss.detach()}
+    for name, parameter in model.named_parameters():
+        fixture |= {name: parameter.detach(), "grad." + name: parameter.grad}
+    save("lenet", fixture)
+
+
+def save_gpt():
+    torch.manual_seed(3)
+    model = GPT(vocabulary=13, longest=12, layers=2, width=16, heads=4)
+    for name, parameter in model.named_parameters():
+        if name in ("tokens.weight", "places.weight"):
+            nn.init.normal_(parameter, std=0.02)
+    fixture = {name: p.detach().clone() for name, p in model.named_parameters()}
+    tokens = torch.randint(0, 13, (100, 4, 13))
+    tokens[:, :, 1::2] = tokens[:, :, 0:1] // 2  # something to learn
+    targets = tokens[:, :, 1:].clone()
+    targets[:, :, :3] = -1
+    optimizer = torch.optim.AdamW(model.parameters(), 3e-3, weight_decay=0.01)
+    losses = []
+    for x, y in zip(tokens[:, :, :-1], targets):
+        loss = cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-1)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    save("gpt", fixture | {"x": tokens[:, :, :-1], "y": targets, "losses": torch.tensor(losses)})
+
+
+def save_resize():
+    torch.manual_seed(3)
+    picture = torch.randint(0, 256, (3, 23, 31)).float()
+    fixture = {"picture": picture}
+    # Top, left, height and width of the part, height and width of the result.
+    for part in [(0, 0, 23, 31, 9, 13), (0, 0, 23, 31, 40, 37), (4, 6, 15, 21, 16, 16),
+                 (7, 1, 11, 30, 12, 5), (22, 0, 1, 31, 3, 8)]:
+        top, left, height, width, *size = part
+        source = picture[None, :, top:top + height, left:left + width]
+        resized = interpolate(source, size, mode="bilinear", antialias=True, align_corners=False)
+        fixture["_".join(map(str, part))] = resized[0]
+    save("resize", fixture)
 
 
 def numbers(name, shape):
@@ -138,21 +191,18 @@ def kept_of(loss, gradients, buffers):
             | {name: samples(b) for name, b in buffers.items()})
 
 
-def make_fixture(make):
+def save_resnet(make):
     model, shape = make()
     for name, p in model.named_parameters():
         p.data = value(name, p.shape)
     images = numbers("images", shape)
-    print(make.__name__)
     given = keep_off_zero(model.double(), images)
     exact = kept_of(*step(make, torch.float64, given))
 
     fixture = {name: t.float() for name, t in (exact | {"images": samples(images)}).items()}
     fixture |= {name: bias.half() for name, bias in given.items()}
     fixture["labels"] = labels_of(shape)
-    path = pathlib.Path(__file__).parent / f"{make.__name__}.safetensors"
-    write_safetensors(path, {name: t.numpy() for name, t in fixture.items()})
-    print(f"  {path.name}: {path.stat().st_size} bytes, loss {exact['loss'].item():.7f}")
+    save(make.__name__, fixture)
 
     for layout in torch.contiguous_format, torch.channels_last:
         rounded = kept_of(*step(make, torch.float32, given, layout))
@@ -162,6 +212,14 @@ def make_fixture(make):
             print(f"    {kind} {worst:.1e}")
 
 
+parser = argparse.ArgumentParser(description=__doc__,
+                                 formatter_class=argparse.RawDescriptionHelpFormatter)
+parser.add_argument("--lenet-weights")
+SAVES = {"lenet": lambda: save_lenet(arguments.lenet_weights), "gpt": save_gpt,
+         "resize": save_resize, "resnet18": lambda: save_resnet(resnet18),
+         "resnet50": lambda: save_resnet(resnet50)}
+parser.add_argument("names", nargs="+", choices=SAVES)
+arguments = parser.parse_args()
 torch.set_num_threads(1)
-for make in resnet18, resnet50:
-    make_fixture(make)
+for name in arguments.names:
+    SAVES[name]()
