@@ -1,5 +1,6 @@
 // Transforms on the device give the same bits as those on the host.
 #include "data/feeds/augment.h"
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include "tests/data/files.h"
 #include "tests/data/noise.h"
