@@ -53,7 +53,7 @@ Tensor conv2d(const Tensor& x_, const Tensor& w_, const Tensor& b_, const Conv2d
                     const Shape shape{x().dim(0), w.dim(1), x().dim(2), x().dim(3)};
                     return kernels::conv2d_backward_x(dy, w, shape, options, cache);
                   };
-                  if (needs_dx) grads[0] = padded::backward_x(dx_of, dy, w(), cache);
+                  if (needs_dx) grads[0] = padded::backward_x(dx_of, dy, w());
                   if (needs_dw)
                     padded::backward_w(kernels::conv2d_backward_w, dy, x(), grads[1], grads[2],
                                        options, cache);

@@ -49,27 +49,4 @@ Tensor without(const Tensor& t, int64_t channels) {
   return y;
 }
 
-namespace {
-// Padded once for each version of the weight's storage; the zeros around it stay.
-struct Weight {
-  Tensor padded, source;
-  uint32_t version = 0;
-};
-}  // namespace
-
-Tensor weight(const Tensor& w, Slot& slot) {
-  const Shape shape = widened(w.shape());
-  if (shape == w.shape()) return w;
-  Weight& kept = slot.get<Weight>(std::pair(w.shape(), w.dtype()), [] { return Weight(); });
-  const bool same = kept.source.defined() && kept.source.bytes() == w.bytes();
-  if (same && kept.version == w.storage()->version) return kept.padded;
-  if (!kept.padded.defined() || !(kept.source.strides() == w.strides()))
-    kept.padded = pad(w, shape);
-  else
-    copy_into(corner(kept.padded, w.shape()), w);
-  kept.source = w.detach();
-  kept.version = w.storage()->version;
-  return kept.padded;
-}
-
 }  // namespace bellows::padded
