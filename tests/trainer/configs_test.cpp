@@ -17,7 +17,7 @@ static std::set<std::string> configs_in(const char* folder) {
     if (entry.is_regular_file()) names.insert(entry.path().filename());
   return names;
 }
-static Config config_of(const std::string& file, const Values& overrides = {}) {
+static Config load_config(const std::string& file, const Values& overrides = {}) {
   std::vector<Values> sources = read_config(fs::path(source_dir()) / file);
   sources.push_back(overrides);
   return make_config(sources);
@@ -32,7 +32,7 @@ TEST(Configs, ComePlainAndFastUnderTheirOwnNames) {
   for (const std::string& file : names)
     for (const auto& [folder, preset] :
          {std::pair("", "default"), std::pair("plain/", "none"), std::pair("fast/", "all")}) {
-      const Config config = config_of(cat("configs/", folder, file));
+      const Config config = load_config(cat("configs/", folder, file));
       EXPECT_EQ(config.preset, preset) << folder << file;
       EXPECT_TRUE(runs.insert(config.options.name).second) << config.options.name << " is taken";
     }
@@ -42,8 +42,8 @@ TEST(Configs, OfRanksHaveNamesOfTheirOwnAndTheJointBatchOfTheirBase) {
   const std::set<std::string> names = configs_in("configs/ddp");
   ASSERT_FALSE(names.empty());
   for (const std::string& file : names) {
-    const Plan plan = config_of("configs/ddp/" + file).plan,
-               base = config_of("configs/" + file).plan;
+    const Plan plan = load_config("configs/ddp/" + file).plan,
+               base = load_config("configs/" + file).plan;
     EXPECT_EQ(plan.name, base.name + "_ddp");
     EXPECT_EQ(2 * plan.data.loader.sampler.batch_size, base.data.loader.sampler.batch_size) << file;
   }
@@ -51,7 +51,7 @@ TEST(Configs, OfRanksHaveNamesOfTheirOwnAndTheJointBatchOfTheirBase) {
 
 // This makes the set suitable for showing that convolutions learn.
 TEST(ShapesDataSet, IsBeyondALinearClassifier) {
-  const Config linear = config_of("configs/resnet18.yaml", from_yaml(R"(
+  const Config linear = load_config("configs/resnet18.yaml", from_yaml(R"(
 device: cpu
 model: {name: layers, layers: [flatten, {name: linear, out: 10}]}
 optimizer.lr: 0.01

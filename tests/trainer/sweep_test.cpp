@@ -114,7 +114,7 @@ TEST(SweepArms, MayDifferInAnOptionOfAListItem) {
       "random_flip]"};
   const SweepResult result = sweep_arms(options, {parse_sweep("data.transforms.1.size=8,16")});
   EXPECT_EQ(result.arms[1].name, "size=16");
-  Plan plan = config_of(result.arms[1], options.overrides).plan;
+  Plan plan = load_config(result.arms[1], options.overrides).plan;
   EXPECT_EQ(dump(plan).at("data.transforms.1.size").text, "16");
   EXPECT_EQ(dump(plan).at("data.transforms.0.std.0").text, "0.25");
   EXPECT_THAT(refusal([&] { sweep_arms(options, {parse_sweep("data.transforms.1.sides=8,16")}); }),

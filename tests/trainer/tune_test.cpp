@@ -101,7 +101,8 @@ TEST_F(TuneVerb, FindsWorkersWhereLoadingWaits) {
   const std::string yaml = read("fast.yaml");
   EXPECT_THAT(yaml, AllOf(StartsWith("# trainer tune --config tiny.yaml --budget 12s "),
                           HasSubstr("\nbase: tiny.yaml\n"), HasSubstr("\n  num_workers: ")));
-  EXPECT_NE(make_config(sources_of(folder_ / "fast.yaml", {})).toggles.at("num_workers").text, "0");
+  EXPECT_NE(make_config(read_sources(folder_ / "fast.yaml", {})).toggles.at("num_workers").text,
+            "0");
   EXPECT_THAT(succeed({"--config", "fast.yaml", "--print-config"}),
               HasSubstr("sim_latency_us: 8000"));
 }
