@@ -203,6 +203,19 @@ TEST_F(CommandLineWords, ThatNameAFolderNameThatFolder) {
   succeed({"pack", "data={name: packed, folder: \"packed #1\"}", "--out", "again"});
 }
 
+TEST_F(CommandLineWords, ThatAreEmptyAreNoPaths) {
+  succeed(tiny({}));
+  for (const Args& args : std::vector<Args>{tiny({"--config", ""}),
+                                            tiny({"--resume="}),
+                                            tiny({"--run-dir", ""}),
+                                            {"pack", "data={name: digits}", "--out", ""},
+                                            {"eval", ""},
+                                            {"predict", "runs/run", ""},
+                                            {"export", "runs/run", ""}})
+    expect_refusal(args, 2, ": the value is empty; write one, or leave the option out");
+  succeed(tiny({"--resume"}));  // its value may be left out
+}
+
 TEST_F(CommandLineWords, BeginAtHomeWithATilde) {
   write_images("home/photos", 4);
   write("home/base.yaml", "seed: 77\n");
