@@ -1,5 +1,5 @@
 // The average of a model in a run: updated with each update, saved in checkpoints. Also groups of
-// parameters in a plan, each with its own schedule.
+// parameters in a plan.
 #include <gtest/gtest.h>
 #include "tests/optim/trained.h"
 #include "tests/trainer/runs.h"
@@ -133,36 +133,5 @@ TEST(Groups, OfAPlanFreezeTheStatisticsOfTheirNormsIfAsked) {
                 stays || (statistic && frozen == std::string("true")))
           << name;
     }
-  }
-}
-
-TEST(Groups, OfAPlanFindTheNormsOfShortcuts) {
-  const Session session(load(Plan{}, from_yaml(R"(
-device: cpu
-data: {train_size: 16, test_size: 4, batch_size: 8}
-model: {name: resnet18, width: 4}
-optimizer.groups: [{parameters: norms, name: sgd}, {parameters: biases, name: sgd}]
-)")));
-  for (const char* note : {"optimizer.groups: norms: 40 parameters: bn1.weight, bn1.bias, "
-                           "layer1.0.bn1.weight, layer1.0.bn1.bias, ...",
-                           "optimizer.groups: biases: 1 parameter: fc.bias"})
-    EXPECT_EQ(std::ranges::count(session.notes, note), 1) << note;
-}
-
-// The head stops training after the first of two epochs, all other layers continue.
-TEST(Groups, OfAPlanStopAfterTheirEpochs) {
-  Session session(small_plan(
-      from_yaml("optimizer.groups: [{parameters: 3.*, name: sgd, lr: 0.2, epochs: 1}]")));
-  std::vector<NamedTensors> after;  // each update
-  run(session, [&](const Position&) { after.push_back(snapshot(session.parameters)); });
-  ASSERT_EQ(after.size(), 12u);
-  for (size_t i = 0; i < session.parameters.size(); ++i) {
-    const std::string& name = session.parameters[i].name;
-    const auto moves = [&](size_t step) {
-      return !same_bits(after[step - 1][i].tensor, after[step][i].tensor);
-    };
-    EXPECT_TRUE(moves(5)) << name;
-    for (size_t step = 6; step < 11; ++step)  // the last update's learning rate is almost 0
-      EXPECT_EQ(moves(step), !name.starts_with("3.")) << name << " in update " << step + 1;
   }
 }
