@@ -1,10 +1,7 @@
-// Evaluation: means over the test set, metrics, damaged samples and averaged weights.
+// Evaluation: means over the test set, metrics.
 #include "trainer/session/evaluate.h"
 #include <gmock/gmock.h>
 #include <cmath>
-#include "core/base/trace.h"
-#include "tests/data/files.h"
-#include "tests/data/image_files.h"
 #include "tests/refusal.h"
 #include "tests/trainer/runs.h"
 #include "trainer/state/training_state.h"
@@ -38,43 +35,6 @@ TEST(Evaluate, GivesTheMeansOverTheSamples) {
   EXPECT_EQ(metrics.samples, 21);
   EXPECT_NEAR(metrics.value("loss"), loss / 21, 1e-5);
   EXPECT_NEAR(metrics.value("accuracy"), right / 21, 1e-9);
-}
-
-// The caller has no kernel options in force.
-TEST(Evaluate, RunsUnderThePlansKernelOptionsAsLossOfDoes) {
-  Session session(load(
-      small_plan(),
-      {{"model", {"lenet"}}, {"data.train_size", {"8"}}, {"kernels.autotune", {"benchmark"}}}));
-  const trace::Counter& hits = trace::counter("autotune.hits");
-  const int64_t before = hits.value();
-  evaluate(session);  // batches of 8, 8 and 5: the second finds what the first searched
-  EXPECT_EQ(kernel_options(), KernelOptions());
-  const int64_t evaluated = hits.value();
-  EXPECT_GE(evaluated - before, 2) << "two convolutions";
-  Batch batch;
-  session.feed->start(0);
-  ASSERT_TRUE(session.feed->next(batch));
-  session.loss_of(batch), session.loss_of(batch);
-  EXPECT_GE(hits.value() - evaluated, 2);
-}
-
-// Evaluates seven images. The fourth is damaged if `there`, else missing.
-static Metrics metrics_of_images(bool there, const Values& more = {}) {
-  const TempFolder folder;
-  for (const char* split : {"train", "val"})
-    for (int i = 0; i < 7; ++i)
-      if (there || i != 3 || split[0] == 't')
-        folder.write(cat(split, i < 5 ? "/a/" : "/b/", i, ".png"), as_png(slopes(6 + i, 8)));
-  if (there) folder.write("val/a/3.png", "no picture");
-  Values values = from_yaml(R"(
-device: cpu
-data: {name: image_folder, on_damaged: skip, batch_size: 3,
-       transforms: [{name: center_crop, size: 6}, normalize]}
-model: mlp
-)");
-  values["data.root"] = {folder.path.string()};
-  Session session(plan_of(values, more));
-  return evaluate(session);
 }
 
 TEST(Evaluate, ComputesTheMetricsOfTheListAndTheTermsOfTheLoss) {
@@ -120,19 +80,4 @@ TEST(Evaluate, RefusesAMetricThatIsNotInTheListOrNeedsMoreClasses) {
   EXPECT_EQ(refusal_of({{"eval.metrics.0", {"r2"}}}),
             "eval.metrics: r2 needs targets that are values, and those of digits are classes; "
             "use  eval.metrics: [accuracy]");
-  EXPECT_EQ(refusal([] {
-              metrics_of_images(true, {{"ckpt.best", {"accuracy_top5"}}});
-            }),
-            "ckpt.best: accuracy_top5 needs 5 classes or more, and image_folder has 2; use "
-            "accuracy");
-}
-
-TEST(Evaluate, LeavesOutDamagedSamplesWithoutReplacement) {
-  const Metrics got = metrics_of_images(true), want = metrics_of_images(false);
-  EXPECT_EQ(got.samples, 6);
-  EXPECT_EQ(got.damaged, 1);
-  EXPECT_EQ(want.samples, 6);
-  EXPECT_EQ(want.damaged, 0);
-  EXPECT_NEAR(got.value("loss"), want.value("loss"), 1e-6);
-  EXPECT_EQ(got.value("accuracy"), want.value("accuracy"));
 }

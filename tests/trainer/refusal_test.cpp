@@ -170,6 +170,9 @@ TEST_F(BadInput, ATestImageThatCannotBeReadCostsNoTraining) {
   EXPECT_THAT(succeed(with(skipping, {"--resume"})),
               AllOf(HasSubstr(", step 2, epoch 0"), HasSubstr("eval: epoch: 1"),
                     HasSubstr("accuracy_top5: not evaluated, needs 5 classes")));
+  expect_refusal(on_images({"ckpt.best=accuracy_top5"}), 2,
+                 "ckpt.best: accuracy_top5 needs 5 classes or more, and image_folder has 2; use "
+                 "accuracy");
   if (!has_labs()) return;
   succeed(with({"bench", "loader"}, {skipping.begin() + 3, skipping.end()}));
 }
