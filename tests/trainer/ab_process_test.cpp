@@ -20,18 +20,7 @@ constexpr double kPatience = 60;  // s
 
 std::vector<std::string> shell(const std::string& script) { return {"sh", "-c", script}; }
 
-// Counts its time slices forever.
-const char* const kCounting = "n=0; while :; do n=$((n+1)); echo $n >&3; kill -STOP $$; done";
-
 }  // namespace
-
-TEST(ArmProcess, IsStoppedAfterEachTimeSlice) {
-  ArmProcess arm("arm", shell(kCounting), kPatience);
-  for (const char* slice : {"1", "2", "3"}) {
-    EXPECT_EQ(arm.run_slice(), slice);
-    EXPECT_TRUE(arm.stopped());
-  }
-}
 
 TEST(ArmProcess, MayReportMoreThanAPipeOrALineOfARankHolds) {
   ArmProcess arm("arm",

@@ -23,18 +23,17 @@ auto device(int64_t full) {
 }
 }  // namespace
 
-TEST(AutoBatch, StopsWhereALargerBatchIsNotFaster) {
-  const BatchChoice choice = grow_batch(10'000, kPlenty, device(100));
+TEST(AutoBatch, StopsWhereALargerBatchIsNotFasterOrTwiceThePeakDoesNotFit) {
+  BatchChoice choice = grow_batch(10'000, kPlenty, device(100));
   EXPECT_EQ(choice.batch, 128);
   EXPECT_EQ(choice.reason,
             "samples/s of forward and backward: 16: 16, 32: 32, 64: 64, 128: 100, 256: 100");
   EXPECT_EQ(grow_batch(10'000, kPlenty, device(1)).batch, 16);
-}
-
-TEST(AutoBatch, StopsWhereTwiceThePeakDoesNotFit) {
-  const BatchChoice choice = grow_batch(10'000, 130 << 20, device(1000));
+  choice = grow_batch(10'000, 130 << 20, device(1000));
   EXPECT_EQ(choice.batch, 128) << "takes 128 of 130 MiB";
   EXPECT_THAT(choice.reason, EndsWith(", 256 may need more than 130 MiB"));
+  EXPECT_EQ(grow_batch(100, kPlenty, device(1000)).batch, 64) << "at most the training set";
+  EXPECT_EQ(grow_batch(5, kPlenty, device(1000)).batch, 5);
 }
 
 TEST(AutoBatch, BacksOffWhereMemoryRunsOut) {
@@ -47,11 +46,6 @@ TEST(AutoBatch, BacksOffWhereMemoryRunsOut) {
   EXPECT_THAT(choice.reason, EndsWith(", 64 does not fit into memory"));
   const auto broken = [](int64_t) -> BatchTrial { fail(Exit::data, "damaged"); };
   EXPECT_THROW(grow_batch(10'000, kPlenty, broken), Error);
-}
-
-TEST(AutoBatch, IsAtMostTheTrainingSet) {
-  EXPECT_EQ(grow_batch(100, kPlenty, device(1000)).batch, 64);
-  EXPECT_EQ(grow_batch(5, kPlenty, device(1000)).batch, 5);
 }
 
 // The folder of the run says which number was found; the same run goes on with it.
@@ -75,14 +69,11 @@ TEST_F(Program, TrainsAndResumesWithTheBatchSizeItFound) {
                     testing::Not(HasSubstr("data.batch_size"))));
 }
 
-TEST_F(Program, RefusesAnAutomaticBatchSizeOfSeveralRanks) {
+TEST_F(Program, RefusesAnAutomaticBatchSizeOfSeveralRanksAndWhereNothingTrains) {
   const Ended ended = run({"launch", "--ranks", "2", "--", "data.batch_size=auto"});
   EXPECT_EQ(ended.code, 2);
   EXPECT_THAT(ended.err, HasSubstr("tries sizes in one process; write a number for several ranks"));
-}
-
-TEST_F(Program, RefusesAnAutomaticBatchSizeWhereNothingTrains) {
-  if (!verbs().contains("profile")) GTEST_SKIP() << "no labs";
+  if (!verbs().contains("profile")) return;
   expect_refusal(
       {"profile", "--config", source_dir() + "/configs/lenet.yaml", "data.batch_size=auto"}, 2,
       "data.batch_size: auto is found by training; write a number");

@@ -104,29 +104,21 @@ TEST_F(RanksTest, TwoGiveTheBitsOfOneThatAccumulatesTheirBatches) {
       HasSubstr("ranks: 2 (gloo, shared memory), global batch 16 = 2 x 8; ips counts all ranks"));
 }
 
-TEST_F(RanksTest, GiveTheParametersOfOneWithTheJointBatch) {
-  train(1, lenet("one", "train_size: 64, batch_size: 16"));
-  for (const int world : {2, 4}) {
-    const std::string data = cat("train_size: 64, batch_size: ", 16 / world);
-    const std::string first = train(world, lenet(cat("ranks", world), data));
-    expect_close("one", cat("ranks", world));
-    EXPECT_EQ(hash_in(first), hash_in(train(world, lenet(cat("again", world), data))));
-  }
-}
-
 // 70 samples: 4 rounds of 16, and 6 samples. With 4 ranks of 4 and 65, one sample is left. Not seed
 // 1: there rounding decides which of two nearly equal values a pooling window takes.
 TEST_F(RanksTest, GiveTheParametersOfOneForUnevenData) {
   for (const std::string uneven : {"drop", "join"})
     for (const int samples : {70, 65}) {
-      const auto given = [&](int world) {
-        return lenet(cat(uneven, samples, "of", world),
+      const auto given = [&](const char* kind, int world, const char* toggles) {
+        return lenet(cat(uneven, samples, kind, world),
                      cat("train_size: ", samples, ", batch_size: ", 16 / world),
-                     {"seed=2", "dist.uneven=" + uneven, "toggles={gradient_accumulation: 2}"});
+                     {"seed=2", "dist.uneven=" + uneven, toggles});
       };
-      for (const int world : {1, 2, 4}) train(world, given(world));
-      for (const int world : {2, 4})
-        expect_close(cat(uneven, samples, "of1"), cat(uneven, samples, "of", world));
+      for (const int world : {1, 2, 4})
+        train(world, given("of", world, "toggles={gradient_accumulation: 2}"));
+      train(4, given("dp", 4, "toggles={ddp: off}"));
+      for (const char* other : {"of2", "of4", "dp4"})
+        expect_close(cat(uneven, samples, "of1"), cat(uneven, samples, other));
     }
   EXPECT_EQ(rows("join65of4", "train").back()["step"], 10);
   EXPECT_EQ(rows("drop65of4", "train").back()["step"], 8);

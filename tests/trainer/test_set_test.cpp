@@ -45,8 +45,6 @@ model: {name: layers, layers: [flatten, {name: linear, out: 2}]}
 
 }  // namespace
 
-TEST_F(TestSet, IsTakenIfItsImagesFitTheCrop) { EXPECT_EQ(start(crops()).message, "no error"); }
-
 TEST_F(TestSet, WithAnImageSmallerThanTheCropIsRefusedByItsName) {
   for (const std::string& small : {as_png(slopes(5, 8)), as_jpeg(slopes(8, 5))}) {
     folder_.write("val/b/small.png", small);
