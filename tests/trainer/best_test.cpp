@@ -71,16 +71,6 @@ TEST(PlateauSchedule, LowersTheRatesOfGroups) {
   EXPECT_NE(before, at_drop);
 }
 
-TEST(PlateauSchedule, ResumesAtAnyStepWithTheSameBits) {
-  const Plan plan = on_plateau();
-  const Ran whole = run(plan);
-  EXPECT_NE(whole.hash, run(restless()).hash);  // it did lower the rate
-  for (const int64_t step : {1, 2, 3, 4, 6, 9, 14, 16}) {
-    Session session(plan);
-    EXPECT_EQ(resume(session, saved_at(step, plan)).hash, whole.hash) << "step " << step;
-  }
-}
-
 // Another loss may never reach the best value of the earlier one.
 TEST(PlateauSchedule, OfABranchKeepsItsRateAndForgetsTheBestLoss) {
   const SafeTensors saved = saved_at(14, on_plateau());

@@ -14,29 +14,6 @@ static Plan small_plan() {
                                 "model: {name: mlp, hidden: [16]}\n"));
 }
 
-// The last batch is smaller.
-TEST(Evaluate, GivesTheMeansOverTheSamples) {
-  Session session(small_plan());
-  session.model->train(false);
-  double loss = 0, right = 0;
-  session.test_feed->start(0);
-  for (Batch batch; session.test_feed->next(batch);) {
-    const Tensor logits = (*session.model)(batch.x).detach();
-    for (int64_t n = 0; n < batch.size(); ++n) {
-      const float* const row = logits.data<float>().data() + n * 10;
-      double sum = 0;
-      for (int c = 0; c < 10; ++c) sum += std::exp(double(row[c]));
-      const int64_t label = batch.y.data<int64_t>()[n];
-      loss += std::log(sum) - row[label];
-      right += std::max_element(row, row + 10) - row == label;
-    }
-  }
-  const Metrics metrics = evaluate(session);
-  EXPECT_EQ(metrics.samples, 21);
-  EXPECT_NEAR(metrics.value("loss"), loss / 21, 1e-5);
-  EXPECT_NEAR(metrics.value("accuracy"), right / 21, 1e-9);
-}
-
 TEST(Evaluate, ComputesTheMetricsOfTheListAndTheTermsOfTheLoss) {
   const Plan plan = load(small_plan(), from_yaml(R"(
 eval.metrics: [mean_absolute_error, {name: top_k, k: 2}]

@@ -10,6 +10,7 @@
 #include "core/tensor/safetensors.h"
 #include "ops/matmul/matmul.h"
 #include "tests/data/files.h"
+#include "tests/data/image_files.h"
 #include "tests/place.h"
 #include "tests/trainer/program.h"
 
@@ -17,6 +18,7 @@ using namespace bellows;
 namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 namespace {
 
@@ -70,6 +72,10 @@ TEST_F(BadInput, ConfigsAndCommandLinesAreRefusedInTheseWords) {
        "unknown verb 'trian', the nearest one is 'train'; trainer --help  lists all verbs"},
       {{"configs/lenet.yaml"}, "write  trainer --config configs/lenet.yaml"},
       {{"device=cuda"}, "write  device: auto"},
+      {{"train.tuning_window=[4, 3]"},
+       "train.tuning_window must be the first and the last update, as in [1, 10]"},
+      {{"profile.window=[4, 4]"},
+       "profile.window must be the first update and the one after the last, as in [20, 30]"},
       {{"data.transforms=[random_flip, {name: resize, size: 20}, normalize]"},
        "data.transforms has resize after random_flip; the order is: "},
       {{"data={name: shapes, transforms: [{name: random_crop, size: 99}, normalize]}"},
@@ -129,20 +135,14 @@ TEST_F(BadInput, PathsEndWithTheirReasonAndTheDocumentedExit) {
 
 // ---- data
 
-// tests/data has the damages of each format. Here they end the program before it has begun a run.
 TEST_F(BadInput, DataFilesAreRefusedBeforeTrainingWithFileAndReason) {
   const std::string labels = "train-labels-idx1-ubyte";
-  const struct {
-    std::string name, bytes, complaint;
-  } cases[] = {
-      {"train-images-idx3-ubyte", idx_header({4, 28, 28}) + std::string(3000, 'x'),
-       "train-images-idx3-ubyte"},
+  const std::tuple<std::string, std::string, const char*> cases[] = {
       {labels, idx_header({4}) + std::string{0, 1, 2, 77},
        "mnist/train-labels-idx1-ubyte: record 3 has label 77"},
       {labels, idx({3}), "4 images"},
       {"t10k-images-idx3-ubyte", idx({4, 32, 32}),
-       "its test images are [1,32,32], its training images [1,28,28]"},
-  };
+       "its test images are [1,32,32], its training images [1,28,28]"}};
   for (const auto& [name, bytes, complaint] : cases) {
     write_mnist();
     write("mnist/" + name, bytes);
@@ -156,6 +156,37 @@ TEST_F(BadInput, DataFilesAreRefusedBeforeTrainingWithFileAndReason) {
   write("short.pgm", "P5 28 28 255\nxx");
   for (const char* name : {"short.pgm", "none.png"})
     expect_refusal({"predict", "runs/run", name}, 3, name);
+}
+
+TEST_F(BadInput, ATestSetThatEvaluationWouldRefuseIsRefusedBeforeTraining) {
+  const auto training = [](int classes, const char* levels, const char* every = "1") {
+    return tiny({cat("model={name: layers, layers: [flatten, {name: linear, out: ", classes, "}]}"),
+                 cat("data={name: image_folder, root: set, batch_size: 2, transforms: [{name: "
+                     "center_crop, size: 8}, {name: normalize, ",
+                     levels, "}]}"),
+                 cat("eval.every=", every), "--overwrite"});
+  };
+  const char* const usual = "mean: [0.5, 0.5, 0.5], std: [0.2, 0.2, 0.2]";
+  write_images("set", 2);
+  write("set/val/b/small.png", as_png(slopes(5, 8)));
+  expect_refusal(training(2, usual), 3, "val/b/small.png): ");
+  expect_refusal(training(2, usual), 3, "is smaller than the 8x8 to be cut out of it");
+  EXPECT_FALSE(fs::exists(folder_ / "runs"));
+  fs::remove(folder_ / "set/val/b/small.png");
+  EXPECT_THAT(succeed(training(2, usual)),
+              AllOf(Not(HasSubstr("warning: data: ")), Not(HasSubstr("warning: normalize"))));
+  fs::remove_all(folder_ / "set/val");
+  expect_refusal(training(2, usual), 3, "/val: no such folder");
+  EXPECT_THAT(succeed(training(2, usual, "0")),
+              AllOf(HasSubstr("data: image_folder, 4 to train on, 0 to test"),
+                    HasSubstr("data: no test set, which eval.every=0 does not need: ")));
+  write_images("set", 2);
+  for (const char* gone : {"train/b", "val/b"}) fs::remove_all(folder_ / "set" / gone);
+  const char* const of_bytes = "mean: [123.7, 123.7, 123.7], std: [58, 58, 58]";
+  EXPECT_THAT(succeed(with(training(1, of_bytes), {"--dry-run"})),
+              AllOf(HasSubstr("warning: data: only one class, a, so "),
+                    HasSubstr("warning: normalize: mean [123.7,123.7,123.7], but pixels are scaled "
+                              "to 0..1 before")));
 }
 
 TEST_F(BadInput, ATestImageThatCannotBeReadCostsNoTraining) {

@@ -40,16 +40,29 @@ class Resuming : public Program {
 // ---- choice of the folder
 
 TEST_F(Resuming, ANamedFolderIsUsedOrRefusedNeverRenamed) {
-  fs::create_directories(folder_ / "out");
-  write("out/slurm-17.out", "of the scheduler");  // is no run
+  const char* const foreign[] = {"slurm-17.out", "checkpoints/mine.safetensors",
+                                 "checkpoints/step_best.safetensors", "pictures/mine.png"};
+  for (const char* name : foreign) write(cat("out/", name), "of somebody else");
   EXPECT_THAT(run(tiny({"--run-dir", "out"})).out, HasSubstr("run folder: out\n"));
   const std::string first = read("out/metrics.jsonl");
   expect_refusal(tiny({"--run-dir", "out"}), 2,
                  "--run-dir out: already holds a run; continue it (--resume)");
   EXPECT_EQ(read("out/metrics.jsonl"), first);
   EXPECT_FALSE(fs::exists(folder_ / "out-2"));
-  EXPECT_THAT(run(tiny({"--run-dir", "out", "--overwrite"})).out, HasSubstr("run folder: out\n"));
-  EXPECT_EQ(read("out/slurm-17.out"), "of the scheduler");
+  write("out/pictures/step_00000001.png", "of the first run");
+  EXPECT_THAT(run(tiny({"--run-dir", "out", "--overwrite", "train.epochs=1"})).out,
+              HasSubstr("run folder: out\n"));
+  for (const char* name : foreign) EXPECT_EQ(read(cat("out/", name)), "of somebody else") << name;
+  for (const char* gone : {"pictures/step_00000001.png", "checkpoints/step_00000008.safetensors"})
+    EXPECT_FALSE(fs::exists(folder_ / "out" / gone)) << gone;
+  // Each file that a run writes is a trace of one.
+  for (const char* name : {"plan.yaml", "metrics.jsonl", "checkpoints/step_00000001.safetensors",
+                           "checkpoints/best.safetensors", "events.out.tfevents.1.h.2.0",
+                           "pictures/step_00000001.png"}) {
+    fs::remove_all(folder_ / "used");
+    write(cat("used/", name), "x");
+    expect_refusal(tiny({"--run-dir", "used"}), 2, "already holds a run");
+  }
 }
 
 TEST_F(Resuming, ANamedFolderIsTheOneThatResumes) {
@@ -64,6 +77,9 @@ TEST_F(Resuming, ANamedFolderIsTheOneThatResumes) {
 }
 
 TEST_F(Resuming, AfterAGapTheHighestNumberIsTheNewestRunAndANewOneGoesAboveIt) {
+  for (const char* other : {"run-07", "run-9x", "run-20261127", "run-", "rung-8"})
+    fs::create_directories(folder_ / "runs" / other);
+  write("runs/run-50/plan.yaml", "name: run-50     # a.yaml:1:1\n");  // the first of that name
   for (int i = 0; i < 3; ++i) run(tiny({}));
   fs::remove_all(folder_ / "runs/run-2");
   EXPECT_THAT(run(tiny({"--resume", "train.epochs=3"})).out,

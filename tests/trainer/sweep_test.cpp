@@ -59,16 +59,6 @@ std::vector<WorkerCost> costs(const LoaderLaw& law, const std::vector<int64_t>& 
 
 // ---- the law
 
-TEST(LoaderLaw, IsLoadingPlusComputingWithoutWorkersAndTheSlowerOfBothWithThem) {
-  const LoaderLaw law = {.load_s = 48.5, .compute_s = 11.66};  // the table of the seed
-  const std::vector<std::pair<int64_t, double>> table = {
-      {0, 60.16}, {1, 48.50}, {2, 24.25}, {4, 12.125}, {5, 11.66}, {8, 11.66}, {16, 11.66}};
-  for (const auto& [workers, cost] : table) EXPECT_NEAR(law.batch_cost(workers), cost, 1e-9);
-  EXPECT_EQ(law.knee(), 5);
-  EXPECT_EQ((LoaderLaw{20, 10}.knee()), 2) << "an exact multiple";
-  EXPECT_EQ((LoaderLaw{1, 10}.knee()), 1);
-}
-
 TEST(LoaderLaw, IsFoundInItsOwnTimesIfAnArmWaits) {
   const LoaderLaw law = {.load_s = 0.0485, .compute_s = 0.01166};
   for (const std::vector<int64_t>& workers :

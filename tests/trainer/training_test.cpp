@@ -63,8 +63,13 @@ TEST(Resume, AtAnyStepEndsWithTheSameBits) {
   adamw.optimizer.rule.choose("adamw");
   // The copies of weights that a fused optimizer writes are made again.
   const Plan copies = small_plan({{"amp.dtype", {"bf16"}}, {"optimizer.fused", {"true"}}});
-  for (const Plan& plan :
-       {small_plan(), adamw, small_plan(groups), small_plan(kOverflowing), copies}) {
+  const Values plateau = {{"eval.every", {"1"}},
+                          {"schedule", {"plateau"}},
+                          {"schedule.patience", {"0"}},
+                          {"schedule.threshold", {"1"}},
+                          {"schedule.factor", {"0.5"}}};
+  for (const Plan& plan : {small_plan(), adamw, small_plan(groups), small_plan(kOverflowing),
+                           small_plan(plateau), copies}) {
     const std::string whole = run(plan).hash;
     for (const int64_t step : {1, 2, 5, 6, 7, 17, 18})
       EXPECT_EQ(resumed_hash(saved_at(step, plan), plan), whole) << "step " << step;

@@ -22,20 +22,6 @@ kernels.autotune: benchmark
                  more);
 }
 
-TEST(Windows, RefuseListsThatAreNoWindow) {
-  const auto refused_as = [](const std::string& list) {
-    return refusal([&] { load(Plan{}, parse_overrides({list})); });
-  };
-  for (const char* window : {"[]", "[3]", "[4, 3]", "[1, 2, 3]"})
-    EXPECT_EQ(
-        refused_as(cat("train.tuning_window=", window)),
-        "command line: train.tuning_window must be the first and the last update, as in [1, 10]");
-  for (const char* window : {"[3]", "[4, 4]", "[1, 2, 3]"})
-    EXPECT_EQ(refused_as(cat("profile.window=", window)),
-              "command line: profile.window must be the first update and the one after the last, "
-              "as in [20, 30]");
-}
-
 // LeNet has two convolutions; the first needs no gradient of its images: five problems. The last
 // batch of an epoch is smaller and comes after the window.
 TEST(TuningWindow, SearchesEachProblemOnceAndLeavesLaterShapesToTheHeuristic) {
@@ -49,21 +35,4 @@ TEST(TuningWindow, SearchesEachProblemOnceAndLeavesLaterShapesToTheHeuristic) {
   });
   EXPECT_THAT(searched, testing::ElementsAre(0, 5, 5, 5, 5, 5, 5, 5, 5));
   EXPECT_THAT(missed, testing::ElementsAre(0, 0, 0, 0, 0, 0, 5, 5, 5));
-}
-
-TEST(TuningWindow, ReportsItsResultsOnce) {
-  const Plan plan = plan_with({{"train.tuning_window.0", {"1"}}, {"train.tuning_window.1", {"2"}}});
-  TuningWindow window(plan.train, plan.kernels);
-  trace::counter("autotune.searches").add(1);
-  trace::counter("autotune.search_us").add(1'234'000);
-  trace::counter("autotune.repeated").add(2);
-  trace::counter("autotune.hits").add(3);
-  const Scalars scalars = window.take();
-  EXPECT_EQ(scalars, (Scalars{{"autotune_searches", 1}, {"autotune_hit_rate", .75}}));
-  window.end_update();
-  EXPECT_EQ(window.report(), "");
-  window.end_update();
-  EXPECT_EQ(window.report(),
-            "autotune: 1 searches in 1.2 s, 2 repeated problems, 0 found on disk, hit rate 75.0 %");
-  EXPECT_EQ(window.report(), "") << "once";
 }
