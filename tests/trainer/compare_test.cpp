@@ -1,13 +1,10 @@
 // `trainer compare`: finds each difference of two real runs, and says where there is none.
 #include <gmock/gmock.h>
 #include <csignal>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include "core/base/json.h"
 #include "tests/trainer/program.h"
 #include "tests/trainer/terminal.h"
-#include "trainer/log/system.h"
 
 using namespace bellows;
 using testing::AllOf;
@@ -122,13 +119,4 @@ TEST_F(Compare, SaysThatARunWithoutAnEndHasNotToldWhatRan) {
   killed->end();
   EXPECT_THAT(compared("runs/run", "runs/run-2"),
               HasSubstr("toggles that were on: unknown, a run has not ended\n"));
-}
-
-TEST(Environment, NamesTheLibrariesThatThisProcessHasLoaded) {
-  std::ostringstream maps;
-  maps << std::ifstream("/proc/self/maps").rdbuf();
-  const Json env = environment();
-  EXPECT_THAT(maps.str(), HasSubstr("/" + env["openmp_runtime"].get<std::string>() + "\n"));
-  EXPECT_THAT(env["flags"], HasSubstr("-march="));
-  EXPECT_EQ(env["allocator"], "malloc of the C library");
 }

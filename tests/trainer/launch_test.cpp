@@ -96,11 +96,15 @@ class LaunchTest : public Program {
 
 // ---- output
 
-TEST_F(LaunchTest, Rank0PrintsUnchangedAndOthersNothing) {
+// Ctrl-C of a terminal reaches a process group. In the launcher's, a rank would receive it twice.
+TEST_F(LaunchTest, Rank0PrintsUnchangedAndOthersNothingWithoutInputInTheirOwnGroups) {
   const Ended ended = supervised({"printf 'a\\r\\033[Kb'; echo c >&2", "echo d; echo e >&2"});
   EXPECT_EQ(ended.code, 0);
   EXPECT_EQ(ended.out, "a\r\033[Kb");
   EXPECT_EQ(ended.err, "c\n");
+  expect_end(0, _,
+             {"[ $(readlink /proc/$$/fd/0) = /dev/null ]",
+              "read pid name state parent group rest < /proc/$$/stat; [ $group = $$ ]"});
 }
 
 TEST_F(LaunchTest, AllRanksPrintWholeLinesWithTheirNumbers) {
@@ -145,12 +149,6 @@ TEST_F(LaunchTest, RanksThatRunOnAfterAnotherHasEndedAreEnded) {
   expect_end(0, _, {"exit 0", "sleep 0.2"}, {.timeout_s = 10});
   expect_end(143, HasSubstr("rank 1 stopped, but another one did not, even after 0.3 s"),
              {deaf, "exit 143"}, {.grace_s = 0.3});
-}
-
-// Ctrl-C of a terminal reaches a process group. In the launcher's, a rank would receive it twice.
-TEST_F(LaunchTest, ARankHasNoInputAndLeadsAProcessGroup) {
-  expect_end(0, _, {"[ $(readlink /proc/$$/fd/0) = /dev/null ]"});
-  expect_end(0, _, {"read pid name state parent group rest < /proc/$$/stat; [ $group = $$ ]"});
 }
 
 TEST_F(LaunchTest, TheLastTwentyLinesOfTheCauseArePrinted) {
@@ -252,20 +250,6 @@ TEST_F(LaunchTest, CtrlCEndsTheRanks) {
 }
 
 // ---- the verb
-
-TEST_F(LaunchTest, RanksRunThisProgram) {
-  const std::string alone = succeed({"list", "verbs"});
-  for (const char* ranks : {"1", "2"})
-    EXPECT_EQ(succeed({"launch", "--ranks", ranks, "--", "list", "verbs"}), alone) << ranks;
-  const Ended all = run({"launch", "--ranks", "2", "--output", "all", "--", "list", "verbs"});
-  EXPECT_EQ(all.code, 0);
-  EXPECT_EQ(all.err, "");
-  std::map<std::string, std::string> of_rank;
-  for (const std::string& line : lines_of(all.out))
-    of_rank[line.substr(0, 4)] += line.substr(4) + "\n";
-  EXPECT_EQ(of_rank["[0] "], alone);
-  EXPECT_EQ(of_rank["[1] "], alone);
-}
 
 TEST_F(LaunchTest, OneRankIsThePlainProgram) {
   expect_refusal({"launch", "--ranks", "1", "--", "--config", "none.yaml"}, 2, "none.yaml");

@@ -1,7 +1,6 @@
 // Log lines, meters and event files, in the forms that Paddle, tqdm and TensorBoard use.
 #include "trainer/log/log.h"
 #include <gtest/gtest.h>
-#include <unistd.h>
 #include <nlohmann/json.hpp>
 #include "core/base/crc32c.h"
 #include "core/base/json.h"
@@ -133,24 +132,4 @@ TEST(TensorBoard, WritesStepTagAndValueAndMarksAResumeAsPyTorchsPurgeStepDoes) {
             std::string("\x10\xac\x02\x2a\x13\x0a\x11", 7) + value);
   // 2: varint step 300, 7: SessionLog {1: START}
   EXPECT_EQ(message(restart_record(2, 300)), std::string("\x10\xac\x02\x3a\x02\x08\x01", 7));
-}
-
-// ---- rows of an earlier part of the run
-
-TEST(MetricsRows, ThatAResumedRunWritesAgainAreDropped) {
-  const Path file = std::filesystem::temp_directory_path() / cat("bellows_rows_", getpid());
-  const std::string kept =
-      "{\"step\":4,\"split\":\"train\"}\n{\"step\":4,\"split\":\"test\"}\n"
-      "no JSON\n[9]\n{\"step\":\"9\",\"split\":\"train\"}\n{\"mine\":1}\n"
-      "{\"step\":6,\"split\":\"train\"}\n";
-  const std::string evaluation = "{\"step\":6,\"split\":\"test\"}\n";
-  const std::string later = "{\"step\":6,\"split\":\"run\"}\n{\"step\":8,\"split\":\"train\"}\n";
-  for (const int64_t evaluated : {4, 6}) {
-    write_file(file, bytes_of(kept + evaluation + later));
-    EXPECT_EQ(drop_rows_after({.step = 6, .evaluated = evaluated}, file), evaluated == 6 ? 2 : 3);
-    EXPECT_EQ(read_file(file, 1000, Exit::storage), evaluated == 6 ? kept + evaluation : kept);
-    EXPECT_EQ(drop_rows_after({.step = 6, .evaluated = evaluated}, file), 0);
-  }
-  std::filesystem::remove(file);
-  EXPECT_EQ(drop_rows_after({}, file), 0);
 }

@@ -284,29 +284,20 @@ TEST_F(RanksTest, AreRefusedIfTheirInitialWeightsDiffer) {
   EXPECT_THAT(one_fails[0].err, testing::StartsWith("trainer: rank 0: rank 1: "));
 }
 
-TEST_F(RanksTest, StopTogetherWhenOneIsTerminatedAndResumeToTheSameHash) {
+TEST_F(RanksTest, SaveAndStopTogetherWhenOneIsAskedAndResumeToTheSameHash) {
   const Args args = lenet("whole", "train_size: 160, batch_size: 8", {"train.epochs=3"});
   const std::string whole = hash_in(train(2, args));
   const Args again = lenet("run", "train_size: 160, batch_size: 8, sim_latency_us: 30000",
-                           {"train.epochs=3", "--resume"});
+                           {"train.epochs=3", "ckpt.every=0", "--resume"});
   const Running ranks = start_ranks(2, [&](int) { return again; });
   ASSERT_TRUE(ranks[0]->says("epoch: 1, iter: 4/10"));
+  ranks[1]->send(SIGUSR1);
+  ASSERT_TRUE(ranks[0]->says("saved run/checkpoints/step_"));
   ranks[1]->send(SIGTERM);
   const std::vector<Ended> all = ends(ranks);
   EXPECT_THAT(all, Each(quietly(143)));
   EXPECT_THAT(all[0].out, HasSubstr("stopped by SIGTERM after step "));
   EXPECT_EQ(hash_in(train(2, again)), whole);
-}
-
-TEST_F(RanksTest, SaveWhenOneIsAsked) {
-  const Running ranks = start_ranks(2, [&](int) {
-    return lenet("run", "train_size: 160, batch_size: 8, sim_latency_us: 30000",
-                 {"train.epochs=3", "ckpt.every=0"});
-  });
-  ASSERT_TRUE(ranks[0]->says("epoch: 1, iter: 2/10"));
-  ranks[1]->send(SIGUSR1);
-  EXPECT_THAT(ends(ranks), Each(quietly(0)));
-  EXPECT_EQ(checkpoints("run").size(), 2u);
 }
 
 TEST_F(RanksTest, ResumeWithAnotherNumberIfTheGlobalBatchStays) {

@@ -125,20 +125,6 @@ TEST_F(SignalsTest, OutsideOfTrainingTheDefaultActionFollows) {
 // Slow enough for a signal to arrive during training.
 static const std::string kSlow = "data.sim_latency_us=50000";  // 50 ms per batch
 
-TEST_F(SignalsTest, ASignalEndsItAfterTheStepAndACheckpoint) {
-  for (const auto& [signal, code] :
-       std::map<int, int>{{SIGINT, 130}, {SIGTERM, 143}, {SIGXCPU, 143}}) {
-    fs::remove_all(folder_ / "runs");
-    const auto running = start(tiny({kSlow, "ckpt={every: 0}", "train.epochs=100"}));
-    ASSERT_TRUE(running->says("iter: 2/4"));
-    running->send(signal);
-    const Ended ended = running->end();
-    EXPECT_EQ(ended.code, code) << ended.err;
-    EXPECT_THAT(ended.out, HasSubstr("continue with --resume"));
-    EXPECT_EQ(checkpoints().size(), 1u);
-  }
-}
-
 TEST_F(SignalsTest, ASignalAfterAFailedSaveDoesNotPromiseACheckpoint) {
   const auto stopped = [this](const Args& more) {
     const Args args = tiny({kSlow, "toggles={async_checkpoint: off}",
