@@ -10,7 +10,7 @@ using namespace bellows;
 namespace {
 
 // Six updates per epoch, for a model that also has a buffer.
-Plan small_plan(const Values& more) {
+Plan normed_plan(const Values& more) {
   return plan_of(from_yaml(R"(
 device: cpu
 data: {train_size: 48, test_size: 20, batch_size: 8}
@@ -33,7 +33,7 @@ NamedTensors values_of(const Session& session) {
 // Also the buffers. Updates that are skipped are in skipped_test.cpp.
 TEST(Average, FollowsEachUpdateOfALoop) {
   constexpr float kDecay = 0.75;
-  Session session(small_plan({{"optimizer.ema_decay", {"0.75"}}}));
+  Session session(normed_plan({{"optimizer.ema_decay", {"0.75"}}}));
   NamedTensors wanted = values_of(session);
   run(session, [&](const Position&) {
     const NamedTensors now = values_of(session);
@@ -58,7 +58,7 @@ TEST(Average, FollowsEachUpdateOfALoop) {
 }
 
 TEST(Average, ContinuesAfterAResumeWithTheSameBits) {
-  const Plan plan = small_plan({{"optimizer.ema_decay", {"0.9"}}});
+  const Plan plan = normed_plan({{"optimizer.ema_decay", {"0.9"}}});
   Session whole(plan), resumed(plan);
   run(whole);
   EXPECT_EQ(resume(resumed, saved_at(5, plan)).losses.size(), 7u);
@@ -70,7 +70,7 @@ TEST(Average, ContinuesAfterAResumeWithTheSameBits) {
 // eval and predict load the average as the model, also into a plan with an average of its own,
 // which starts as the model.
 TEST(Average, IsTheModelThatIsLoaded) {
-  const Plan plan = small_plan({{"optimizer.ema_decay", {"0.5"}}});
+  const Plan plan = normed_plan({{"optimizer.ema_decay", {"0.5"}}});
   Session trained(plan), loaded(plan);
   run(trained);
   restore_model(loaded, {snapshot(state_tensors(trained)), {}});
@@ -79,7 +79,7 @@ TEST(Average, IsTheModelThatIsLoaded) {
 
 // A branch may turn the average on, which then starts from the weights, or off.
 TEST(Average, OfABranchStartsFromTheWeights) {
-  const Plan without = small_plan({}), with = small_plan({{"optimizer.ema_decay", {"0.9"}}});
+  const Plan without = normed_plan({}), with = normed_plan({{"optimizer.ema_decay", {"0.9"}}});
   std::vector<std::string> notes;
   Session on(with), off(without);
   const SafeTensors saved = saved_at(5, without);
@@ -92,7 +92,7 @@ TEST(Average, OfABranchStartsFromTheWeights) {
 
 TEST(Average, ThatCannotSettleWithinTheRunIsWarnedOf) {
   const auto warning = [](const char* decay) {
-    const Session session(small_plan({{"optimizer.ema_decay", {decay}}}));
+    const Session session(normed_plan({{"optimizer.ema_decay", {decay}}}));
     std::string found;
     for (const std::string& note : session.notes)
       if (note.starts_with("warning: optimizer.ema_decay")) found = note;
@@ -108,7 +108,7 @@ TEST(Average, ThatCannotSettleWithinTheRunIsWarnedOf) {
 // Training normalizes with the running statistics, which nothing changes.
 TEST(Groups, OfAPlanFreezeTheStatisticsOfTheirNormsIfAsked) {
   for (const char* frozen : {"true", "false"}) {
-    Session session(small_plan(from_yaml(
+    Session session(normed_plan(from_yaml(
         cat("optimizer.groups: [{parameters: norms, name: sgd, lr: 0, freeze_statistics: ", frozen,
             "}]"))));
     const std::string members = "optimizer.groups: norms: 2 parameters: 2.weight, 2.bias";

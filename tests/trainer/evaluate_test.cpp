@@ -9,13 +9,13 @@
 using namespace bellows;
 using testing::StartsWith;
 
-static Plan small_plan() {
+static Plan evaluated_plan() {
   return load(Plan{}, from_yaml("device: cpu\ndata: {train_size: 8, test_size: 21, batch_size: 8}\n"
                                 "model: {name: mlp, hidden: [16]}\n"));
 }
 
 TEST(Evaluate, ComputesTheMetricsOfTheListAndTheTermsOfTheLoss) {
-  const Plan plan = load(small_plan(), from_yaml(R"(
+  const Plan plan = load(evaluated_plan(), from_yaml(R"(
 eval.metrics: [mean_absolute_error, {name: top_k, k: 2}]
 loss: {name: sum, terms: [mse, {name: l1, weight: 0.5}]}
 ckpt.best: mean_absolute_error
@@ -36,7 +36,7 @@ ckpt.best: mean_absolute_error
 // A metric of one target per sample beside one that is no mean.
 TEST(Evaluate, TakesTheValueOfAMetricFromTheSumsOfAllBatches) {
   Session session(
-      load(small_plan(), from_yaml("eval.metrics: [perplexity, accuracy, exact_match]")));
+      load(evaluated_plan(), from_yaml("eval.metrics: [perplexity, accuracy, exact_match]")));
   const Metrics metrics = evaluate(session);
   EXPECT_NEAR(std::log(metrics.value("perplexity")), metrics.value("loss"), 1e-6);
   EXPECT_EQ(metrics.value("exact_match"), metrics.value("accuracy"));
@@ -44,7 +44,7 @@ TEST(Evaluate, TakesTheValueOfAMetricFromTheSumsOfAllBatches) {
 
 TEST(Evaluate, RefusesAMetricThatIsNotInTheListOrNeedsMoreClasses) {
   const auto refusal_of = [](const Values& values) {
-    return refusal([&] { Session session(load(small_plan(), values)); });
+    return refusal([&] { Session session(load(evaluated_plan(), values)); });
   };
   EXPECT_EQ(refusal_of({{"target.metric", {"f1"}}}),
             "target.metric: 'f1' is not evaluated; eval.metrics has loss, accuracy, "

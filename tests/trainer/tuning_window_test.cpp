@@ -10,7 +10,7 @@
 
 using namespace bellows;
 
-static Plan plan_with(const Values& more) {
+static Plan tuned_plan(const Values& more) {
   return plan_of(from_yaml(R"(
 data: {train_size: 60, test_size: 20, batch_size: 8}
 train.max_iters: 6
@@ -25,7 +25,7 @@ kernels.autotune: benchmark
 // LeNet has two convolutions; the first needs no gradient of its images: five problems. The last
 // batch of an epoch is smaller and comes after the window.
 TEST(TuningWindow, SearchesEachProblemOnceAndLeavesLaterShapesToTheHeuristic) {
-  Session session(plan_with(
+  Session session(tuned_plan(
       from_yaml("data.batch_size: 9\ntrain: {max_iters: 9, epochs: 2, tuning_window: [2, 4]}\n")));
   const Moved searches("autotune.searches"), misses("autotune.misses");
   std::vector<int64_t> searched, missed;  // so far, after each update
