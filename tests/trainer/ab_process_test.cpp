@@ -84,18 +84,6 @@ TEST(ArmProcess, ThatASignalEndsBesideItsParentIsInterrupted) {
   EXPECT_THROW(arm.run_slice(), std::runtime_error);
 }
 
-// The program blocks signals in all its threads. Processes that it starts must not inherit that.
-TEST(ArmProcess, StartsWithAnEmptySignalMask) {
-  sigset_t blocked, before;
-  sigemptyset(&blocked);
-  for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaddset(&blocked, signal);
-  pthread_sigmask(SIG_BLOCK, &blocked, &before);
-  // No shell: it would clear the mask itself.
-  ArmProcess arm("arm", {"sed", "-n", "/SigBlk/w/proc/self/fd/3", "/proc/self/status"}, kPatience);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  EXPECT_EQ(arm.finish(), "SigBlk:\t0000000000000000");
-}
-
 TEST(ArmProcess, LeavesNoProcessAfterATimeOut) {
   pid_t pid = 0;
   {

@@ -258,17 +258,6 @@ TEST(BusyMachine, IsNotOneWhereARunWaitsForItself) {
               ElementsAre(HasSubstr("threads waited for a core for 41 % of the time")));
 }
 
-TEST(BusyMachine, CountsTicksOfOtherProcessesAndOfTheHypervisor) {
-  const CpuTicks begin = parse_ticks("cpu  100 20 30 400 50 6 7 8 9 10");
-  EXPECT_EQ(begin.used, 163);
-  EXPECT_EQ(begin.stolen, 8);
-  EXPECT_EQ(begin.all, 621);
-  const CpuTicks end = {.all = begin.all + 200, .used = begin.used + 150, .stolen = 28};
-  EXPECT_DOUBLE_EQ(shares(begin, end, 110).others, 0.2);
-  EXPECT_DOUBLE_EQ(shares(begin, end, 110).stolen, 0.1);
-  EXPECT_EQ(shares(begin, end, 151).others, 0);  // ticks are rounded
-}
-
 // ---- losses
 
 TEST(AbLosses, ThatAreDeclaredBitwiseHaveToBeEqualBitForBitInEveryRound) {

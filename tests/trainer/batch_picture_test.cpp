@@ -1,9 +1,10 @@
-// Pictures of batches: their pixels, and the files that a run writes.
+// Pictures of batches: their pixels, and the files that a run writes. Images for `trainer predict`.
 #include <gmock/gmock.h>
 #include "core/tensor/copy.h"
 #include "data/images/image_file.h"
 #include "tests/trainer/program.h"
 #include "trainer/log/log.h"
+#include "trainer/verbs/image.h"
 
 using namespace bellows;
 using testing::ElementsAre;
@@ -49,4 +50,13 @@ TEST_F(Program, WritesPicturesOfBatchesAndSaysWhatTheyCost) {
   }
   run(tiny({"--run-dir", "none"}));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "none/pictures"));
+}
+
+// ---- images for `trainer predict`
+
+// Resized as training images are: a triangle two output pixels wide, as in Pillow.
+TEST(FittedImage, IsBlendedWithTheFilterOfTheTransformResizeIntoPlanesInGrayOrRgb) {
+  EXPECT_THAT(fitted({1, 2, {1, 2, 3, 4, 5, 6}}, {3, 1, 2}), ElementsAre(1, 4, 2, 5, 3, 6));
+  EXPECT_THAT(fitted({1, 1, {100, 50, 200}}, {1, 1, 1}), ElementsAre(82));
+  EXPECT_THAT(fitted({1, 2, {0, 0, 0, 100, 100, 100}}, {1, 1, 4}), ElementsAre(0, 25, 75, 100));
 }

@@ -11,7 +11,6 @@
 using namespace bellows;
 namespace fs = std::filesystem;
 using testing::ElementsAre;
-using testing::HasSubstr;
 
 class CheckpointsTest : public testing::Test {
  protected:
@@ -92,24 +91,4 @@ TEST_F(CheckpointsTest, NeverDeletesTheOneThatItHasJustWritten) {
   save(resumed, 6);
   save(resumed, 7);
   EXPECT_THAT(names(), ElementsAre("step_00000007.safetensors", "step_00000009.safetensors"));
-}
-
-TEST_F(CheckpointsTest, WithoutAnIntactOneIsACheckpointError) {
-  Checkpoints checkpoints(folder_, {});
-  save(checkpoints, 1);
-  damage(checkpoint_path(folder_, 1));
-  messages_ = {"said before"};
-  const Refusal none = refused([&] { load_newest(folder_, messages_); });
-  EXPECT_EQ(none.exit, Exit::checkpoint);
-  EXPECT_THAT(none.message, HasSubstr("no checkpoint is intact, 1 file tried; " +
-                                      checkpoint_path(folder_, 1).string()));
-}
-
-TEST_F(CheckpointsTest, ABackgroundSaveHoldsTheStateOfItsStep) {
-  Checkpoints checkpoints(folder_, {.async = true});
-  const Tensor w = full({4}, 1);
-  checkpoints.save(1, {{"w", w}}, {});
-  w.data<float>()[0] = 99;  // training goes on at once
-  checkpoints.wait();
-  EXPECT_EQ(load_newest(folder_, messages_).content.tensors[0].tensor.data<float>()[0], 1);
 }

@@ -227,6 +227,11 @@ TEST_F(Program, ADamagedCheckpointFallsBackAndEndsWithTheSameBits) {
                          HasSubstr("falling back to the one before"),
                          HasSubstr("step_00000007.safetensors, step 7")));
   EXPECT_EQ(hash_in(out), whole);
+  for (const std::string& name : checkpoints()) {
+    const fs::path file = folder_ / "runs/run/checkpoints" / name;
+    fs::resize_file(file, fs::file_size(file) / 2);
+  }
+  expect_refusal(with(args, {"--resume"}), 4, "no checkpoint is intact, ");
 }
 
 TEST_F(Program, ResumeRefusesToBecomeAnotherRun) {

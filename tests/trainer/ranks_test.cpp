@@ -255,16 +255,7 @@ TEST_F(RanksTest, AreRefusedIfTheirPlansDiffer) {
   EXPECT_FALSE(fs::exists(folder_ / "runs"));
 }
 
-TEST_F(RanksTest, AreRefusedIfTheirImagesDiffer) {
-  for (const int rank : {0, 1}) write_images(cat("rank", rank, "/set"), 2);
-  write("rank1/set/val/b/0.png", as_png(slopes(8, 9)));
-  const auto all = run_ranks(2, on_images(), [](int rank) {
-    if (chdir(cat("rank", rank).c_str()) != 0) _exit(99);
-  });
-  EXPECT_THAT(all, Each(fails(7, "the ranks differ: test set content is ")));
-}
-
-TEST_F(RanksTest, AreRefusedIfTheirInitialWeightsDiffer) {
+TEST_F(RanksTest, AreRefusedIfTheirImagesOrInitialWeightsDiffer) {
   for (const int seed : {1, 2}) {
     run(tiny({cat("seed=", seed), "--run-dir", cat("run", seed)}));
     fs::create_directories(folder_ / cat("rank", seed - 1));
@@ -273,6 +264,10 @@ TEST_F(RanksTest, AreRefusedIfTheirInitialWeightsDiffer) {
   const auto in_its_folder = [](int rank) {
     if (chdir(cat("rank", rank).c_str()) != 0) _exit(99);
   };
+  for (const int rank : {0, 1}) write_images(cat("rank", rank, "/set"), 2);
+  write("rank1/set/val/b/0.png", as_png(slopes(8, 9)));
+  EXPECT_THAT(run_ranks(2, on_images(), in_its_folder),
+              Each(fails(7, "the ranks differ: test set content is ")));
   const auto all = run_ranks(2, tiny({"train.weights=weights"}), in_its_folder);
   EXPECT_THAT(all, Each(fails(7, "the ranks differ: the hash of the state after loading is ")));
   // A rank without the file ends with its own error, and the other one names it.

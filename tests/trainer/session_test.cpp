@@ -40,15 +40,6 @@ ckpt.best: mean_absolute_error
   EXPECT_TRUE(higher_is_better(plan, "accuracy_top2"));
 }
 
-// A metric of one target per sample beside one that is no mean.
-TEST(Evaluate, TakesTheValueOfAMetricFromTheSumsOfAllBatches) {
-  Session session(
-      load(evaluated_plan(), from_yaml("eval.metrics: [perplexity, accuracy, exact_match]")));
-  const Metrics metrics = evaluate(session);
-  EXPECT_NEAR(std::log(metrics.value("perplexity")), metrics.value("loss"), 1e-6);
-  EXPECT_EQ(metrics.value("exact_match"), metrics.value("accuracy"));
-}
-
 TEST(Evaluate, RefusesAMetricThatIsNotInTheListOrNeedsMoreClasses) {
   const auto refusal_of = [](const Values& values) {
     return refusal([&] { Session session(load(evaluated_plan(), values)); });

@@ -89,20 +89,6 @@ TEST(SweepArms, AreAllCombinationsOfTheValues) {
       ElementsAre("[{name: resize, size: 8}, normalize]", "[normalize]"));
 }
 
-TEST(SweepArms, MayDifferInAnOptionOfAListItem) {
-  ArmOptions options = on_lenet();
-  options.overrides = {
-      "data.transforms=[{name: normalize, mean: [0.5], std: [0.25]}, {name: resize, size: 8}, "
-      "random_flip]"};
-  const SweepResult result = sweep_arms(options, {parse_sweep("data.transforms.1.size=8,16")});
-  EXPECT_EQ(result.arms[1].name, "size=16");
-  Plan plan = config_of(result.arms[1], options.overrides).plan;
-  EXPECT_EQ(dump(plan).at("data.transforms.1.size").text, "16");
-  EXPECT_EQ(dump(plan).at("data.transforms.0.std.0").text, "0.25");
-  EXPECT_THAT(refusal([&] { sweep_arms(options, {parse_sweep("data.transforms.1.sides=8,16")}); }),
-              HasSubstr("data.transforms.1.sides is not an option of this configuration"));
-}
-
 TEST(SweepArms, ThatAreNoRunsOrTheSameRunAreRefused) {
   const auto refused_for = [](const std::string& key) {
     const Refusal said = refused([&] { arms({key}); });
