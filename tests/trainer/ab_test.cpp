@@ -11,7 +11,6 @@
 #include "tests/trainer/runs.h"
 #include "tests/trainer/terminal.h"
 #include "trainer/ab/rounds.h"
-#include "trainer/verbs/verbs.h"
 
 using namespace bellows;
 namespace fs = std::filesystem;

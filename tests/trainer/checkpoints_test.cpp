@@ -27,17 +27,6 @@ class CheckpointsTest : public testing::Test {
     std::ranges::sort(all);
     return all;
   }
-  // Changes one byte in the middle.
-  static void damage(const fs::path& path) {
-    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-    file.seekg(0, std::ios::end);
-    const auto middle = file.tellg() / 2;
-    file.seekg(middle);
-    const char flipped = static_cast<char>(file.get() ^ 0x40);
-    file.seekp(middle);
-    file.put(flipped);
-  }
-
   const fs::path folder_ = fs::temp_directory_path() / cat("bellows_checkpoints_", getpid());
   std::vector<std::string> messages_;
 };
@@ -86,7 +75,7 @@ TEST_F(CheckpointsTest, NeverDeletesTheOneThatItHasJustWritten) {
   Checkpoints first(folder_, {});
   save(first, 5);
   save(first, 9);
-  damage(checkpoint_path(folder_, 9));
+  fs::resize_file(checkpoint_path(folder_, 9), 99);
   Checkpoints resumed(folder_, {.keep = 1});
   save(resumed, 6);
   save(resumed, 7);

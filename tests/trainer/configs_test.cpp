@@ -6,7 +6,6 @@
 #include "core/config/config.h"
 #include "plan/toggle.h"
 #include "tests/place.h"
-#include "tests/trainer/runs.h"
 
 using namespace bellows;
 namespace fs = std::filesystem;
@@ -17,10 +16,8 @@ static std::set<std::string> configs_in(const char* folder) {
     if (entry.is_regular_file()) names.insert(entry.path().filename());
   return names;
 }
-static Config config_of(const std::string& file, const Values& overrides = {}) {
-  std::vector<Values> sources = read_config(fs::path(source_dir()) / file);
-  sources.push_back(overrides);
-  return make_config(sources);
+static Config config_of(const std::string& file) {
+  return make_config(read_config(fs::path(source_dir()) / file));
 }
 
 TEST(Configs, ComePlainAndFastUnderTheirOwnNames) {

@@ -4,7 +4,6 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 #include "core/base/json.h"
-#include "core/tensor/safetensors.h"
 #include "tests/trainer/program.h"
 
 using namespace bellows;

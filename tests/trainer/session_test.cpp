@@ -2,15 +2,12 @@
 // average of a model and groups of parameters, and what device_augment hands to a model.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <cmath>
-#include "core/base/trace.h"
-#include "core/config/config.h"
+#include <cstring>
 #include "tests/moved.h"
 #include "tests/optim/trained.h"
 #include "tests/refusal.h"
 #include "tests/trainer/runs.h"
 #include "trainer/session/evaluate.h"
-#include "trainer/session/windows.h"
 #include "trainer/state/training_state.h"
 
 using namespace bellows;
@@ -57,23 +54,16 @@ TEST(Evaluate, RefusesAMetricThatIsNotInTheListOrNeedsMoreClasses) {
             "use  eval.metrics: [accuracy]");
 }
 
-static Plan tuned_plan(const Values& more) {
-  return plan_of(from_yaml(R"(
-data: {train_size: 60, test_size: 20, batch_size: 8}
-train.max_iters: 6
-log.every: 1
-eval.every: 0
-threads.threads: 1
-kernels.autotune: benchmark
-)"),
-                 more);
-}
-
 // LeNet has two convolutions; the first needs no gradient of its images: five problems. The last
 // batch of an epoch is smaller and comes after the window.
 TEST(TuningWindow, SearchesEachProblemOnceAndLeavesLaterShapesToTheHeuristic) {
-  Session session(tuned_plan(
-      from_yaml("data.batch_size: 9\ntrain: {max_iters: 9, epochs: 2, tuning_window: [2, 4]}\n")));
+  Session session(load(Plan{}, from_yaml(R"(
+data: {train_size: 60, test_size: 20, batch_size: 9}
+train: {max_iters: 9, epochs: 2, tuning_window: [2, 4]}
+eval.every: 0
+threads.threads: 1
+kernels.autotune: benchmark
+)")));
   const Moved searches("autotune.searches"), misses("autotune.misses");
   std::vector<int64_t> searched, missed;  // so far, after each update
   run(session, [&](const Position&) {
@@ -204,65 +194,39 @@ TEST(Groups, OfAPlanFreezeTheStatisticsOfTheirNormsIfAsked) {
   }
 }
 
-namespace {
-
 // 28 digits in batches of 8. The transforms on the device need no rounding to bytes before them.
-Plan plan_with(const Values& more) {
-  return plan_of(from_yaml(R"(
+// Models whose first layer is no convolution receive images in f32.
+TEST(ModelInput, MadeForTheModelTrainsAsCastAndPaddedLaterBitForBit) {
+  const Values nhwc = {{"data.channels_last", {"true"}},
+                       {"model.channels_last", {"true"}},
+                       {"kernels.pad_channels", {"true"}}};
+  for (const char* const variant :
+       {"amp.dtype: off", "amp.dtype: bf16", "amp.dtype: fp16",
+        "{amp.dtype: off, kernels.vendor: true}", "{amp.dtype: bf16, kernels.vendor: true}",
+        "{amp.dtype: fp16, kernels.vendor: true}",
+        "{amp.dtype: bf16, model: {name: resnet18, width: 2}}",
+        "{amp.dtype: bf16, model: {name: lenet, fuse: {conv_act_pool: true}}}",
+        "{amp.dtype: bf16, model.name: mlp}", "{amp.dtype: bf16, model.name: levels_mlp}",
+        "{amp.dtype: bf16, model: {name: layers, layers: [{name: residual, layers: [{name: conv2d, "
+        "padding: 1}]}, flatten, {name: linear, out: 10}]}}"})
+    for (const Values& format : {Values{}, nhwc}) {
+      if (!format.empty() && std::strstr(variant, "model")) continue;
+      Values more = from_yaml(variant);
+      more.insert(format.begin(), format.end());
+      const Plan plan = plan_of(from_yaml(R"(
 data: {train_size: 28, test_size: 12, batch_size: 8,
        transforms: [{name: random_crop, size: 28, padding: 2}, normalize]}
 optimizer.momentum: 0.9
 train.epochs: 2
-eval.every: 0
+eval.every: 2
 threads.threads: 1
 )"),
-                 more);
-}
-Plan augmented(Plan plan) {
-  plan.data.loader.feed.device_augment = true;
-  return plan;
-}
-
-Batch first_batch(Session& session) {
-  session.feed->start(0);
-  Batch batch;
-  EXPECT_TRUE(session.feed->next(batch));
-  return batch;
-}
-
-}  // namespace
-
-TEST(ModelInput, MadeInSixteenBitsTrainsAsCastBitForBit) {
-  for (const char* const precision : {"off", "bf16", "fp16"})
-    for (const bool nhwc : {false, true})
-      for (const bool vendor : {false, true}) {
-        SCOPED_TRACE(cat(precision, nhwc ? ", NHWC" : "", vendor ? ", vendor" : ""));
-        Plan plan = plan_with({{"amp.dtype", {precision}}, {"eval.every", {"2"}}});
-        plan.data.loader.batch.channels_last = plan.model.channels_last = nhwc;
-        plan.kernels.pad_channels = nhwc;
-        plan.kernels.vendor = vendor;
-        const Ran want = run(plan), got = run(augmented(plan));
-        EXPECT_EQ(got.losses, want.losses);
-        EXPECT_EQ(got.hash, want.hash);
-        EXPECT_EQ(got.metrics->value("loss"), want.metrics->value("loss"));
-        Session session(augmented(plan));
-        const Batch batch = first_batch(session);
-        EXPECT_EQ(batch.x.dtype(), plan.amp.low());
-        const Tensor captured = session.zeros_like_batches(batch.size()).x;
-        EXPECT_EQ(captured.dtype(), batch.x.dtype());
-        EXPECT_EQ(captured.strides(), batch.x.strides());
-      }
-}
-
-// Models whose first layer is no convolution receive images in f32.
-TEST(ModelInput, OfAnyModelTrainsAsCastBitForBit) {
-  for (const char* const model :
-       {"{name: resnet18, width: 2}", "{name: lenet, fuse: {conv_act_pool: true}}", "mlp",
-        "levels_mlp",
-        "{name: layers, layers: [{name: residual, layers: [{name: conv2d, padding: 1}]}, flatten, "
-        "{name: linear, out: 10}]}"}) {
-    Values values = from_yaml(cat("model: ", model));
-    values["amp.dtype"] = {"bf16"};
-    EXPECT_EQ(run(augmented(plan_with(values))).hash, run(plan_with(values)).hash) << model;
-  }
+                                more);
+      Plan augmented = plan;
+      augmented.data.loader.feed.device_augment = true;
+      const Ran want = run(plan), got = run(augmented);
+      EXPECT_EQ(got.losses, want.losses) << variant;
+      EXPECT_EQ(got.hash, want.hash) << variant;
+      EXPECT_EQ(got.metrics->value("loss"), want.metrics->value("loss")) << variant;
+    }
 }

@@ -1,16 +1,14 @@
-// Updates that are skipped because their gradients are not finite: nothing that the step wrote
-// remains, log lines count them, and a run in which all are skipped ends.
+// Updates that are skipped because their gradients are not finite: running statistics stay finite,
+// log lines count them, and a run in which all are skipped ends.
 #include <gmock/gmock.h>
 #include <cmath>
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include "core/base/json.h"
 #include "core/tensor/copy.h"
+#include "core/tensor/safetensors.h"
 #include "tests/data/image_files.h"
 #include "tests/place.h"
 #include "tests/trainer/rank_programs.h"
-#include "tests/trainer/runs.h"
-#include "trainer/session/training_step.h"
 
 using namespace bellows;
 using testing::AllOf;

@@ -9,7 +9,6 @@
 #include <set>
 #include "autograd/backward.h"
 #include "core/base/json.h"
-#include "tests/moved.h"
 #include "tests/refusal.h"
 #include "tests/trainer/runs.h"
 #include "trainer/run/run.h"
