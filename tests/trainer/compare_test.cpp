@@ -86,37 +86,29 @@ TEST_F(Compare, PrintsEachDifferenceOfTheEnvironmentBeforeAnyRatioAndWarnsOfWhat
   expect_refusal({"compare", "runs/run", "runs/run"}, 3, "plan.yaml");
 }
 
-TEST_F(Compare, NamesTheOneOptionThatDiffers) {
+TEST_F(Compare, NamesTheOptionsThatDifferAndTheTogglesThatRan) {
   succeed(tiny({"optimizer.lr=0.01"}));
   succeed(tiny({"optimizer.lr=1e38", "train.on_nonfinite=continue"}));
+  EXPECT_THAT(compared("runs/run-2", "runs/run-2"), HasSubstr("equal to the last bit in 4 log"))
+      << "losses that are no numbers";
   succeed(tiny({"optimizer.lr=0.02"}));
   EXPECT_THAT(
       compared("runs/run", "runs/run-3"),
       AllOf(HasSubstr("plan: 1 difference in "), HasSubstr("\n  optimizer.lr  0.01  0.02\n"),
             HasSubstr("train loss: first differs in the log window that ends at step 2\n"),
             Not(HasSubstr("warning"))));
-  EXPECT_THAT(compared("runs/run-2", "runs/run-2"), HasSubstr("equal to the last bit in 4 log"))
-      << "losses that are no numbers";
-}
-
-TEST_F(Compare, NamesTogglesThatDifferAndWhichOfThemRan) {
-  succeed(tiny({}));
-  succeed(tiny({"toggles={fused_loss: off}",
+  succeed(tiny({"optimizer.lr=0.01", "toggles={fused_loss: off}",
                 "data={name: digits, train_size: 64, test_size: 20, batch_size: 32}"}));
-  const std::string text = compared("runs/run", "runs/run-2");
-  EXPECT_THAT(text, AllOf(HasSubstr("  data.batch_size  16  32\n"),
-                          HasSubstr("  toggles.fused_loss  on  off\n"),
-                          HasSubstr("  fused_loss  ran  off\n"),
-                          HasSubstr("warning: more than one option differs"),
-                          HasSubstr("  updates "), HasSubstr(" 0.500\n")));
-}
-
-TEST_F(Compare, SaysThatARunWithoutAnEndHasNotToldWhatRan) {
-  run(tiny({}));
+  EXPECT_THAT(
+      compared("runs/run", "runs/run-4"),
+      AllOf(HasSubstr("  data.batch_size  16  32\n"), HasSubstr("  toggles.fused_loss  on  off\n"),
+            HasSubstr("  fused_loss  ran  off\n"),
+            HasSubstr("warning: more than one option differs"), HasSubstr("  updates "),
+            HasSubstr(" 0.500\n")));
   const auto killed = start(tiny({"train.epochs=1000000"}));
   ASSERT_TRUE(killed->says("iter: "));
   killed->send(SIGKILL);
   killed->end();
-  EXPECT_THAT(compared("runs/run", "runs/run-2"),
+  EXPECT_THAT(compared("runs/run", "runs/run-5"),
               HasSubstr("toggles that were on: unknown, a run has not ended\n"));
 }

@@ -213,15 +213,19 @@ TEST_F(Resuming, AfterKillingEndsWithTheSameBitsAndWritesEachRowOnceWithTheSameL
 
 // ---- branches
 
-TEST_F(Resuming, ACheckpointNamedFromItsOwnFolderHasThePlanOfItsRun) {
-  trained_to(4);
-  succeed({"train", "--resume", "step_00000004.safetensors", "--run-dir",
-           (folder_ / "branch").string(), "optimizer.lr=0.01"},
-          [&] { fs::current_path(folder_ / "runs/run/checkpoints"); });
-}
-
 TEST_F(Resuming, ABranchChangesWhatItIsMadeForAndPrintsEachChange) {
   const std::string file = trained_to(4);
+  const auto branch = [&](const std::string& change) {
+    return Args{"train", "--resume", file, change};
+  };
+  expect_refusal(
+      branch("optimizer.name=adam"), 2,
+      "cannot change optimizer.name: sgd -> adam: the checkpoint holds the state of the "
+      "other optimizer; undo the change, or start a new run from the weights alone with");
+  expect_refusal(branch("model={name: mlp, hidden: [8]}"), 2, "state of the other model");
+  expect_refusal(branch("optimizer.momentum=0"), 4, "unexpected: optimizer/momentum.1.bias");
+  expect_refusal(branch("train.weights=x.safetensors"), 2, "weights come from the checkpoint");
+  EXPECT_FALSE(fs::exists(folder_ / "runs/run-2"));
   EXPECT_THAT(succeed({"train", "--resume", file, "--run-dir", "branch", "train.epochs=3",
                        "optimizer.lr=0.5", "optimizer.weight_decay=0.1", "loss.label_smoothing=0.1",
                        "schedule.name=cosine", "seed=5"}),
@@ -231,22 +235,15 @@ TEST_F(Resuming, ABranchChangesWhatItIsMadeForAndPrintsEachChange) {
                     HasSubstr("resume: changed schedule.name: constant -> cosine\n"),
                     HasSubstr("resume: changed seed: 1 -> 5\n"), HasSubstr("run folder: branch\n"),
                     HasSubstr("epoch: 2, iter: 2/4"), HasSubstr("done: 12 steps, 3 epochs")));
+  // A checkpoint named from its own folder has the plan of its run.
+  succeed({"train", "--resume", "step_00000004.safetensors", "--run-dir",
+           (folder_ / "elsewhere").string(), "optimizer.lr=0.01"},
+          [&] { fs::current_path(folder_ / "runs/run/checkpoints"); });
   EXPECT_TRUE(fs::exists(folder_ / file));
 }
 
-TEST_F(Resuming, ABranchOntoOtherDataCountsItsOwnEpochs) {
-  EXPECT_THAT(
-      succeed({"train", "--resume", trained_to(6), "data.train_size=160", "data.batch_size=8"}),
-      AllOf(HasSubstr("resume: changed data.train_size: 64 -> 160"),
-            HasSubstr("resume: changed training set: 64 samples, crc "),
-            HasSubstr("an epoch has 20 updates of 8 samples now; epoch 2 begins, and step 6 "
-                      "counts as step 20"),
-            HasSubstr("epoch: 2, iter: 2/20"), HasSubstr("done: 40 steps, 2 epochs")));
-  EXPECT_EQ(checkpoints("runs/run-2").back(), "step_00000040.safetensors");
-}
-
 // With 17 samples a batch an epoch still has 4 updates, of other samples.
-TEST_F(Resuming, ABranchWithAnotherOrderOfSamplesBeginsTheEpochAgain) {
+TEST_F(Resuming, ABranchWithOtherDataOrAnotherOrderBeginsTheEpochAgain) {
   const std::string file = trained_to(6);
   for (const std::string order :
        {"seed=5", "data.shuffle=false", "data.batch_size=17", "toggles={device_randperm: off}"})
@@ -255,6 +252,15 @@ TEST_F(Resuming, ABranchWithAnotherOrderOfSamplesBeginsTheEpochAgain) {
         AllOf(HasSubstr("epoch 2 begins, and step 6 counts as step 4"), HasSubstr("2 epochs")))
         << order;
   EXPECT_THAT(run({"train", "--resume", file, "optimizer.lr=0.01"}).out, Not(HasSubstr("begins")));
+  EXPECT_THAT(
+      succeed({"train", "--resume", file, "data.train_size=160", "data.batch_size=8", "--run-dir",
+               "other"}),
+      AllOf(HasSubstr("resume: changed data.train_size: 64 -> 160"),
+            HasSubstr("resume: changed training set: 64 samples, crc "),
+            HasSubstr("an epoch has 20 updates of 8 samples now; epoch 2 begins, and step 6 "
+                      "counts as step 20"),
+            HasSubstr("epoch: 2, iter: 2/20"), HasSubstr("done: 40 steps, 2 epochs")));
+  EXPECT_EQ(checkpoints("other").back(), "step_00000040.safetensors");
 }
 
 // A resumed run keeps the target that it has reached. A branch has a target of its own; with that
@@ -268,19 +274,4 @@ TEST_F(Resuming, ATargetStaysReachedExceptInABranch) {
               AllOf(HasSubstr("done: 8 steps, 2 epochs"),
                     HasSubstr("target: loss 9 reached; time-to-target: "),
                     HasSubstr(" 64 samples, 1 epoch\n")));
-}
-
-TEST_F(Resuming, ABranchRefusesWhatItsCheckpointHoldsTheStateOf) {
-  const std::string file = trained_to(4);
-  const auto branch = [&](const std::string& change) {
-    return Args{"train", "--resume", file, change};
-  };
-  expect_refusal(
-      branch("optimizer.name=adam"), 2,
-      "cannot change optimizer.name: sgd -> adam: the checkpoint holds the state of the "
-      "other optimizer; undo the change, or start a new run from the weights alone with");
-  expect_refusal(branch("model={name: mlp, hidden: [8]}"), 2, "state of the other model");
-  expect_refusal(branch("optimizer.momentum=0"), 4, "unexpected: optimizer/momentum.1.bias");
-  expect_refusal(branch("train.weights=x.safetensors"), 2, "weights come from the checkpoint");
-  EXPECT_FALSE(fs::exists(folder_ / "runs/run-2"));
 }
