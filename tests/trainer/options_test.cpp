@@ -195,26 +195,6 @@ TEST(Options, UnderAMisspeltKeyLeadToAKeyThatExists) {
   }
 }
 
-// "amp=mse" must not be answered with  amp: {dtype: ...},  which a toggle sets.
-TEST(Options, AWordInPlaceOfASectionIsAdvisedOnlyWhatIsTaken) {
-  std::set<std::string> sections;
-  for (const auto& [key, value] : dump(Plan{}))
-    for (size_t dot = key.find('.'); dot != std::string::npos; dot = key.find('.', dot + 1))
-      sections.insert(key.substr(0, dot));
-  int advised = 0;
-  for (const std::string& section : sections) {
-    const std::string text = refusal([&] { make_config({{{section, {"mse", "here"}}}}); });
-    const std::string mark = cat("is not a map; write  ", section, ": {");
-    const size_t at = text.find(mark);
-    if (at == std::string::npos) continue;
-    ++advised;
-    const std::string option =
-        text.substr(at + mark.size(), text.find(": ...}") - at - mark.size());
-    EXPECT_FALSE(option_owners().contains(section + "." + option)) << text;
-  }
-  EXPECT_GE(advised, 5);
-}
-
 // ---- resume
 
 // Texts that the option may accept.

@@ -136,21 +136,6 @@ TEST(Average, OfABranchStartsFromTheWeights) {
   restore(off, saved_at(5, with), notes, Resume::branch);
 }
 
-TEST(Average, ThatCannotSettleWithinTheRunIsWarnedOf) {
-  const auto warning = [](const char* decay) {
-    const Session session(normed_plan({{"optimizer.ema_decay", {decay}}}));
-    std::string found;
-    for (const std::string& note : session.notes)
-      if (note.starts_with("warning: optimizer.ema_decay")) found = note;
-    return found;
-  };
-  EXPECT_EQ(warning("0.999"),
-            "warning: optimizer.ema_decay: after 12 updates, 99 % of the average are still the "
-            "first weights; use at most 0.681");
-  EXPECT_EQ(warning("0.7"), "");
-  EXPECT_EQ(warning("0"), "");
-}
-
 // Training normalizes with the running statistics, which nothing changes.
 TEST(Groups, OfAPlanFreezeTheStatisticsOfTheirNormsIfAsked) {
   for (const char* frozen : {"true", "false"}) {
