@@ -17,7 +17,6 @@ void visit(Visitor& v, GroupOptions& o) {
   v("parameters", o.parameters, "norms, biases, or their names as a shell pattern: head.*")
       .fixed(kOtherRule);
   v.choice("name", o.rule, "their update rule").fixed(kOtherRule);
-  v("epochs", o.epochs, "until they are frozen; 0: the whole run", {.min = 0});
   v("freeze_statistics", o.freeze_statistics,
     "norms of the group use their running statistics in training, too, and leave them alone");
 }

@@ -11,7 +11,6 @@ namespace bellows {
 struct GroupOptions {
   std::string parameters;  // "norms", "biases", or their names as a shell pattern: "head.*"
   Choice<UpdateRule()> rule{"sgd"};
-  double epochs = 0;  // length of its schedule, after which its rate is 0; 0: the whole run
   bool freeze_statistics = false;  // freezes the group's norms; applied by the model's owner
 };
 void visit(Visitor& v, GroupOptions& o);

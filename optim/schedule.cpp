@@ -20,20 +20,14 @@ int64_t warmup_of(const ScheduleOptions& options, int64_t updates_per_epoch) {
   return options.warmup_updates + std::llround(options.warmup_epochs * double(updates_per_epoch));
 }
 
-Tensor lr_table(const ScheduleOptions& options, double peak_lr, double epochs,
-                int64_t total_updates, int64_t updates_per_epoch, double factor) {
-  CHECK(total_updates > 0 && updates_per_epoch > 0, "schedule: ", total_updates, " updates, ",
+Tensor lr_table(const ScheduleOptions& options, double peak_lr, int64_t updates,
+                int64_t updates_per_epoch, double factor) {
+  CHECK(updates > 0 && updates_per_epoch > 0, "schedule: ", updates, " updates, ",
         updates_per_epoch, " per epoch; a run needs at least one");
-  const int64_t own = std::max<int64_t>(1, std::llround(epochs * double(updates_per_epoch)));
-  const int64_t updates = std::min(own, total_updates);
   const int64_t warmup = warmup_of(options, updates_per_epoch);
-  const bool rests = own < total_updates;
-  CHECK(!rests || warmup < updates, "schedule: ", warmup,
-        " updates of warm-up for a parameter group that is frozen after ", updates,
-        " updates; lower warmup_updates or warmup_epochs, or raise the epochs of their group");
   const int64_t horizon = std::max(updates, warmup + 1);  // curves divide by the rest
   const Curve curve = options.curve.make(Horizon{horizon, updates_per_epoch, warmup});
-  const Tensor table = zeros({updates + rests}, DType::f64);
+  const Tensor table = zeros({updates}, DType::f64);
   for (int64_t u = 0; u < updates; ++u) {
     const double from = options.warmup_from;
     const double rising = u < warmup ? from + (1 - from) * double(u) / double(warmup) : 1.0;

@@ -59,15 +59,13 @@ void visit(Visitor& v, ScheduleOptions& o);
 
 // Returns the length of warm-up, in updates.
 int64_t warmup_of(const ScheduleOptions& options, int64_t updates_per_epoch);
-// Returns the learning rate of each update, f64 on the host: (total_updates) or, for a schedule of
-// `epochs` that ends earlier, its updates and a last entry of 0. During warm-up,
+// Returns the learning rate of each update, f64 on the host: (updates). During warm-up,
 // lr(u) = peak (from + (1 - from) u / warmup) curve(u). That is PyTorch's SequentialLR of LinearLR
 // and the curve, except for `step`, whose epochs count from the first update. A run shorter than
 // its warm-up rises as a longer one would, so that a longer one may continue it. `factor`:
-// RateState::factor. Throws Error(Exit::usage) for a run of 0 updates, and if a schedule that ends
-// earlier is not longer than its warm-up.
-Tensor lr_table(const ScheduleOptions& options, double peak_lr, double epochs,
-                int64_t total_updates, int64_t updates_per_epoch, double factor = 1);
+// RateState::factor. Throws Error(Exit::usage) for a run of 0 updates.
+Tensor lr_table(const ScheduleOptions& options, double peak_lr, int64_t updates,
+                int64_t updates_per_epoch, double factor = 1);
 // Returns the rate after `applied` updates, for the log; the last entry stays in force.
 double lr_at(const Tensor& lr_table, int64_t applied);
 

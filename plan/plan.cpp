@@ -19,12 +19,12 @@ static bool read(const std::string& text, DeviceChoice& choice) {
     if (text == kNames[kind]) return choice = kind, true;
   int gpu = 0;
   if (!text.starts_with(kNumbered)) return false;
-  if (!option_of(gpu, {.min = 0}).read(text.substr(kNumbered.size()))) return false;
+  if (!make_option(gpu, {.min = 0}).read(text.substr(kNumbered.size()))) return false;
   choice = {DeviceChoice::cuda, gpu};
   return true;
 }
 
-Option option_of(DeviceChoice& choice, Bounds) {
+Option make_option(DeviceChoice& choice, Bounds) {
   return {choice.text(), "auto or cpu or cuda or cuda:N",
           [&choice](const std::string& text) { return read(text, choice); }};
 }

@@ -32,7 +32,7 @@ struct DeviceChoice {
   Kind kind;
   std::optional<int> gpu;  // number of the GPU, with cuda:N only; else the first GPU is used
 };
-Option option_of(DeviceChoice& choice, Bounds bounds);  // lets a Visitor read and print it
+Option make_option(DeviceChoice& choice, Bounds bounds);  // lets a Visitor read and print it
 
 struct DataOptions {
   DatasetChoice dataset{"digits"};

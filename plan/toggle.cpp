@@ -132,11 +132,11 @@ static Option value_option(const Toggle& toggle, std::string& value) {
   Option option = one_of(toggle.values, value, [&](size_t i) { value = toggle.values[i]; });
   if (!toggle.numbers) return option;
   int64_t any = 0;
-  option.accepts += " or " + option_of(any, *toggle.numbers).accepts;
+  option.accepts += " or " + make_option(any, *toggle.numbers).accepts;
   option.read = [&, named = option.read](const std::string& text) {
     int64_t number = 0;
     if (named(text)) return true;
-    if (!option_of(number, *toggle.numbers).read(text)) return false;
+    if (!make_option(number, *toggle.numbers).read(text)) return false;
     value = text;
     return true;
   };
@@ -191,7 +191,7 @@ static std::string setting(const Value& given, const Toggle& toggle, const std::
 // toggle if none does that.
 static std::string setting_for(const Value& given, const Toggle& toggle, const std::string& key) {
   int64_t number = 0;
-  if (toggle.numbers && option_of(number, *toggle.numbers).read(given.text))
+  if (toggle.numbers && make_option(number, *toggle.numbers).read(given.text))
     return setting(given, toggle, given.text);
   std::string all;
   for (const std::string& value : toggle.values) {
@@ -329,7 +329,7 @@ std::string print_config(const Config& config) {
   std::erase_if(options.lines, [](const Listing::Line& line) {  // lines of options that toggles set
     return option_owners().contains(line.key) && !line.empty_list();
   });
-  std::string text = yaml_of(options, config.origins) + "toggles:\n";
+  std::string text = to_yaml(options, config.origins) + "toggles:\n";
   text += fmt::format("{:<38}  # for those without a value\n", "  preset: " + config.preset);
   for (const auto& [name, value] : config.toggles) text += print_toggle(config, name, value);
   const Values effective = dump(config.plan);

@@ -63,8 +63,8 @@ Values parse_overrides(const std::vector<std::string>& assignments) {
   return all;
 }
 
-std::vector<Values> sources_of(const std::string& path,
-                               const std::vector<std::string>& assignments) {
+std::vector<Values> read_sources(const std::string& path,
+                                 const std::vector<std::string>& assignments) {
   std::vector<Values> sources;
   if (!path.empty()) sources = read_config(path);
   sources.push_back(parse_overrides(assignments));

@@ -18,8 +18,8 @@ std::string with_home(const std::string& path);
 Values parse_overrides(const std::vector<std::string>& assignments);
 
 // Returns the sources of a verb: the bases, the file (none if `path` is ""), the command line.
-std::vector<Values> sources_of(const std::string& path,
-                               const std::vector<std::string>& assignments);
+std::vector<Values> read_sources(const std::string& path,
+                                 const std::vector<std::string>& assignments);
 
 struct ConfigLine {
   std::string key, value;  // "toggles.num_workers", "2"

@@ -190,7 +190,7 @@ std::string yaml(const std::string& text) {
 
 // Writes the parent keys of each line that the previous line has not already written. A word of
 // digits is a list item, whose first key follows the dash.
-std::string yaml_of(const Listing& listing, const Values& origins) {
+std::string to_yaml(const Listing& listing, const Values& origins) {
   const std::vector<Listing::Line>& lines = listing.lines;
   std::string text;
   std::vector<std::string> open;

@@ -77,7 +77,7 @@ std::vector<Difference> differences(const Values& a, const Values& b, const std:
 
 // Returns nested YAML in the order of the lines, each value followed by its origin. Loading it
 // gives the same values.
-std::string yaml_of(const Listing& listing, const Values& origins);
+std::string to_yaml(const Listing& listing, const Values& origins);
 
 // Returns the text as a YAML scalar: plain if it reads back unchanged, else in double quotes.
 std::string yaml(const std::string& text);
@@ -117,7 +117,7 @@ void load_onto(Options& options, Values& origins, const Values& source, const Ke
 template <class Options> std::string print(Options options, const Values& origins) {
   Listing listing;
   visit(listing, options);
-  return yaml_of(listing, origins);
+  return to_yaml(listing, origins);
 }
 
 }  // namespace bellows

@@ -65,16 +65,16 @@ template <class T> static Option whole_number(T& value, Bounds bounds) {
           }};
 }
 
-Option option_of(int& value, Bounds bounds) { return whole_number(value, bounds); }
-Option option_of(int64_t& value, Bounds bounds) { return whole_number(value, bounds); }
-Option option_of(uint64_t& value, Bounds bounds) {
+Option make_option(int& value, Bounds bounds) { return whole_number(value, bounds); }
+Option make_option(int64_t& value, Bounds bounds) { return whole_number(value, bounds); }
+Option make_option(uint64_t& value, Bounds bounds) {
   return number(value, "a whole number", {.min = 0, .max = bounds.max});
 }
-Option option_of(double& value, Bounds bounds) { return number(value, "a number", bounds); }
-Option option_of(bool& value, Bounds) {
+Option make_option(double& value, Bounds bounds) { return number(value, "a number", bounds); }
+Option make_option(bool& value, Bounds) {
   return one_of({"false", "true"}, value ? "true" : "false", [&value](size_t i) { value = i; });
 }
-Option option_of(std::string& value, Bounds) {
+Option make_option(std::string& value, Bounds) {
   return {value, "text",
           [&value](const std::string& text) { return value = with_home(text), true; }};
 }

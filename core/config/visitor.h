@@ -30,12 +30,12 @@ struct Option {
   std::string accepts;                           // "a whole number >= 1", "sequential or shuffled"
   std::function<bool(const std::string&)> read;  // sets it; false if the text is not valid
 };
-Option option_of(bool& value, Bounds = {});
-Option option_of(int& value, Bounds bounds = {});
-Option option_of(int64_t& value, Bounds bounds = {});
-Option option_of(uint64_t& value, Bounds bounds = {});
-Option option_of(double& value, Bounds bounds = {});
-Option option_of(std::string& value, Bounds = {});
+Option make_option(bool& value, Bounds = {});
+Option make_option(int& value, Bounds bounds = {});
+Option make_option(int64_t& value, Bounds bounds = {});
+Option make_option(uint64_t& value, Bounds bounds = {});
+Option make_option(double& value, Bounds bounds = {});
+Option make_option(std::string& value, Bounds = {});
 Option one_of(const Names& names, const std::string& value, std::function<void(size_t)> set);
 
 // Results of a run that a changed option makes outdated.
@@ -91,7 +91,7 @@ class Visitor {
   // A bool, integer, double or string.
   template <class T>
   Marked operator()(const char* key, T& value, const char* help, Bounds bounds = {}) {
-    return show(key, option_of(value, bounds), help);
+    return show(key, make_option(value, bounds), help);
   }
   // An enum. `names` has the names of its values, in declaration order.
   template <class Enum>
@@ -109,7 +109,7 @@ class Visitor {
   Marked list(const char* key, std::vector<T>& values, const char* help, Bounds bounds = {}) {
     Marked all = resize(key, values, help);
     for (size_t i = 0; i < values.size(); ++i)
-      all.add(show(item(key, i), option_of(values[i], bounds), help));
+      all.add(show(item(key, i), make_option(values[i], bounds), help));
     return all;
   }
   // Options of another component, as "key.<its keys>".

@@ -165,7 +165,7 @@ static int run_loader(CommandLine& line, const Arguments& args) {
       "The loader also makes the order, names samples for errors and copies labels. "
       "Files come from the page cache after the first round.");
   if (!line.read(args)) return 0;
-  Plan plan = make_config(sources_of(config, overrides)).plan;
+  Plan plan = make_config(read_sources(config, overrides)).plan;
   if (epochs == 0) plan = on_one_core(plan);
   apply(plan.threads);
   const DatasetPtr set =

@@ -49,7 +49,7 @@ static int run_loss(CommandLine& line, const Arguments& args) {
   line.add_config(config, overrides);
   line.add_note("Uses the first batch of training. Ranks of a launcher are not supported.");
   if (!line.read(args)) return 0;
-  const Plan plan = make_config(sources_of(config, overrides)).plan;
+  const Plan plan = make_config(read_sources(config, overrides)).plan;
   FirstUpdate first(plan);
   Session& session = first.session;
   const Batch& batch = first.batch;

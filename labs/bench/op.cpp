@@ -153,7 +153,7 @@ static int run_op(CommandLine& line, const Arguments& args) {
   line.add_note("Another example:  trainer bench op --repeat conv2 --config configs/lenet.yaml");
   if (!line.read(args)) return 0;
   if (line.given("--repeat"))
-    return repeat_module(o.repeat, make_config(sources_of(o.config, o.words)).plan), 0;
+    return repeat_module(o.repeat, make_config(read_sources(o.config, o.words)).plan), 0;
   CHECK(o.words.size() <= 1 && o.config.empty(), "bench op: takes one op, or --repeat PATH");
   const std::vector<const OpSpec*> specs = specs_of(o.words.empty() ? "" : o.words[0]);
   const Device device = start_bench(o.device);

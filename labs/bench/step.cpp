@@ -153,7 +153,7 @@ static int run_step(CommandLine& line, const Arguments& args) {
   line.add_flag("--resident", resident, "one line when warm, then a block for each line on stdin");
   line.add_note("Prints one JSON object: times in ms, and the increase of each counter per step.");
   if (!line.read(args)) return 0;
-  run_blocks(make_config(sources_of(file, words)), o, resident);
+  run_blocks(make_config(read_sources(file, words)), o, resident);
   return 0;
 }
 

@@ -92,8 +92,8 @@ static int run_diagnose(CommandLine& line, const Arguments& args) {
   const Json report =
       diagnose(given.config.empty()
                    ? read_evidence(given.run)
-                   : measure(make_config(sources_of(given.config, given.overrides)), given.seconds,
-                             given.apply.empty() ? INFINITY : options.budget_s / 2));
+                   : measure(make_config(read_sources(given.config, given.overrides)),
+                             given.seconds, given.apply.empty() ? INFINITY : options.budget_s / 2));
   if (given.json)
     say(to_line(report));
   else

@@ -152,7 +152,7 @@ Evidence measure(Config config, double seconds, double limit_s) {
 Evidence read_evidence(const std::string& folder) {
   const Json run = read_run(folder);
   const std::string plan = (Path(folder) / "plan.yaml").string();
-  Evidence e{.config = make_config(sources_of(plan, {})), .cores = allowed_cores()};
+  Evidence e{.config = make_config(read_sources(plan, {})), .cores = allowed_cores()};
   const Json &train = run["train"], &totals = run["totals"], &env = run["env"];
   const auto total = [&](const char* key, double otherwise = 0) {
     const double value = number_in(totals, key);

@@ -68,7 +68,7 @@ static int run_doctor(CommandLine& line, const Arguments& args) {
         "doctor: only --stress takes a --device");
   CHECK(shapes || (overrides.empty() && config.empty()), "doctor: only --shapes takes a config");
   if (shapes) {
-    const Plan plan = make_config(sources_of(config, overrides)).plan;
+    const Plan plan = make_config(read_sources(config, overrides)).plan;
     say_part(unaligned_shapes(Session(plan).parameters));
     return 0;
   }

@@ -149,7 +149,7 @@ static int run_plan(CommandLine& line, const Arguments& args) {
   declare(line, given);
   if (!line.read(args)) return 0;
   const std::vector<int64_t> ranks = ranks_in(given.ranks);
-  const Config config = make_config(sources_of(given.config, given.overrides));
+  const Config config = make_config(read_sources(given.config, given.overrides));
   DistOptions options = config.plan.dist;
   options.bucketed = options.overlap = true;  // one rank turns their toggles off
   const Network network = network_of(given);

@@ -68,7 +68,7 @@ static int run_profile(CommandLine& line, const Arguments& args) {
   const std::vector<int64_t> window = window_of(steps);
   check_place(trace, "profile: --trace");
   check_place(tables, "profile: --json");
-  Plan given = make_config(sources_of(config, overrides)).plan;
+  Plan given = make_config(read_sources(config, overrides)).plan;
   settle_planted_load(given);
   const Plan plan = profiled(given, window);
   Session session(plan);

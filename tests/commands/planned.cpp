@@ -71,7 +71,7 @@ static std::string smaller(const Strings& words, const std::string& verb) {
   const Strings given = overrides_in(words);
   std::string config = value_of(words, "--config");
   if (!config.empty()) config = source_dir() + "/" + config;
-  const Config read = make_config(sources_of(config, given));
+  const Config read = make_config(read_sources(config, given));
   const Values options = dump(read.options);
   const Values set = parse_overrides(given);
   std::string more;

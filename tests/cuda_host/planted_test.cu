@@ -163,20 +163,6 @@ TEST_F(Planted, WaitForAnEventOfACaptureThatHasEnded) {
   cudaGraphDestroy(graph);
 }
 
-TEST_F(Planted, HostReadsTooEarly) {
-  const Floats y(1);
-  void* pinned = nullptr;
-  CUDA_CHECK(cudaMallocHost(&pinned, sizeof(float)));
-  float& result = *static_cast<float*>(pinned);
-  result = -1;
-  launch(fill, {1, 32, 0, compute()}, y, 1, 5.0f);
-  CUDA_CHECK(cudaMemcpyAsync(pinned, y, sizeof(float), cudaMemcpyDefault, compute()));
-  EXPECT_EQ(result, -1);
-  synchronize(compute());
-  EXPECT_EQ(result, 5);
-  cudaFreeHost(pinned);
-}
-
 // ---- misuse by the host
 
 TEST_F(Planted, HostTouchesDeviceMemory) {

@@ -296,30 +296,6 @@ TEST(Reducer, SendsHalfTheBytesIfCompressed) {
 
 // ---- when buckets leave
 
-// An op between two layers looks how much has left when backward comes by.
-TEST(Reducer, SendsBucketsDuringBackwardOnlyWithOverlap) {
-  for (const bool overlap : {false, true})
-    on_ranks(2, [&](ThreadGroup& group) {
-      DistOptions options{.ddp = true};
-      options.overlap = overlap;
-      const Tensor w = leaf(), v = leaf(), u = leaf();
-      Reducer reducer(group, options, named({w, v, u}), {});
-      Names gone;
-      const Tensor early = record("look", full({}, 0), {loss_of({w})}, [&](const Tensor& dy) {
-        gone = buckets_in(group);
-        return Grads{dy};
-      });
-      backward(record("sum", full({}, 0), {early, loss_of({u, v})}, [](const Tensor& dy) {
-        return Grads{dy, dy};
-      }));
-      EXPECT_EQ(gone, overlap ? (Names{"bucket 0 (c)", "bucket 1 (b)"}) : Names());
-      EXPECT_EQ(buckets_in(group).size(), overlap ? 3u : 0u);
-      reducer.wait();
-      EXPECT_EQ(buckets_in(group).size(), 3u);
-      EXPECT_THAT(gradients({w, v, u}), ElementsAre(3, 3, 3));
-    });
-}
-
 // ThreadGroup fails if ranks start collectives in different orders.
 TEST(Reducer, SendsBucketsInOneOrderWhateverBecomesReadyFirst) {
   on_ranks(3, [](ThreadGroup& group) {

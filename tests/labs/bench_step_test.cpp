@@ -32,7 +32,7 @@ Plan plan_with(Words words, const std::string& device = "cpu") {
                       "data={name: digits, train_size: 6, test_size: 6, "
                       "batch_size: 6, shuffle: false}"};
   words.insert(words.begin(), base.begin(), base.end());
-  return make_config(sources_of("", words)).plan;
+  return make_config(read_sources("", words)).plan;
 }
 
 struct Steady {

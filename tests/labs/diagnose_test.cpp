@@ -18,13 +18,13 @@ using testing::IsEmpty;
 
 namespace {
 
-Config config_of(const Names& overrides) {
-  return make_config(sources_of(source_dir() + "/configs/lenet.yaml", overrides));
+Config load_config(const Names& overrides) {
+  return make_config(read_sources(source_dir() + "/configs/lenet.yaml", overrides));
 }
 
 // A run in which nothing is wrong: 10 ms an update, 1 % of it waiting for data.
 Evidence healthy(const Names& overrides = {}) {
-  Evidence e{.config = config_of(overrides), .updates = 100, .cores = 4, .measured = true};
+  Evidence e{.config = load_config(overrides), .updates = 100, .cores = 4, .measured = true};
   e.batch_cost.assign(100, 10e-3);
   e.reader_cost.assign(100, 0.1e-3);
   e.cpu_used = 3.9;
@@ -60,24 +60,24 @@ const Planted kFaults[] = {
     {"workers_too_few",
      [](Evidence& e) {
        wait_for_data(e, 0.5), e.cpu_used = 1, e.load_s = 10e-3,
-                              e.config = config_of({"toggles.num_workers=1"});
+                              e.config = load_config({"toggles.num_workers=1"});
      },
      "toggles.num_workers=2"},
     {"cpu_saturated", [](Evidence& e) { wait_for_data(e, 0.5), e.cpu_used = 3.9; }, ""},
     {"device_oscillating",
      [](Evidence& e) {
-       e.config = config_of({"toggles.num_workers=8"}), e.cpu_used = 1;
+       e.config = load_config({"toggles.num_workers=8"}), e.cpu_used = 1;
        for (size_t i = 0; i < 100; i += 4) e.reader_cost[i] = 9.9e-3;
      },
      "toggles.prefetch_factor=4"},
     {"io_starved",
      [](Evidence& e) {
-       e.config = config_of({"toggles.num_workers=8"}), e.cpu_used = 1, wait_for_data(e, 0.2);
+       e.config = load_config({"toggles.num_workers=8"}), e.cpu_used = 1, wait_for_data(e, 0.2);
      },
      ""},
     {"device_unused", [](Evidence& e) { e.gpu_idle = true; }, "device=cuda"},
     {"host_bound", [](Evidence& e) { e.between_ops_s = 6e-3; }, ""},
-    {"kernel_hot", [](Evidence& e) { e.config = config_of({"toggles.batch_lanes=off"}); },
+    {"kernel_hot", [](Evidence& e) { e.config = load_config({"toggles.batch_lanes=off"}); },
      "toggles.batch_lanes=on"},
     {"blas_slow", [](Evidence& e) { e.fma_per_s = 50e12; }, ""},
     {"amp_worthwhile", [](Evidence& e) { e.on_gpu = e.tensor_cores = true; }, "toggles.amp=bf16"},
@@ -86,7 +86,7 @@ const Planted kFaults[] = {
     {"lock_contended",
      [](Evidence& e) {
        e.counters["lock.queue.wait_ns"] = 300'000'000;
-       e.config = config_of({"toggles.num_workers=2", "toggles.ring_queues=off"});
+       e.config = load_config({"toggles.num_workers=2", "toggles.ring_queues=off"});
      },
      "toggles.ring_queues=on"},
     {"algo_search_repeated",
@@ -101,7 +101,7 @@ const Planted kFaults[] = {
      [](Evidence& e) { e.on_gpu = true, e.counters["tensor.created_then_moved"] = 100; }, ""},
     {"bias_before_bn",
      [](Evidence& e) {
-       e.biases_before_norm = 3, e.config = config_of({"toggles.drop_conv_bias=off"});
+       e.biases_before_norm = 3, e.config = load_config({"toggles.drop_conv_bias=off"});
      },
      "toggles.drop_conv_bias=on"},
     {"grads_not_cleared", [](Evidence& e) { e.counters.clear(); }, ""},
@@ -263,7 +263,7 @@ TEST(Diagnose, PredictsTheWorkersThatHideTheLoading) {
 // ---- with real training
 
 TEST(Diagnose, TimesOfOpsAndTheRestAddUpToAnUpdate) {
-  const Evidence e = measure(config_of({}), 0.5);
+  const Evidence e = measure(load_config({}), 0.5);
   double ops = e.between_ops_s;
   for (const OpTime& op : e.ops) ops += op.s;
   EXPECT_GT(ops, 0.8 * e.compute_s());  // optimizer and clearing gradients are no ops
@@ -274,7 +274,7 @@ TEST(Diagnose, TimesOfOpsAndTheRestAddUpToAnUpdate) {
 // Three workers deliver three batches at once: every third update waits for as long as three take.
 TEST(Diagnose, MeasuresForAsLongAsItIsTold) {
   const Evidence e =
-      measure(config_of({"data.sim_latency_us=50000", "toggles.num_workers=3"}), 0.6);
+      measure(load_config({"data.sim_latency_us=50000", "toggles.num_workers=3"}), 0.6);
   const double s = std::accumulate(e.batch_cost.begin(), e.batch_cost.end(), 0.0);
   EXPECT_EQ(e.batch_cost.size(), e.updates);
   EXPECT_GT(s, 0.4);
@@ -282,7 +282,7 @@ TEST(Diagnose, MeasuresForAsLongAsItIsTold) {
 
 TEST(Diagnose, EndsAtItsLimit) {
   const Names slow = {"data.sim_latency_us=300000", "toggles.num_workers=0"};
-  EXPECT_EQ(measure(config_of(slow), 60, 0.2).updates, 1);
+  EXPECT_EQ(measure(load_config(slow), 60, 0.2).updates, 1);
 }
 
 class DiagnoseProgram : public Program {
@@ -290,7 +290,7 @@ class DiagnoseProgram : public Program {
   const std::string lenet_ = source_dir() + "/configs/lenet.yaml";
   const Args slow_disk_ = {"data.sim_latency_us=100000", "toggles.num_workers=2"};
 
-  Json json_of(const Args& args) { return Json::parse(succeed(args), nullptr, false); }
+  Json to_json(const Args& args) { return Json::parse(succeed(args), nullptr, false); }
   // Returns the remedies. On a busy machine another finding, such as host_contended, may come
   // first.
   static Names remedies_of(const char* rule, const Json& found) {
@@ -303,7 +303,7 @@ class DiagnoseProgram : public Program {
 
 TEST_F(DiagnoseProgram, FindsASlowDiskByTraining) {
   const Json found =
-      json_of(with({"diagnose", "--config", lenet_, "--seconds", "1", "--json"}, slow_disk_));
+      to_json(with({"diagnose", "--config", lenet_, "--seconds", "1", "--json"}, slow_disk_));
   EXPECT_EQ(found["kind"], "diagnose");
   EXPECT_THAT(found["limit"].get<std::string>(), testing::StartsWith("input"));
   EXPECT_THAT(found["findings"].dump(), testing::Not(HasSubstr("grads_not_cleared")));
@@ -318,7 +318,7 @@ TEST_F(DiagnoseProgram, ReadsTheFolderOfARun) {
   succeed(with({"--config", lenet_, "--run-dir", "slow", "train.max_iters=12", "log.every=4",
                 "eval.every=0"},
                slow_disk_));
-  const Json found = json_of({"diagnose", "slow", "--json"});
+  const Json found = to_json({"diagnose", "slow", "--json"});
   EXPECT_EQ(found["measured_here"], false);
   EXPECT_GE(found["cores_used"].get<double>(), 0);
   const bool watched = read("slow/metrics.jsonl").find("cpu_utilization") != std::string::npos;

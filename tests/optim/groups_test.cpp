@@ -1,6 +1,5 @@
 // Groups of parameters with their own rule.
 #include <gmock/gmock.h>
-#include "optim/schedule.h"
 #include "tests/optim/trained.h"
 #include "tests/refusal.h"
 
@@ -10,11 +9,9 @@ using testing::HasSubstr;
 
 namespace {
 
-GroupOptions group(const std::string& parameters, double lr, double epochs = 0) {
-  return load(GroupOptions{}, {{"parameters", {parameters}},
-                               {"name", {"sgd"}},
-                               {"lr", {cat(lr)}},
-                               {"epochs", {cat(epochs)}}});
+GroupOptions group(const std::string& parameters, double lr) {
+  return load(GroupOptions{},
+              {{"parameters", {parameters}}, {"name", {"sgd"}}, {"lr", {cat(lr)}}});
 }
 
 // Returns the decrease of a.weight, a.bias and b.bias, all 0 at first, by updates with gradients of
@@ -51,16 +48,6 @@ TEST(Groups, AParameterBelongsToTheFirstThatNamesIt) {
   }
 }
 
-TEST(Groups, RestAfterTheirEpochs) {
-  ScheduleOptions linear;
-  linear.curve.choose("linear");
-  const Tensor table = lr_table(linear, 4, 2, 6, 2);  // two of three epochs
-  EXPECT_THAT(std::vector(table.ptr<double>(), table.ptr<double>() + table.numel()),
-              ElementsAre(4, 3, 2, 1, 0));
-  EXPECT_EQ(lr_table(linear, 4, 3, 6, 2).numel(), 6);
-  EXPECT_EQ(lr_table(linear, 4, 9, 6, 2).numel(), 6);
-}
-
 TEST(Groups, MustNameSomething) {
   OptimizerOptions options = sgd_options();
   options.groups = {group("*.bias", 1), group("b.bias", 1)};
@@ -80,7 +67,7 @@ TEST(Groups, LeaveTheClipNormWhileTheyAreFrozen) {
     const std::vector<double> all = taken(options, {rates({0})});
     EXPECT_NEAR(all[0], 0.25, 1e-6);
     EXPECT_EQ(all[1], 0);
-    // The second update is after the epochs of the group.
+    // From the second update on, the rate of the group is 0.
     const std::vector<double> later = taken(options, {rates({2, 0})}, 2);
     EXPECT_NEAR(later[0], std::sqrt(2. / 6) / 4 + 0.25, 1e-6);
     EXPECT_NEAR(later[1], 2 * std::sqrt(2. / 6) / 4, 1e-6);

@@ -41,7 +41,7 @@ static std::string here(const Toggle& toggle, const std::string& value) {
 static bool accepts(const Toggle& toggle, const std::string& text) {
   int64_t number = 0;
   return std::ranges::count(toggle.values, text) ||
-         (toggle.numbers && option_of(number, *toggle.numbers).read(text));
+         (toggle.numbers && make_option(number, *toggle.numbers).read(text));
 }
 
 static std::string text_of(const std::string& file) {
@@ -272,7 +272,7 @@ TEST(RemovedNames, AreToldTheReason) {
 
 TEST(DeviceOption, ReadsWhatItPrintsAndNoOtherText) {
   DeviceChoice choice = DeviceChoice::automatic;
-  const Option option = option_of(choice, Bounds());
+  const Option option = make_option(choice, Bounds());
   EXPECT_EQ(option.text, "auto");
   for (const std::string text : {"auto", "cpu", "cuda", "cuda:0", "cuda:15"}) {
     EXPECT_TRUE(option.read(text)) << text;

@@ -1,5 +1,5 @@
-// Arms as processes: their time slices, that they are stopped in between, and every failure of an
-// arm. The arms are real programs.
+// Arms as processes, which are real programs: their time slices, that they are stopped in between,
+// every failure of an arm, and `trainer ab` on several ranks.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
@@ -7,12 +7,16 @@
 #include <unistd.h>
 #include <cerrno>
 #include <csignal>
+#include "tests/place.h"
 #include "tests/refusal.h"
 #include "tests/trainer/processes.h"
+#include "tests/trainer/rank_programs.h"
 #include "trainer/ab/process.h"
 
 using namespace bellows;
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 namespace {
 
@@ -20,18 +24,7 @@ constexpr double kPatience = 60;  // s
 
 std::vector<std::string> shell(const std::string& script) { return {"sh", "-c", script}; }
 
-// Counts its time slices forever.
-const char* const kCounting = "n=0; while :; do n=$((n+1)); echo $n >&3; kill -STOP $$; done";
-
 }  // namespace
-
-TEST(ArmProcess, IsStoppedAfterEachTimeSlice) {
-  ArmProcess arm("arm", shell(kCounting), kPatience);
-  for (const char* slice : {"1", "2", "3"}) {
-    EXPECT_EQ(arm.run_slice(), slice);
-    EXPECT_TRUE(arm.stopped());
-  }
-}
 
 TEST(ArmProcess, MayReportMoreThanAPipeOrALineOfARankHolds) {
   ArmProcess arm("arm",
@@ -91,18 +84,6 @@ TEST(ArmProcess, ThatASignalEndsBesideItsParentIsInterrupted) {
   EXPECT_THROW(arm.run_slice(), std::runtime_error);
 }
 
-// The program blocks signals in all its threads. Processes that it starts must not inherit that.
-TEST(ArmProcess, StartsWithAnEmptySignalMask) {
-  sigset_t blocked, before;
-  sigemptyset(&blocked);
-  for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaddset(&blocked, signal);
-  pthread_sigmask(SIG_BLOCK, &blocked, &before);
-  // No shell: it would clear the mask itself.
-  ArmProcess arm("arm", {"sed", "-n", "/SigBlk/w/proc/self/fd/3", "/proc/self/status"}, kPatience);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  EXPECT_EQ(arm.finish(), "SigBlk:\t0000000000000000");
-}
-
 TEST(ArmProcess, LeavesNoProcessAfterATimeOut) {
   pid_t pid = 0;
   {
@@ -138,4 +119,41 @@ TEST(ArmProcess, DiesWithItsParentEvenWhenThatIsKilled) {
   fclose(pids);
   close(pipe_ends[1]);
   prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
+namespace {
+
+class AbOnRanks : public RankPrograms {
+ protected:
+  static Args ab(const std::string& toggle, const Args& more) {
+    return with({"ab", "--toggle", toggle, "--config", cat(source_dir(), "/configs/ddp/lenet.yaml"),
+                 "data.train_size=64", "data.test_size=8", "data.batch_size=8",
+                 "toggles.gradient_accumulation=2"},
+                more);
+  }
+};
+
+}  // namespace
+
+TEST_F(AbOnRanks, RunsTheToggleInOneArmAndReportsOnRank0) {
+  const std::vector<Ended> ranks = run_ranks(
+      2, ab("ddp", {"--processes", "2", "--steps", "2", "--blocks", "2", "--warmup", "2"}));
+  for (const Ended& rank : ranks) EXPECT_EQ(rank.code, 0) << rank.err;
+  EXPECT_THAT(ranks[0].out,
+              AllOf(HasSubstr("ddp=off against"), HasSubstr("trainer launch --ranks 2 -- ab "),
+                    HasSubstr(" counted 0 with it off and ")));
+  EXPECT_THAT(ranks[0].out, Not(HasSubstr("did not run")));
+  EXPECT_EQ(ranks[1].out, "");
+}
+
+TEST_F(AbOnRanks, EndsOnAllRanksWithAnArmThatDies) {
+  const Args args = ab("overlap_allreduce", {"--steps", "1000000", "--warmup", "2"});
+  const Running ranks = start_ranks(2, [&](int) { return args; });
+  const pid_t ab_of_rank1 = ranks[1]->process();
+  ASSERT_TRUE(eventually([&] { return children_of(ab_of_rank1).size() == 3; }));
+  kill(children_of(ab_of_rank1)[0], SIGKILL);
+  const std::vector<Ended> all = ends(ranks);
+  EXPECT_THAT(all[1].err, HasSubstr("was killed by signal 9"));
+  EXPECT_EQ(all[1].code, 9);
+  EXPECT_EQ(all[0].code, 7) << all[0].err;
 }

@@ -1,9 +1,10 @@
-// Pictures of batches: their pixels, and the files that a run writes.
+// Pictures of batches: their pixels, and the files that a run writes. Images for `trainer predict`.
 #include <gmock/gmock.h>
 #include "core/tensor/copy.h"
 #include "data/images/image_file.h"
 #include "tests/trainer/program.h"
 #include "trainer/log/log.h"
+#include "trainer/verbs/image.h"
 
 using namespace bellows;
 using testing::ElementsAre;
@@ -23,7 +24,7 @@ std::array<int, 3> pixel(const Sample& png, int64_t row, int64_t column) {
 }
 }  // namespace
 
-TEST(BatchPicture, ShowsGrayImagesInAGrid) {
+TEST(BatchPicture, ShowsGrayAndColoredImagesInAGrid) {
   const Tensor x = tensor({2, 1, 1, 2}, {-1, 1, 0, -1});
   Scratch scratch;
   for (const Tensor& same : {x, contiguous(x, kNHWC), cast(x, DType::bf16)}) {
@@ -35,16 +36,8 @@ TEST(BatchPicture, ShowsGrayImagesInAGrid) {
     EXPECT_THAT(pixel(png, 1, 5), ElementsAre(0, 0, 0));
     EXPECT_THAT(pixel(png, 0, 2), ElementsAre(0, 0, 0)) << "border";
   }
-}
-
-TEST(BatchPicture, ShowsThreeChannelsAsColours) {
-  const Tensor x = tensor({1, 4, 1, 1}, {0, 2, 4, 4});  // the fourth channel is not shown
-  Scratch scratch;
-  const Sample png = decode_image(batch_picture(x), scratch);
-  EXPECT_THAT(pixel(png, 1, 1), ElementsAre(0, 128, 255));
-  const Tensor flat({1, 3, 2, 2}, DType::f32);
-  std::ranges::fill(flat.data<float>(), 7.0f);
-  EXPECT_THAT(pixel(decode_image(batch_picture(flat), scratch), 1, 1), ElementsAre(0, 0, 0));
+  const Tensor colors = tensor({1, 4, 1, 1}, {0, 2, 4, 4});  // the fourth channel is not shown
+  EXPECT_THAT(pixel(decode_image(batch_picture(colors), scratch), 1, 1), ElementsAre(0, 128, 255));
 }
 
 TEST_F(Program, WritesPicturesOfBatchesAndSaysWhatTheyCost) {
@@ -57,4 +50,13 @@ TEST_F(Program, WritesPicturesOfBatchesAndSaysWhatTheyCost) {
   }
   run(tiny({"--run-dir", "none"}));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "none/pictures"));
+}
+
+// ---- images for `trainer predict`
+
+// Resized as training images are: a triangle two output pixels wide, as in Pillow.
+TEST(FittedImage, IsBlendedWithTheFilterOfTheTransformResizeIntoPlanesInGrayOrRgb) {
+  EXPECT_THAT(fitted({1, 2, {1, 2, 3, 4, 5, 6}}, {3, 1, 2}), ElementsAre(1, 4, 2, 5, 3, 6));
+  EXPECT_THAT(fitted({1, 1, {100, 50, 200}}, {1, 1, 1}), ElementsAre(82));
+  EXPECT_THAT(fitted({1, 2, {0, 0, 0, 100, 100, 100}}, {1, 1, 4}), ElementsAre(0, 25, 75, 100));
 }

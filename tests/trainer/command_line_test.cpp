@@ -45,18 +45,6 @@ TEST_F(CommandLineTest, UnknownEntriesLeadToTheNearestByMeaningOrSpelling) {
               AllOf(HasSubstr("'quux' is not cifar10 or "), testing::EndsWith(" or text\n")));
 }
 
-TEST_F(CommandLineTest, HelpGroupsTheVerbsAndExplainsEach) {
-  const std::string help = succeed({"--help"});
-  EXPECT_EQ(succeed({"help"}), help);
-  for (const char* group : {"\ntrain\n", "\nlearn\n", "\nmeasure\n", "\nuse\n"})
-    EXPECT_THAT(help, HasSubstr(group));
-  for (const auto& [name, verb] : verbs()) {
-    EXPECT_EQ(count(help, "\n  " + name + " "), 1u) << name << " is in no group, or in two";
-    EXPECT_EQ(succeed({"help", name}), succeed({name, "--help"}));
-  }
-  expect_refusal({"help", "trian"}, 2, "the nearest one is 'train'");
-}
-
 // Each line is completed by bash itself, with its script and its own list of word breaks.
 TEST_F(CommandLineTest, BashCompletesVerbsFlagsKeysAndValues) {
   write("complete.sh", R"(
@@ -98,15 +86,25 @@ printf '%s\n' "${COMPREPLY[@]}"
   expect_refusal({"completion", "fish"}, 2, "fish");
 }
 
-TEST_F(CommandLineTest, HelpHas80ColumnsAndWholeExamples) {
-  std::vector<Args> pages = {{"--help"}};
-  for (const auto& [name, verb] : verbs()) pages.push_back({name, "--help"});
+TEST_F(CommandLineTest, HelpGroupsTheVerbsAndExplainsEachIn80ColumnsWithAWholeExample) {
+  const std::string help = succeed({"--help"});
+  EXPECT_EQ(succeed({"help"}), help);
+  expect_80_columns(help);
+  for (const char* group : {"\ntrain\n", "\nlearn\n", "\nmeasure\n", "\nuse\n"})
+    EXPECT_THAT(help, HasSubstr(group));
+  std::vector<Args> pages;
+  for (const auto& [name, verb] : verbs()) {
+    EXPECT_EQ(count(help, "\n  " + name + " "), 1u) << name << " is in no group, or in two";
+    pages.push_back({"help", name});
+  }
   for (const auto& [name, bench] : benches()) pages.push_back({"bench", name, "--help"});
   for (const Args& page : pages) {
     const std::string out = succeed(page);
-    EXPECT_EQ(out.find("\nExample:\n  ") != out.npos, page.size() > 1) << out;
+    EXPECT_THAT(out, HasSubstr("\nExample:\n  "));
     expect_80_columns(out.substr(0, out.find("\nExample:")));
   }
+  expect_refusal({"help", "trian"}, 2, "the nearest one is 'train'");
+  EXPECT_EQ(succeed({"help", "ab"}), succeed({"ab", "--help"}));
   EXPECT_THAT(
       run({"ab", "--help"}).out,
       AllOf(HasSubstr("  --budget TEXT Excludes: --processes\n                              "
@@ -115,22 +113,13 @@ TEST_F(CommandLineTest, HelpHas80ColumnsAndWholeExamples) {
             HasSubstr("--toggle num_workers --value 2\n")));
 }
 
-TEST_F(CommandLineTest, HelpNamesAnArgumentOnceAndErrorsNameTheArgument) {
+TEST_F(CommandLineTest, HelpNamesAnArgumentOnceWhoseNameWithDashesWorksToo) {
   for (const auto& [verb, required] :
        std::map<std::string, size_t>{{"eval", 1}, {"predict", 1}, {"export", 2}}) {
     const std::string help = run({verb, "--help"}).out;
     EXPECT_EQ(count(help, "REQUIRED"), required) << help;
     EXPECT_EQ(count(help, "run folder or checkpoint file"), 1) << help;
   }
-  expect_usage_errors({
-      {{"eval"}, "trainer: missing: RUN; write  trainer eval RUN; see  trainer eval --help"},
-      {{"predict"}, "missing: RUN; write  trainer predict RUN;"},
-      {{"export"}, "missing: RUN FILE; write  trainer export RUN FILE;"},
-      {{"export", "run"}, "trainer: missing: FILE; write  trainer export RUN FILE;"},
-      {{"report"}, "missing: PATH; write  trainer report PATH;"},
-      {{"pack"}, "--out is required"},
-  });
-  // The names with dashes still work.
   expect_refusal({"eval", "--checkpoint", "nowhere"}, 4, "nowhere");
 }
 
@@ -138,6 +127,10 @@ TEST_F(CommandLineTest, HelpNamesAnArgumentOnceAndErrorsNameTheArgument) {
 TEST_F(CommandLineTest, NumbersFilesAndUnexpectedWordsAreCheckedBeforeTheWork) {
   write("runs/lenet/log.txt", "");
   expect_usage_errors({
+      {{"eval"}, "trainer: missing: RUN; write  trainer eval RUN; see  trainer eval --help"},
+      {{"export"}, "missing: RUN FILE; write  trainer export RUN FILE;"},
+      {{"export", "run"}, "trainer: missing: FILE; write  trainer export RUN FILE;"},
+      {{"report"}, "missing: PATH; write  trainer report PATH;"},
       {{"diagnose", "--config", "tiny.yaml", "--seconds", "nan"}, "--seconds: 'nan' is not a num"},
       {{"plan", "--gbps", "nan", "--ranks", "8"}, "--gbps: 'nan' is not a number"},
       {{"plan", "--step-ms", "inf"}, "--step-ms: 'inf' is not a number"},
@@ -201,6 +194,19 @@ TEST_F(CommandLineWords, ThatNameAFolderNameThatFolder) {
   succeed(with({"launch", "--ranks", "1", "--"}, on_images_in("photos #1", {"--dry-run"})));
   succeed({"pack", "data={name: image_folder}", "data.root=photos #1", "--out", "packed #1"});
   succeed({"pack", "data={name: packed, folder: \"packed #1\"}", "--out", "again"});
+}
+
+TEST_F(CommandLineWords, ThatAreEmptyAreNoPaths) {
+  succeed(tiny({}));
+  for (const Args& args : std::vector<Args>{tiny({"--config", ""}),
+                                            tiny({"--resume="}),
+                                            tiny({"--run-dir", ""}),
+                                            {"pack", "data={name: digits}", "--out", ""},
+                                            {"eval", ""},
+                                            {"predict", "runs/run", ""},
+                                            {"export", "runs/run", ""}})
+    expect_refusal(args, 2, ": the value is empty; write one, or leave the option out");
+  succeed(tiny({"--resume"}));  // its value may be left out
 }
 
 TEST_F(CommandLineWords, BeginAtHomeWithATilde) {

@@ -1,14 +1,10 @@
 // `trainer compare`: finds each difference of two real runs, and says where there is none.
 #include <gmock/gmock.h>
 #include <csignal>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include "core/base/json.h"
 #include "tests/trainer/program.h"
 #include "tests/trainer/terminal.h"
-#include "trainer/log/system.h"
-#include "trainer/state/run_record.h"
 
 using namespace bellows;
 using testing::AllOf;
@@ -24,51 +20,7 @@ class Compare : public Program {
     expect_80_columns(out);
     return out;
   }
-  void change_environment(const std::string& of, const std::function<void(Json&)>& change) {
-    Json env = Json::parse(read(of + "/env.json"));
-    change(env);
-    write(of + "/env.json", env.dump(2));
-  }
 };
-
-TEST_F(Compare, SaysOfEqualRunsThatNothingDiffers) {
-  for (int i = 0; i < 2; ++i) succeed(tiny({}));
-  const std::string text = compared("runs/run", "runs/run-2");
-  for (const char* group :
-       {"machine", "versions", "libraries", "data", "plan", "toggles", "toggles that were on"})
-    EXPECT_THAT(text, HasSubstr(cat("\n", group, ": no differences in ")));
-  EXPECT_THAT(text, HasSubstr("The runs differ in nothing that they record"));
-  EXPECT_THAT(text, HasSubstr("train loss: equal to the last bit in 4 log windows\n"));
-  EXPECT_THAT(text, Not(HasSubstr("warning")));
-}
-
-TEST_F(Compare, ColorsVerdictsOnATerminalThatWantsColors) {
-  for (int i = 0; i < 2; ++i) succeed(tiny({}));
-  const Args args = {"compare", "runs/run", "runs/run-2"};
-  const auto shown_with = [&](const char* variable, const char* value) {
-    const Terminal terminal;
-    const auto program = start(args, [&] {
-      terminal.in_child()();
-      setenv(variable, value, 1);
-    });
-    return terminal.end(*program).out;
-  };
-  EXPECT_THAT(shown_with("TERM", "xterm"), HasSubstr("plan: \033[32mno differences\033[0m in "));
-  for (const auto& [variable, value] : {std::pair("TERM", "dumb"), {"NO_COLOR", "1"}})
-    EXPECT_THAT(shown_with(variable, value),
-                AllOf(HasSubstr("plan: no differences in "), Not(HasSubstr("\033"))));
-  EXPECT_THAT(succeed(args), Not(HasSubstr("\033")));
-}
-
-TEST_F(Compare, NamesTheOneOptionThatDiffers) {
-  succeed(tiny({"optimizer.lr=0.01"}));
-  succeed(tiny({"optimizer.lr=0.02"}));
-  const std::string text = compared("runs/run", "runs/run-2");
-  EXPECT_THAT(text, HasSubstr("plan: 1 difference in "));
-  EXPECT_THAT(text, HasSubstr("\n  optimizer.lr  0.01  0.02\n"));
-  EXPECT_THAT(text, HasSubstr("train loss: first differs in the log window that ends at step 2\n"));
-  EXPECT_THAT(text, Not(HasSubstr("warning")));
-}
 
 TEST_F(Compare, CountsWindowsThatEndAtTheSameSteps) {
   for (const int size : {64, 80})
@@ -80,31 +32,39 @@ TEST_F(Compare, CountsWindowsThatEndAtTheSameSteps) {
               HasSubstr("equal to the last bit in 2 log windows; later ones end elsewhere\n"));
 }
 
-TEST_F(Compare, TakesLossesThatAreNoNumbersForEqual) {
-  succeed(tiny({"optimizer.lr=1e38", "train.on_nonfinite=continue"}));
-  EXPECT_THAT(compared("runs/run", "runs/run"), HasSubstr("equal to the last bit in 4 log"));
-}
-
-TEST_F(Compare, TakesADamagedPlanForADamagedRun) {
-  succeed(tiny({}));
-  write("runs/run/plan.yaml", "name: [");
-  expect_refusal({"compare", "runs/run", "runs/run"}, 3, "plan.yaml");
-}
-
-TEST_F(Compare, PrintsEachDifferenceOfTheEnvironmentBeforeAnyRatio) {
+TEST_F(Compare, PrintsEachDifferenceOfTheEnvironmentBeforeAnyRatioAndWarnsOfWhatIsMissing) {
   for (int i = 0; i < 2; ++i) succeed(tiny({}));
-  const std::string wide(200, 'w');
-  change_environment("runs/run-2", [&](Json& env) {
-    env["versions"]["onednn"] = "0.0.1";
-    env["flags"] = wide;
-    env["cores"] = 4096;
-    env["unheard_of"] = {{"x", 1}};
-    env["allocator"] = "libjemalloc.so.2";
-    env["variables"]["OMP_PLACES"] = "cores";
-    env["libraries"].push_back("/lib/libplanted.so.1");
-    env["pid"] = 1;
-  });
-  const std::string text = compared("runs/run", "runs/run-2");
+  std::string text = compared("runs/run", "runs/run-2");
+  for (const char* group :
+       {"machine", "versions", "libraries", "data", "plan", "toggles", "toggles that were on"})
+    EXPECT_THAT(text, HasSubstr(cat("\n", group, ": no differences in ")));
+  EXPECT_THAT(text, AllOf(HasSubstr("The runs differ in nothing that they record"),
+                          HasSubstr("train loss: equal to the last bit in 4 log windows\n"),
+                          Not(HasSubstr("warning")), Not(HasSubstr("\033"))));
+  const auto shown_with = [&](const char* variable, const char* value) {
+    const Terminal terminal;
+    const auto program = start({"compare", "runs/run", "runs/run-2"}, [&] {
+      terminal.in_child()();
+      setenv(variable, value, 1);
+    });
+    return terminal.end(*program).out;
+  };
+  EXPECT_THAT(shown_with("TERM", "xterm"), HasSubstr("plan: \033[32mno differences\033[0m in "));
+  for (const auto& [variable, value] : {std::pair("TERM", "dumb"), {"NO_COLOR", "1"}})
+    EXPECT_THAT(shown_with(variable, value),
+                AllOf(HasSubstr("plan: no differences in "), Not(HasSubstr("\033"))));
+
+  Json env = Json::parse(read("runs/run-2/env.json"));
+  env["versions"]["onednn"] = "0.0.1";
+  env["flags"] = std::string(200, 'w');
+  env["cores"] = 4096;
+  env["unheard_of"] = {{"x", 1}};
+  env["allocator"] = "libjemalloc.so.2";
+  env["variables"]["OMP_PLACES"] = "cores";
+  env["libraries"].push_back("/lib/libplanted.so.1");
+  env["pid"] = 1;
+  write("runs/run-2/env.json", env.dump(2));
+  text = compared("runs/run", "runs/run-2");
   const size_t results = text.find("\nresults ");
   ASSERT_NE(results, text.npos);
   for (const char* found :
@@ -114,58 +74,41 @@ TEST_F(Compare, PrintsEachDifferenceOfTheEnvironmentBeforeAnyRatio) {
         "libraries: 1 difference", "/lib/libplanted.so.1  absent  loaded\n",
         "warning: the environments differ"})
     EXPECT_LT(text.find(found), results) << found << "\n" << text;
-  const size_t w = std::ranges::count(text, 'w');
-  EXPECT_GE(w, 200u);  // wrapped, not cut
-}
+  EXPECT_GE(std::ranges::count(text, 'w'), 200);  // wrapped, not cut
 
-TEST_F(Compare, NamesTogglesThatDifferAndWhichOfThemRan) {
-  succeed(tiny({}));
-  succeed(tiny({"toggles={fused_loss: off}",
-                "data={name: digits, train_size: 64, test_size: 20, batch_size: 32}"}));
-  const std::string text = compared("runs/run", "runs/run-2");
-  EXPECT_THAT(text, AllOf(HasSubstr("  data.batch_size  16  32\n"),
-                          HasSubstr("  toggles.fused_loss  on  off\n"),
-                          HasSubstr("  fused_loss  ran  off\n"),
-                          HasSubstr("warning: more than one option differs"),
-                          HasSubstr("  updates "), HasSubstr(" 0.500\n")));
-}
-
-TEST_F(Compare, SaysThatARunWithoutAnEndHasNotToldWhatRan) {
-  run(tiny({}));
-  const auto killed = start(tiny({"train.epochs=1000000"}));
-  ASSERT_TRUE(killed->says("iter: "));
-  killed->send(SIGKILL);
-  killed->end();
-  EXPECT_THAT(compared("runs/run", "runs/run-2"),
-              HasSubstr("toggles that were on: unknown, a run has not ended\n"));
-}
-
-TEST_F(Compare, WarnsOfWhatARunDoesNotRecord) {
-  for (int i = 0; i < 2; ++i) succeed(tiny({}));
   fs::remove(folder_ / "runs/run-2/env.json");
   fs::remove(folder_ / "runs/run-2/metrics.jsonl");
   EXPECT_THAT(compared("runs/run", "runs/run-2"),
               AllOf(HasSubstr("warning: B has no env.json"), Not(HasSubstr("absent")),
                     HasSubstr("train loss: a run has no log window")));
   expect_refusal({"compare", "runs/run", "runs"}, 2, "runs: not a run folder");
+  write("runs/run/plan.yaml", "name: [");
+  expect_refusal({"compare", "runs/run", "runs/run"}, 3, "plan.yaml");
 }
 
-TEST(Environment, NamesTheLibrariesThatThisProcessHasLoaded) {
-  std::ostringstream maps;
-  maps << std::ifstream("/proc/self/maps").rdbuf();
-  const Json env = environment();
-  EXPECT_THAT(maps.str(), HasSubstr("/" + env["openmp_runtime"].get<std::string>() + "\n"));
-  EXPECT_THAT(env["flags"], HasSubstr("-march="));
-  EXPECT_EQ(env["allocator"], "malloc of the C library");
-}
-
-TEST(RunRecord, HasColumnsWithoutHoles) {
-  const Json rows = {{"loss", {1.5, nullptr, "x"}}, {"step", {1, 2, 3}}, {"ts", {0, 0, 0}}};
-  EXPECT_EQ(finite(column(rows, "loss")), std::vector<double>{1.5});
-  EXPECT_EQ(column(rows, "loss").size(), 3u);
-  EXPECT_TRUE(finite(column(rows, "absent")).empty());
-  EXPECT_EQ(metrics_in(rows), Names{"loss"});
-  const Json run = {{"higher_is_better", {"f1"}}};
-  EXPECT_EQ(best_of(run, "f1", {1, 3, 2}), 3);
-  EXPECT_EQ(best_of(run, "loss", {2, 1, 3}), 1);
+TEST_F(Compare, NamesTheOptionsThatDifferAndTheTogglesThatRan) {
+  succeed(tiny({"optimizer.lr=0.01"}));
+  succeed(tiny({"optimizer.lr=1e38", "train.on_nonfinite=continue"}));
+  EXPECT_THAT(compared("runs/run-2", "runs/run-2"), HasSubstr("equal to the last bit in 4 log"))
+      << "losses that are no numbers";
+  succeed(tiny({"optimizer.lr=0.02"}));
+  EXPECT_THAT(
+      compared("runs/run", "runs/run-3"),
+      AllOf(HasSubstr("plan: 1 difference in "), HasSubstr("\n  optimizer.lr  0.01  0.02\n"),
+            HasSubstr("train loss: first differs in the log window that ends at step 2\n"),
+            Not(HasSubstr("warning"))));
+  succeed(tiny({"optimizer.lr=0.01", "toggles={fused_loss: off}",
+                "data={name: digits, train_size: 64, test_size: 20, batch_size: 32}"}));
+  EXPECT_THAT(
+      compared("runs/run", "runs/run-4"),
+      AllOf(HasSubstr("  data.batch_size  16  32\n"), HasSubstr("  toggles.fused_loss  on  off\n"),
+            HasSubstr("  fused_loss  ran  off\n"),
+            HasSubstr("warning: more than one option differs"), HasSubstr("  updates "),
+            HasSubstr(" 0.500\n")));
+  const auto killed = start(tiny({"train.epochs=1000000"}));
+  ASSERT_TRUE(killed->says("iter: "));
+  killed->send(SIGKILL);
+  killed->end();
+  EXPECT_THAT(compared("runs/run", "runs/run-5"),
+              HasSubstr("toggles that were on: unknown, a run has not ended\n"));
 }

@@ -1,10 +1,16 @@
-// The programs in examples/.
+// The programs in examples/, and the configs that the project ships.
 #include <gmock/gmock.h>
+#include <gtest/gtest.h>
 #include <cstdlib>
+#include <filesystem>
+#include <set>
+#include "core/config/config.h"
+#include "plan/toggle.h"
 #include "tests/place.h"
 #include "tests/trainer/rank_programs.h"
 
 using namespace bellows;
+namespace fs = std::filesystem;
 using testing::HasSubstr;
 
 namespace {
@@ -69,4 +75,40 @@ TEST_F(InstalledEngine, TrainsInAProjectOfItsOwn) {
   EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_EQ(losses_in(ended.out).size(), 2);
   EXPECT_THAT(ended.err, HasSubstr("GOMP_SPINCOUNT = '10000'")) << "set before libgomp reads it";
+}
+
+static std::set<std::string> configs_in(const char* folder) {
+  std::set<std::string> names;
+  for (const auto& entry : fs::directory_iterator(fs::path(source_dir()) / folder))
+    if (entry.is_regular_file()) names.insert(entry.path().filename());
+  return names;
+}
+static Config load_config(const std::string& file) {
+  return make_config(read_config(fs::path(source_dir()) / file));
+}
+
+TEST(Configs, ComePlainAndFastUnderTheirOwnNames) {
+  const std::set<std::string> names = configs_in("configs");
+  ASSERT_FALSE(names.empty());
+  EXPECT_EQ(configs_in("configs/plain"), names);
+  EXPECT_EQ(configs_in("configs/fast"), names);
+  std::set<std::string> runs;
+  for (const std::string& file : names)
+    for (const auto& [folder, preset] :
+         {std::pair("", "default"), std::pair("plain/", "none"), std::pair("fast/", "all")}) {
+      const Config config = load_config(cat("configs/", folder, file));
+      EXPECT_EQ(config.preset, preset) << folder << file;
+      EXPECT_TRUE(runs.insert(config.options.name).second) << config.options.name << " is taken";
+    }
+}
+
+TEST(Configs, OfRanksHaveNamesOfTheirOwnAndTheJointBatchOfTheirBase) {
+  const std::set<std::string> names = configs_in("configs/ddp");
+  ASSERT_FALSE(names.empty());
+  for (const std::string& file : names) {
+    const Plan plan = load_config("configs/ddp/" + file).plan,
+               base = load_config("configs/" + file).plan;
+    EXPECT_EQ(plan.name, base.name + "_ddp");
+    EXPECT_EQ(2 * plan.data.loader.sampler.batch_size, base.data.loader.sampler.batch_size) << file;
+  }
 }

@@ -15,7 +15,6 @@ using testing::AllOf;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::Not;
 
 namespace {
 
@@ -68,7 +67,7 @@ LadderResult measured() {
 
 // ---- the plan
 
-TEST(LadderPlan, AddsEachToggleAfterThoseThatItNeeds) {
+TEST(LadderPlan, AddsEachToggleAfterThoseThatItNeedsAndSaysWhyOthersAreLeftOut) {
   const LadderPlan plan = plan_ladder(on_lenet(), {});
   const Names names = names_of(plan.toggles);
   EXPECT_GT(names.size(), 12u);
@@ -77,16 +76,12 @@ TEST(LadderPlan, AddsEachToggleAfterThoseThatItNeeds) {
       if (find_toggle(need)) {
         EXPECT_LT(place_of(need, names), i) << names[i] << " needs " << need;
       }
-}
-
-TEST(LadderPlan, NamesWhatItLeavesOutAndWhy) {
-  const LadderPlan plan = plan_ladder(on_lenet(), {});
   EXPECT_THAT(plan.reasons.at("no effect without a GPU"),
               AllOf(Contains("pin_memory"), Contains("cuda_graph")));
   EXPECT_THAT(plan.reasons.at("no effect with a single rank"), Contains("overlap_allreduce"));
   EXPECT_THAT(plan.reasons.at("not in toggles: all"), Contains("recompute"));
-  size_t all = plan.toggles.size();
-  for (const auto& [reason, names] : plan.reasons) all += names.size();
+  size_t all = names.size();
+  for (const auto& [reason, left_out] : plan.reasons) all += left_out.size();
   EXPECT_EQ(all, toggles().size());
 }
 
@@ -163,17 +158,6 @@ TEST(Pilot, EstimatesTheDurationAndFitsTheStepsToTheBudget) {
 
 // ---- the report
 
-TEST(LadderReport, ComparesEachStepWithTheOneBeforeAndWithPlain) {
-  const LadderResult result = measured();
-  EXPECT_NEAR(step_speedup(result, 0).ratio, 2, 0.01);
-  EXPECT_NEAR(step_speedup(result, 1).ratio, 1, 0.01);
-  EXPECT_NEAR(step_speedup(result, 2).ratio, 2, 0.01);
-  EXPECT_NEAR(speedup(result, result.all()).ratio, 4, 0.01);
-  EXPECT_NEAR(lost_without(result, 0).ratio, 3, 0.01);
-  EXPECT_NEAR(lost_without(result, 1).ratio, 1, 0.01);
-  EXPECT_NEAR(lost_without(result, 2).ratio, 2, 0.01) << "the last step but one";
-}
-
 TEST(LadderReport, SaysWhatRanAndWhatChanged) {
   const std::string text = to_markdown(measured());
   EXPECT_THAT(text, HasSubstr("x (95 % interval "));
@@ -189,9 +173,8 @@ TEST(LadderReport, SaysWhatRanAndWhatChanged) {
   const Json json = to_json(measured());
   EXPECT_EQ(json.at("kind"), "ladder");
   EXPECT_EQ(json.at("steps").at(1).at("ran"), false);
-  EXPECT_EQ(json.at("steps").at(2).at("counters_per_step").at("optim.fused_launches"),
-            Json({0.0, 1.0}));
-  EXPECT_NEAR(json.at("without").at(0).at("slowdown").at("ratio").get<double>(), 3, 0.01);
+  for (const auto& [arm, slowdown] : {std::pair(0, 3), {1, 1}, {2, 2}})
+    EXPECT_NEAR(json["without"][arm]["slowdown"]["ratio"].get<double>(), slowdown, 0.01) << arm;
 }
 
 // ---- the program
@@ -223,9 +206,7 @@ TEST_F(LadderVerb, ClimbsInProcessesAndEachStepMovesItsOwnCounters) {
 TEST_F(LadderVerb, RefusesWhatIsNoLadder) {
   expect_refusal(ladder({"toggles.amp=fp16"}), 2, "toggles.amp: each arm sets the toggles itself");
   expect_refusal(ladder({"--toggles", "pin_memory", "device=cpu"}), 2, "no effect without a GPU");
-  expect_refusal(ladder({"--budget", "5"}), 2, "ladder: --budget: '5' is not a duration");
   expect_refusal(ladder({"--budget", "0.01s"}), 2, "ladder: --budget: 0.01 s were spent before ");
-  expect_refusal(ladder({"--report", "r.txt"}), 2, "r.md");
   const Ended ended =
       run(ladder({"--toggles", "fused_optimizer", "data.name=mnist", "data.root=/no"}));
   EXPECT_EQ(ended.code, 3);

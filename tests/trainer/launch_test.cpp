@@ -1,16 +1,17 @@
 // Ranks as processes: outputs, failures, signals, kills. Most ranks are shell scripts, which signal
-// this process by $PPID; the others are the real program.
+// this process by $PPID; the others are the real program, also started by torchrun, mpirun and srun
+// where they are installed. BELLOWS_TORCHRUN names a torchrun that is not in PATH.
 #include <gmock/gmock.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 #include <algorithm>
-#include <atomic>
 #include <csignal>
 #include <fstream>
 #include <map>
-#include <random>
-#include <thread>
+#include <sstream>
 #include "core/base/check.h"
+#include "tests/place.h"
+#include "tests/trainer/program.h"
 #include "tests/trainer/terminal.h"
 #include "trainer/launch/supervise.h"
 
@@ -99,11 +100,15 @@ class LaunchTest : public Program {
 
 // ---- output
 
-TEST_F(LaunchTest, Rank0PrintsUnchangedAndOthersNothing) {
+// Ctrl-C of a terminal reaches a process group. In the launcher's, a rank would receive it twice.
+TEST_F(LaunchTest, Rank0PrintsUnchangedAndOthersNothingWithoutInputInTheirOwnGroups) {
   const Ended ended = supervised({"printf 'a\\r\\033[Kb'; echo c >&2", "echo d; echo e >&2"});
   EXPECT_EQ(ended.code, 0);
   EXPECT_EQ(ended.out, "a\r\033[Kb");
   EXPECT_EQ(ended.err, "c\n");
+  expect_end(0, _,
+             {"[ $(readlink /proc/$$/fd/0) = /dev/null ]",
+              "read pid name state parent group rest < /proc/$$/stat; [ $group = $$ ]"});
 }
 
 TEST_F(LaunchTest, AllRanksPrintWholeLinesWithTheirNumbers) {
@@ -150,12 +155,6 @@ TEST_F(LaunchTest, RanksThatRunOnAfterAnotherHasEndedAreEnded) {
              {deaf, "exit 143"}, {.grace_s = 0.3});
 }
 
-// Ctrl-C of a terminal reaches a process group. In the launcher's, a rank would receive it twice.
-TEST_F(LaunchTest, ARankHasNoInputAndLeadsAProcessGroup) {
-  expect_end(0, _, {"[ $(readlink /proc/$$/fd/0) = /dev/null ]"});
-  expect_end(0, _, {"read pid name state parent group rest < /proc/$$/stat; [ $group = $$ ]"});
-}
-
 TEST_F(LaunchTest, TheLastTwentyLinesOfTheCauseArePrinted) {
   const Ended ended = supervised(
       {"exec sleep 100", "i=0; while [ $i -lt 30 ]; do i=$((i+1)); echo $i; done; exit 9"});
@@ -165,27 +164,18 @@ TEST_F(LaunchTest, TheLastTwentyLinesOfTheCauseArePrinted) {
   expect_end(3, "launch: rank 1 ended first, with exit 3 (data)", {"exec sleep 100", "exit 3"});
 }
 
-TEST_F(LaunchTest, ARankThatIgnoresSigtermIsKilled) {
+TEST_F(LaunchTest, NoProcessOutlivesAFailureOrItsRank) {
   const std::string stubborn =
       cat("trap '' TERM; echo $$ > ", file("pid"), "; touch ", file("ready"), "; ", kWait);
   expect_end(3, _, {until("ready") + "exit 3", stubborn}, {.grace_s = 0.3});
   EXPECT_TRUE(is_gone(std::stoi(read("pid"))));
-}
-
-// Without SIGCONT it would end after the grace time only.
-TEST_F(LaunchTest, AStoppedRankEndsAtOnce) {
+  // Without SIGCONT a stopped rank would end after the grace time only.
   const std::string stopped = cat("trap 'touch ", file("term"), "; exit 0' TERM; touch ",
-                                  file("ready"), "; kill -STOP $$; ", kWait);
-  expect_end(3, _, {until("ready") + "sleep 0.1; exit 3", stopped}, {.grace_s = 1e6});
+                                  file("soon"), "; kill -STOP $$; ", kWait);
+  expect_end(3, _, {until("soon") + "sleep 0.1; exit 3", stopped}, {.grace_s = 1e6});
   EXPECT_TRUE(fs::exists(file("term")));
-}
-
-TEST_F(LaunchTest, NoProcessOfARankOutlivesIt) {
   expect_end(0, _, {cat("sleep 100 & echo $! > ", file("pid"))});
   EXPECT_EQ(signal_that_ended(std::stoi(read("pid"))), SIGKILL);
-}
-
-TEST_F(LaunchTest, ACommandThatCannotBeExecutedIsAFailure) {
   std::vector<RankCommand> ranks = shells({"exec sleep 20"});
   ranks.push_back({1, {{"/no/such/program"}}});  // without a shell, which would end with 127 itself
   EXPECT_EQ(supervised_ranks(ranks).code, 127);
@@ -204,30 +194,21 @@ TEST_F(LaunchTest, SignalsGoToAllRanks) {
 }
 
 TEST_F(LaunchTest, AfterAStopSignalTheExitCodeIsThatOfTheRanks) {
-  expect_end(143, Not(HasSubstr("launch:")),  // a shell may report its own child
-             {cat("trap 'exit 143' TERM; ", until("ready"), "kill -TERM $PPID; ", kWait),
+  const auto stops = Not(HasSubstr("launch:"));  // a shell may report its own child
+  const std::string trap = "trap 'exit 143' TERM; ", stubborn = "trap '' INT TERM; ";
+  expect_end(143, stops,
+             {cat(trap, until("ready"), "kill -TERM $PPID; ", kWait),
               cat("trap 'sleep 0.2; exit 143' TERM; touch ", file("ready"), "; ", kWait)});
   expect_end(130, _, {"kill -INT $PPID; exec sleep 100", "exec sleep 100"});
-  const std::string done = cat("trap 'exit 0' TERM; ");  // they had just trained to the end
-  expect_end(0, _, {cat(done, "kill -TERM $PPID; ", kWait)});
-}
-
-TEST_F(LaunchTest, RanksThatLoseEachOtherAfterAStopSignalAreNoFailure) {
-  expect_end(143, Not(HasSubstr("launch:")),
-             {cat("trap 'exit 7' TERM; ", until("ready"), "kill -TERM $PPID; ", kWait),
-              cat("touch ", file("ready"), "; exec sleep 100")});
-}
-
-TEST_F(LaunchTest, AStopSignalReachesAStoppedRank) {
-  const std::string trap = "trap 'exit 143' TERM; ";
-  expect_end(143, _,
-             {trap + until("ready") + "sleep 0.1; kill -TERM $PPID; " + kWait,
-              trap + "touch " + file("ready") + "; kill -STOP $$; " + kWait});
-}
-
-TEST_F(LaunchTest, TheSecondStopSignalKills) {
-  const std::string stubborn = "trap '' INT TERM; ";
-  expect_end(130, _,
+  expect_end(0, _,  // they had just trained to the end
+             {cat("trap 'exit 0' TERM; kill -TERM $PPID; ", kWait)});
+  expect_end(143, stops,  // they lost each other
+             {cat("trap 'exit 7' TERM; ", until("lost"), "kill -TERM $PPID; ", kWait),
+              cat("touch ", file("lost"), "; exec sleep 100")});
+  expect_end(143, _,  // one was stopped
+             {cat(trap, until("still"), "sleep 0.1; kill -TERM $PPID; ", kWait),
+              cat(trap, "touch ", file("still"), "; kill -STOP $$; ", kWait)});
+  expect_end(130, _,  // the second signal kills
              {stubborn + "while :; do kill -INT $PPID; sleep 0.02; done", stubborn + kWait});
 }
 
@@ -272,42 +253,7 @@ TEST_F(LaunchTest, CtrlCEndsTheRanks) {
   for (const pid_t rank : ranks) EXPECT_TRUE(is_gone(rank));
 }
 
-// ---- kills
-
-TEST_F(LaunchTest, AHundredRandomKillsEndEveryLaunch) {
-  std::mt19937 random(7);
-  for (int i = 0; i < 100; ++i) {
-    const size_t victim = random() % 3;
-    const int signal = std::vector{SIGKILL, SIGTERM, SIGSEGV, SIGINT, SIGABRT}[random() % 5];
-    const int delay_us = static_cast<int>(random() % 5000);
-    std::atomic<bool> killed = false;
-    std::thread killer([&] {
-      const auto ranks = wait_for_children(getpid(), 1 + victim);
-      usleep(delay_us);
-      killed = kill(ranks.back(), signal) == 0;
-    });
-    expect_end(128 + signal, _, Scripts(3, "exec sleep 100"));
-    killer.join();
-    EXPECT_TRUE(killed);
-    EXPECT_TRUE(children_of(getpid()).empty());
-  }
-}
-
 // ---- the verb
-
-TEST_F(LaunchTest, RanksRunThisProgram) {
-  const std::string alone = succeed({"list", "verbs"});
-  for (const char* ranks : {"1", "2"})
-    EXPECT_EQ(succeed({"launch", "--ranks", ranks, "--", "list", "verbs"}), alone) << ranks;
-  const Ended all = run({"launch", "--ranks", "2", "--output", "all", "--", "list", "verbs"});
-  EXPECT_EQ(all.code, 0);
-  EXPECT_EQ(all.err, "");
-  std::map<std::string, std::string> of_rank;
-  for (const std::string& line : lines_of(all.out))
-    of_rank[line.substr(0, 4)] += line.substr(4) + "\n";
-  EXPECT_EQ(of_rank["[0] "], alone);
-  EXPECT_EQ(of_rank["[1] "], alone);
-}
 
 TEST_F(LaunchTest, OneRankIsThePlainProgram) {
   expect_refusal({"launch", "--ranks", "1", "--", "--config", "none.yaml"}, 2, "none.yaml");
@@ -318,56 +264,29 @@ TEST_F(LaunchTest, OneRankIsThePlainProgram) {
   EXPECT_EQ(running->end().code, 143);
 }
 
-TEST_F(LaunchTest, TellsEachRankItsPlace) {
+TEST_F(LaunchTest, TellsEachRankOfAMachineItsPlace) {
   using Variables = std::map<std::string, std::string>;
-  const auto ranks_of = [&](const Args& more, const Variables& outside = {}) {
-    const auto running = start(with(with({"launch", "--ranks", "2"}, more), {"--", "check"}), [&] {
-      for (const auto& [name, value] : outside) setenv(name.c_str(), value.c_str(), 1);
-    });
-    std::map<std::string, Variables> ranks;
-    for (const pid_t pid : wait_for_children(running->process(), 2)) {
-      const Variables variables = variables_of(pid);
-      ranks[variables.at("BELLOWS_RANK")] = variables;
-    }
-    EXPECT_EQ(ranks.size(), 2u);
-    return ranks;
-  };
-  const auto expect_values = [](Variables& rank, const Variables& expected) {
-    for (const auto& [name, value] : expected) EXPECT_EQ(rank["BELLOWS_" + name], value) << name;
-  };
-  auto here = ranks_of({});
-  for (const char* rank : {"0", "1"}) {
-    Variables& mine = here[rank];
-    expect_values(mine, {{"LOCAL_RANK", rank},
-                         {"WORLD", "2"},
-                         {"LOCAL_WORLD", "2"},
-                         {"HOST", "127.0.0.1"},
-                         {"ATTEMPT", "0"},
-                         {"PORT", here["0"]["BELLOWS_PORT"]},
-                         {"TOKEN", here["0"]["BELLOWS_TOKEN"]}});
-    EXPECT_EQ(mine["BELLOWS_TOKEN"].size(), 32u);
-    EXPECT_GT(std::stoi(mine["BELLOWS_PORT"]), 1023);
+  const auto running = start({"launch", "--ranks", "2", "--nodes", "3", "--node-rank", "1",
+                              "--host", "10.0.0.7", "--port", "5000", "--", "check"},
+                             [] {
+                               setenv("BELLOWS_TOKEN", "secret", 1);
+                               setenv("BELLOWS_ATTEMPT", "4", 1);
+                             });
+  std::map<std::string, Variables> ranks;
+  for (const pid_t pid : wait_for_children(running->process(), 2)) {
+    const Variables variables = variables_of(pid);
+    ranks[variables.at("BELLOWS_RANK")] = variables;
   }
-  auto elsewhere =
-      ranks_of({"--nodes", "3", "--node-rank", "1", "--host", "10.0.0.7", "--port", "5000"},
-               {{"BELLOWS_TOKEN", "secret"}, {"BELLOWS_ATTEMPT", "4"}});
+  EXPECT_EQ(ranks.size(), 2u);
   for (const auto& [rank, local] : {std::pair("2", "0"), {"3", "1"}})
-    expect_values(elsewhere[rank], {{"LOCAL_RANK", local},
-                                    {"WORLD", "6"},
-                                    {"HOST", "10.0.0.7"},
-                                    {"PORT", "5000"},
-                                    {"TOKEN", "secret"},
-                                    {"ATTEMPT", "4"}});
-}
-
-TEST_F(LaunchTest, NoRankOutlivesAProgramThatIsKilled) {
-  const auto running = start({"launch", "--ranks", "3", "--output", "all", "--", "check"});
-  const auto ranks = wait_for_children(running->process(), 3);
-  ASSERT_EQ(ranks.size(), 3u);
-  for (const pid_t rank : ranks) variables_of(rank);  // once exec has happened
-  running->send(SIGKILL);
-  EXPECT_EQ(running->end().code, 137);
-  for (const pid_t rank : ranks) EXPECT_EQ(signal_that_ended(rank), SIGKILL);
+    for (const auto& [name, value] : Variables{{"LOCAL_RANK", local},
+                                               {"LOCAL_WORLD", "2"},
+                                               {"WORLD", "6"},
+                                               {"HOST", "10.0.0.7"},
+                                               {"PORT", "5000"},
+                                               {"TOKEN", "secret"},
+                                               {"ATTEMPT", "4"}})
+      EXPECT_EQ(ranks[rank]["BELLOWS_" + name], value) << rank << " " << name;
 }
 
 TEST_F(LaunchTest, KeepsTheLastCheckpointHoweverARequestToStopArrives) {
@@ -418,4 +337,49 @@ TEST_F(LaunchTest, RefusesWhatCannotWork) {
     nodes.insert(nodes.end(), {name, value});
   }
   expect_refusal(with(nodes, {"--", "check"}), 2, "BELLOWS_TOKEN");
+}
+
+namespace {
+
+// Returns the path of a program; "" if it is not in PATH.
+std::string in_path(const std::string& name) {
+  std::istringstream folders(std::getenv("PATH"));
+  for (std::string folder; std::getline(folders, folder, ':');)
+    if (access((fs::path(folder) / name).c_str(), X_OK) == 0) return fs::path(folder) / name;
+  return "";
+}
+
+class LaunchersTest : public Program {
+ protected:
+  std::string program() const override { return "/usr/bin/env"; }
+
+  // Runs the trainer after the words of a launcher. Returns the hash of its parameters.
+  std::string train_by(Args words, const std::string& name) {
+    const Args training = {
+        "--config",          source_dir() + "/configs/lenet.yaml",
+        "train.max_iters=4", "data={train_size: 64, test_size: 20, batch_size: 8}",
+        "--run-dir",         name};
+    words.insert(words.end(), training.begin(), training.end());
+    const std::string out = succeed(words, [] { setenv("OMP_NUM_THREADS", "1", 1); });
+    EXPECT_THAT(out, HasSubstr("ranks: 2 (gloo, shared memory), global batch 16 = 2 x 8"));
+    return hash_in(out);
+  }
+  const std::string trainer_ = program_dir() + "/trainer";
+};
+
+}  // namespace
+
+TEST_F(LaunchersTest, TrainTheSame) {
+  const char* const given = std::getenv("BELLOWS_TORCHRUN");
+  std::vector<Args> launchers = {
+      {given ? given : in_path("torchrun"), "--standalone", "--nproc-per-node", "2", "--no-python"},
+      {in_path("mpirun"), "--allow-run-as-root", "--oversubscribe", "-n", "2"}};
+  const Ended nodes = run({"timeout", "2", "sinfo", "--noheader", "--states", "idle"});
+  if (nodes.out.find(" idle ") != nodes.out.npos)
+    launchers.push_back({in_path("srun"), "--immediate=5", "-n", "2"});
+  std::erase_if(launchers, [](const Args& words) { return words[0].empty(); });
+  if (launchers.empty()) GTEST_SKIP() << "no torchrun, mpirun or srun with an idle node";
+  const std::string hash = train_by({trainer_, "launch", "--ranks", "2", "--"}, "launch");
+  for (const Args& words : launchers)
+    EXPECT_EQ(train_by(with(words, {trainer_}), cat("run", runs_)), hash) << words[0];
 }

@@ -1,7 +1,6 @@
 // Log lines, meters and event files, in the forms that Paddle, tqdm and TensorBoard use.
 #include "trainer/log/log.h"
 #include <gtest/gtest.h>
-#include <unistd.h>
 #include <nlohmann/json.hpp>
 #include "core/base/crc32c.h"
 #include "core/base/json.h"
@@ -45,9 +44,7 @@ TEST(LogLine, HasPaddlesFormat) {
 }
 
 TEST(LogLine, EndsWithTheUnitOfTheDataSetAndWhatWasLeftOutOfIt) {
-  LogPoint point;
-  point.unit = "images";
-  point.nonfinite_losses = 3;
+  LogPoint point{.loss = 0.1, .lr = std::nan(""), .nonfinite_losses = 3, .unit = "images"};
   EXPECT_TRUE(log_line(point, LogFormat::paddle)
                   .ends_with(" images/sec | ETA 00:00:00, non-finite losses: 3"));
   point.skipped_updates = 20;
@@ -56,57 +53,30 @@ TEST(LogLine, EndsWithTheUnitOfTheDataSetAndWhatWasLeftOutOfIt) {
   const Json json = Json::parse(log_line(point, LogFormat::json));
   EXPECT_EQ(json["nonfinite_losses"], 3);
   EXPECT_EQ(json["skipped_updates"], 20);
-}
-
-TEST(LogLine, InJsonKeepsFullPrecisionAndHasNoNan) {
-  LogPoint point;
-  point.loss = 0.1;
-  point.lr = std::nan("");
-  const Json json = Json::parse(log_line(point, LogFormat::json));
-  EXPECT_EQ(json["loss"].get<double>(), 0.1);
+  EXPECT_EQ(json["loss"].get<double>(), 0.1) << "with full precision";
   EXPECT_TRUE(json["lr"].is_null());
-}
-
-TEST(LogLine, WritesLongTimesInHours) {
   EXPECT_EQ(clock_text(100 * 3600 + 61), "100:01:01");
-  EXPECT_EQ(clock_text(-5), "00:00:00");
 }
 
-TEST(Meter, CountsTheSamplesOfAPartialLastBatch) {
+// The last batch is smaller: never batch size / average.
+TEST(Meter, LeavesEvaluationAndSavingOutOfTheCostOfAnIteration) {
   now_ns = 0;
   Meter meter(test_clock);
+  EXPECT_EQ(meter.take().ips, 0) << "of an empty window";
   for (const int64_t samples : {64, 64, 32}) {
     pass(1);
     meter.lap(Phase::step);
     meter.count(samples);
   }
-  const Meter::Window window = meter.take();
-  EXPECT_DOUBLE_EQ(window.ips, 160 / 3.0);  // never batch size / average
-  EXPECT_DOUBLE_EQ(window.batch_cost, 1);
-}
-
-TEST(Meter, LeavesEvaluationAndSavingOutOfTheCostOfAnIteration) {
-  now_ns = 0;
-  Meter meter(test_clock);
-  pass(1);
-  meter.lap(Phase::step);
-  meter.count(10);
   pass(5);
   meter.lap(Phase::eval);
   pass(3);
   meter.lap(Phase::save);
   const Meter::Window window = meter.take();
+  EXPECT_DOUBLE_EQ(window.ips, 160 / 3.0);
   EXPECT_DOUBLE_EQ(window.batch_cost, 1);
-  EXPECT_DOUBLE_EQ(window.ips, 10);
   EXPECT_DOUBLE_EQ(meter.seconds(Phase::eval), 5);
-  EXPECT_DOUBLE_EQ(meter.total_seconds(), 9);
-}
-
-TEST(Meter, AnEmptyWindowHasZerosAndNoInf) {
-  Meter meter(test_clock);
-  const Meter::Window window = meter.take();
-  EXPECT_EQ(window.ips, 0);
-  EXPECT_EQ(window.batch_cost, 0);
+  EXPECT_DOUBLE_EQ(meter.total_seconds(), 11);
 }
 
 TEST(ProgressBar, HasTqdmsFormat) {
@@ -152,37 +122,14 @@ TEST(TensorBoard, FramesRecordsAsTfRecordDoes) {
   EXPECT_EQ(number<double>(record, 13), 1.5);
 }
 
-TEST(TensorBoard, WritesStepTagAndValue) {
-  const std::string record = scalars_record(2, 300, {{"train/loss", 0.5}});
-  const std::string message = record.substr(12, number<uint64_t>(record, 0));
+TEST(TensorBoard, WritesStepTagAndValueAndMarksAResumeAsPyTorchsPurgeStepDoes) {
+  const auto message = [](const std::string& record) {
+    return record.substr(21, number<uint64_t>(record, 0) - 9);  // without the wall time
+  };
   // 2: varint step 300, 5: Summary {1: Value {1: tag, 2: float}}
   const std::string value = std::string("\x0a\x0atrain/loss\x15") + std::string("\0\0\0\x3f", 4);
-  EXPECT_EQ(message.substr(9), std::string("\x10\xac\x02\x2a\x13\x0a\x11", 7) + value);
-}
-
-TEST(TensorBoard, MarksTheStepOfAResumeAsPyTorchsPurgeStepDoes) {
-  const std::string record = restart_record(2, 300);
-  const std::string message = record.substr(12, number<uint64_t>(record, 0));
+  EXPECT_EQ(message(scalars_record(2, 300, {{"train/loss", 0.5}})),
+            std::string("\x10\xac\x02\x2a\x13\x0a\x11", 7) + value);
   // 2: varint step 300, 7: SessionLog {1: START}
-  EXPECT_EQ(message.substr(9), std::string("\x10\xac\x02\x3a\x02\x08\x01", 7));
-}
-
-// ---- rows of an earlier part of the run
-
-TEST(MetricsRows, ThatAResumedRunWritesAgainAreDropped) {
-  const Path file = std::filesystem::temp_directory_path() / cat("bellows_rows_", getpid());
-  const std::string kept =
-      "{\"step\":4,\"split\":\"train\"}\n{\"step\":4,\"split\":\"test\"}\n"
-      "no JSON\n[9]\n{\"step\":\"9\",\"split\":\"train\"}\n{\"mine\":1}\n"
-      "{\"step\":6,\"split\":\"train\"}\n";
-  const std::string evaluation = "{\"step\":6,\"split\":\"test\"}\n";
-  const std::string later = "{\"step\":6,\"split\":\"run\"}\n{\"step\":8,\"split\":\"train\"}\n";
-  for (const int64_t evaluated : {4, 6}) {
-    write_file(file, bytes_of(kept + evaluation + later));
-    EXPECT_EQ(drop_rows_after({.step = 6, .evaluated = evaluated}, file), evaluated == 6 ? 2 : 3);
-    EXPECT_EQ(read_file(file, 1000, Exit::storage), evaluated == 6 ? kept + evaluation : kept);
-    EXPECT_EQ(drop_rows_after({.step = 6, .evaluated = evaluated}, file), 0);
-  }
-  std::filesystem::remove(file);
-  EXPECT_EQ(drop_rows_after({}, file), 0);
+  EXPECT_EQ(message(restart_record(2, 300)), std::string("\x10\xac\x02\x3a\x02\x08\x01", 7));
 }

@@ -1,35 +1,70 @@
-// The real program from a user's view: run folders, what it prints, resume, the other verbs.
+// The real program from a user's view: run folders, what it prints, resume, the other verbs, and
+// the batch size that it finds with data.batch_size: auto.
+#include "tests/trainer/program.h"
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include "core/base/check.h"
 #include "core/base/json.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/safetensors.h"
 #include "tests/place.h"
 #include "tests/trainer/terminal.h"
+#include "trainer/run/run.h"
+#include "trainer/verbs/verbs.h"
 
 using namespace bellows;
 namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::ContainsRegex;
 using testing::ElementsAre;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
 
 TEST_F(Program, TrainsAndLeavesARunFolder) {
-  EXPECT_THAT(succeed(tiny({"log={every: 2}"})),
-              AllOf(HasSubstr("epoch: 1, iter: 2/4, loss: "),
-                    HasSubstr("eval: epoch: 2, step: 8, accuracy: "), HasSubstr("accuracy_top5: "),
-                    HasSubstr("params hash: ")));
+  const std::string out = succeed(tiny({"log={every: 2}", "toggles={batch_lanes: on}"}));
+  EXPECT_THAT(
+      out,
+      AllOf(HasSubstr("config: none given, so the defaults: model layers, data digits, optimizer "
+                      "sgd, 2 epochs; "),
+            HasSubstr("epoch: 1, iter: 2/4, loss: "),
+            HasSubstr("eval: epoch: 2, step: 8, accuracy: "), HasSubstr("accuracy_top5: "),
+            HasSubstr("warning: these toggles were on but never ran: batch_lanes ("),
+            Not(HasSubstr("fused_loss (")), Not(HasSubstr("of warm-up")), Not(HasSubstr("amp:")),
+            HasSubstr("params hash: ")));
+  std::istringstream line(out.substr(out.find("\ntime: ") + 7));
+  double sum = 0, share = 0;
+  std::string percent, phase;
+  while (line >> share >> percent >> phase) sum += share;
+  EXPECT_EQ(phase, "other");
+  EXPECT_NEAR(sum, 100, 0.3) << out;
+
+  std::map<std::string, fs::file_time_type> times;
+  for (const auto& entry : fs::recursive_directory_iterator(folder_ / "runs/run"))
+    times[entry.path().filename()] = entry.last_write_time();
   for (const char* name : {"plan.yaml", "env.json", "metrics.jsonl", "checkpoints"})
-    EXPECT_TRUE(fs::exists(folder_ / "runs/run" / name)) << name;
-  const Json env = Json::parse(read("runs/run/env.json"));
-  EXPECT_THAT(env["libraries"].dump(), HasSubstr("libgomp"));
-  bool events = false;
-  for (const auto& entry : fs::directory_iterator(folder_ / "runs/run"))
-    events |= entry.path().filename().string().starts_with("events.out.tfevents.");
-  EXPECT_TRUE(events);
+    EXPECT_TRUE(times.contains(name)) << name;
+  EXPECT_TRUE(times.lower_bound("events.out.tfevents.")->first.starts_with("events.out.tfevents."));
+  EXPECT_THAT(Json::parse(read("runs/run/env.json"))["libraries"].dump(), HasSubstr("libgomp"));
+  EXPECT_THAT(succeed({"train", "--resume", "runs/run"}), HasSubstr("nothing to do"));
+  for (const auto& entry : fs::recursive_directory_iterator(folder_ / "runs/run"))
+    EXPECT_EQ(times[entry.path().filename()], entry.last_write_time()) << entry.path();
+}
+
+TEST_F(Program, SaysWhatARunReachedAndWhichImplementationsRan) {
+  EXPECT_THAT(
+      succeed(tiny(
+          {"schedule={warmup_epochs: 2}", "train.max_iters=6", "model=lenet", "log.kernels=true"})),
+      AllOf(HasSubstr("schedule: the run ends after 6 of 8 updates of warm-up"),
+            HasSubstr("eval: epoch: 2, step: 6"), HasSubstr("\nkernel: conv1 conv_act_pool: "),
+            HasSubstr("\nkernel: conv2 conv_act_pool_backward: ")));
+  EXPECT_THAT(
+      succeed(tiny({"target={metric: loss, value: 100}", "log.kernels=true", "toggles=none"})),
+      AllOf(HasSubstr("target: loss 100 reached; time-to-target: "),
+            HasSubstr("64 samples, 1 epoch\n"), Not(HasSubstr("target.value: no effect")),
+            HasSubstr("\nkernels: all are the plain ones")));
 }
 
 // Each batch takes 20 ms to read. An evaluation reads 60 of them, and is no part of the gap.
@@ -48,44 +83,15 @@ TEST_F(Program, ReportsTheGapBetweenEpochsInTheFirstRowOfAnEpoch) {
   EXPECT_THAT(steps, ElementsAre(6, 10));  // 4 updates per epoch
 }
 
-TEST_F(Program, AnEvaluationInTheMiddleOfAnEpochIsOfThatEpoch) {
-  EXPECT_THAT(run(tiny({"train.max_iters=6"})).out, HasSubstr("eval: epoch: 2, step: 6"));
-}
-
-TEST_F(Program, ASecondRunNeverOverwritesTheFirst) {
-  run(tiny({}));
-  const std::string first = read("runs/run/metrics.jsonl");
-  EXPECT_THAT(run(tiny({"seed=2"})).out, HasSubstr("run folder: runs/run-2"));
-  EXPECT_EQ(read("runs/run/metrics.jsonl"), first);
-  EXPECT_THAT(run(tiny({"--overwrite"})).out, HasSubstr("run folder: runs/run\n"));
-}
-
-TEST_F(Program, ADryRunWritesNothing) {
-  EXPECT_THAT(succeed(tiny({"--dry-run"})), HasSubstr("8 steps of 16 samples"));
-  expect_refusal(tiny({"--dry-run", "train.weights=none.safetensors"}), 4, "none.safetensors");
-  EXPECT_FALSE(fs::exists(folder_ / "runs"));
-}
-
 TEST_F(Program, ADryRunKeepsNoKernelsInTheUsersCache) {
-  const Args args = tiny(
-      {"toggles={preset: none, kernel_autotune: benchmark}", "model=lenet", "train.max_iters=2"});
+  const Args args = tiny({"toggles={preset: none, kernel_autotune: benchmark}", "model=lenet",
+                          "train.max_iters=2", "train.tuning_window=[1, 1]"});
   const auto cached = [this] { setenv("XDG_CACHE_HOME", (folder_ / "cache").c_str(), 1); };
   succeed(with(args, {"--dry-run"}), cached);
   EXPECT_FALSE(fs::exists(folder_ / "cache"));
-  succeed(args, cached);
+  EXPECT_THAT(succeed(args, cached), ContainsRegex("autotune: [1-9][0-9]* searches in [0-9.]+ s, "
+                                                   "[0-9]+ repeated problems, 0 found on disk"));
   EXPECT_TRUE(fs::exists(folder_ / "cache")) << "a run keeps what it finds";
-}
-
-TEST_F(Program, ARunShorterThanItsWarmUpSaysSo) {
-  EXPECT_THAT(succeed(tiny({"schedule={warmup_epochs: 2}"})),
-              HasSubstr("schedule: the run ends after 8 of 8 updates of warm-up"));
-  EXPECT_THAT(run(tiny({"schedule={warmup_epochs: 1}"})).out, Not(HasSubstr("of warm-up")));
-}
-
-TEST_F(Program, StopsAtTheTargetWithTheTimeItTook) {
-  const Ended ended = run(tiny({"target={metric: loss, value: 100}"}));
-  EXPECT_THAT(ended.out, HasSubstr("target: loss 100 reached; time-to-target: "));
-  EXPECT_THAT(ended.out, HasSubstr("64 samples, 1 epoch\n"));
 }
 
 TEST_F(Program, SaysWhatTheLossScaleCameToAndEndsWhereItCannotFall) {
@@ -95,38 +101,23 @@ TEST_F(Program, SaysWhatTheLossScaleCameToAndEndsWhereItCannotFall) {
   EXPECT_THAT(succeed(scaled("{init_scale: 1e30}")),
               HasSubstr("\namp: loss scale 3.90625e+27, 8 of 8 updates skipped\n"));
   expect_refusal(scaled("{init_scale: 1e30, min_scale: 1e30}"), 5, "falls no further; lower the");
-  EXPECT_THAT(run(tiny({"--overwrite"})).out, Not(HasSubstr("amp:")));
 }
 
-TEST_F(Program, ItsSharesOfTheTimeAddUp) {
-  const std::string out = run(tiny({})).out;
-  std::istringstream line(out.substr(out.find("\ntime: ") + 7));
-  double sum = 0, share = 0;
-  std::string percent, phase;
-  while (line >> share >> percent >> phase) sum += share;
-  EXPECT_EQ(phase, "other");
-  EXPECT_NEAR(sum, 100, 0.3) << out;
-}
-
-TEST_F(Program, OffersToSaveInTheBackgroundWhereThatIsOff) {
-  for (const char* async : {"off", "on"}) {
-    const Ended ended = run(tiny({cat("toggles={async_checkpoint: ", async, "}"),
-                                  "ckpt={every_iters: 1, max_overhead: 0}"}));
-    EXPECT_THAT(ended.out, HasSubstr("warning: saving took "));
-    EXPECT_EQ(ended.out.find("async_checkpoint: on}") == std::string::npos,
-              async == std::string("on"));
+TEST_F(Program, AdvisesToSaveLessOftenOrInTheBackground) {
+  const struct {
+    const char *ckpt, *async, *advice;
+  } cases[] = {{"every_iters: 1", "on", "save less often (ckpt.every_iters)"},
+               {"every_iters: 1", "off", "async_checkpoint: on}"},
+               {"every: 1", "on", "save less often (ckpt.every)"},
+               {"every: 0, best: loss", "on", "save less often (eval.every)"},
+               {"every: 0", "on", ""},  // only at the end
+               {"every: 2", "on", ""}};
+  for (const auto& [ckpt, async, advice] : cases) {
+    const std::string out = succeed(tiny({cat("ckpt={", ckpt, ", max_overhead: 0}"),
+                                          cat("toggles={async_checkpoint: ", async, "}")}));
+    EXPECT_EQ(out.find("warning: saving took ") != out.npos, *advice != '\0') << ckpt;
+    EXPECT_THAT(out, HasSubstr(advice));
   }
-}
-
-TEST_F(Program, AdvisesToSaveLessOftenWithTheOptionThatDoes) {
-  const Ended often = run(tiny({"ckpt={every_iters: 1, max_overhead: 0}"}));
-  EXPECT_THAT(often.out, HasSubstr("save less often (ckpt.every_iters)"));
-  const Ended epochs = run(tiny({"ckpt={max_overhead: 0}"}));
-  EXPECT_THAT(epochs.out, HasSubstr("save less often (ckpt.every)"));
-  const Ended best = run(tiny({"ckpt={every: 0, best: loss, max_overhead: 0}"}));
-  EXPECT_THAT(best.out, HasSubstr("save less often (eval.every)"));
-  for (const char* once : {"ckpt={every: 0, max_overhead: 0}", "ckpt={every: 2, max_overhead: 0}"})
-    EXPECT_THAT(run(tiny({once})).out, Not(HasSubstr("warning: saving"))) << "only at the end";
 }
 
 TEST_F(Program, PrintsItsVersionCommitAndLibraries) {
@@ -135,16 +126,6 @@ TEST_F(Program, PrintsItsVersionCommitAndLibraries) {
                     HasSubstr("\n  compiler "), HasSubstr("\n  zlib "), HasSubstr("\n  onednn "),
                     HasSubstr("\n  cuda ")));
   EXPECT_THAT(run({"--help"}).out, HasSubstr("trainer --version"));
-}
-
-TEST_F(Program, SaysWhichDefaultsItTrainsWithoutAConfig) {
-  const std::string note =
-      "config: none given, so the defaults: model layers, data digits, optimizer sgd, 2 epochs; ";
-  EXPECT_THAT(run(tiny({})).out, HasSubstr(note));
-  write("config.yaml", "name: named\n");
-  EXPECT_THAT(run(tiny({"--dry-run"})).out, HasSubstr(note));
-  EXPECT_THAT(run(tiny({"--dry-run", "--config", "config.yaml"})).out,
-              Not(HasSubstr("config: none")));
 }
 
 TEST_F(Program, WithJsonLinesEveryLineOnStdoutIsJson) {
@@ -191,11 +172,13 @@ TEST_F(Program, NamesAllOptionsThatNeedEvaluationsIfThereAreNone) {
 }
 
 TEST_F(Program, NamesOptionsThatLackTheOneTheyBelongTo) {
-  const Ended ended = run(tiny({"target.value=0.9", "profile.exit_after=true"}));
-  EXPECT_THAT(ended.out, AllOf(HasSubstr("\ntarget.value: no effect without target.metric\n"),
-                               HasSubstr("\nprofile.exit_after: no effect without "
-                                         "profile.window\n")));
-  EXPECT_THAT(run(tiny({"target={metric: loss, value: 0.9}"})).out, Not(HasSubstr("no effect")));
+  EXPECT_THAT(succeed(tiny({"target.value=0.9", "profile.exit_after=true", "allocator.reserve_mb=1",
+                            "optimizer.ema_decay=0.999", "toggles=none"})),
+              AllOf(HasSubstr("\ntarget.value: no effect without target.metric\n"),
+                    HasSubstr("\nprofile.exit_after: no effect without profile.window\n"),
+                    HasSubstr("allocator.reserve_mb: no effect"),
+                    HasSubstr("warning: optimizer.ema_decay: after 8 updates, 99 % of the average "
+                              "are still the first weights; use at most 0.")));
 }
 
 namespace {
@@ -252,15 +235,11 @@ TEST_F(Program, ADamagedCheckpointFallsBackAndEndsWithTheSameBits) {
                          HasSubstr("falling back to the one before"),
                          HasSubstr("step_00000007.safetensors, step 7")));
   EXPECT_EQ(hash_in(out), whole);
-}
-
-TEST_F(Program, ResumingAFinishedRunChangesNoFile) {
-  run(tiny({}));
-  std::map<fs::path, fs::file_time_type> times;
-  for (const auto& entry : fs::recursive_directory_iterator(folder_ / "runs"))
-    times[entry.path()] = entry.last_write_time();
-  EXPECT_THAT(succeed(tiny({"--resume"})), HasSubstr("nothing to do"));
-  for (const auto& [path, time] : times) EXPECT_EQ(fs::last_write_time(path), time) << path;
+  for (const std::string& name : checkpoints()) {
+    const fs::path file = folder_ / "runs/run/checkpoints" / name;
+    fs::resize_file(file, fs::file_size(file) / 2);
+  }
+  expect_refusal(with(args, {"--resume"}), 4, "no checkpoint is intact, ");
 }
 
 TEST_F(Program, ResumeRefusesToBecomeAnotherRun) {
@@ -335,16 +314,70 @@ TEST_F(Program, StartsFromExportedWeights) {
                  "no tensor fits the model");
 }
 
-TEST_F(Program, WarnsOfTogglesThatNeverRan) {
-  const std::string out = run(tiny({"toggles={batch_lanes: on, fused_loss: on}"})).out;
-  EXPECT_THAT(out, HasSubstr("warning: these toggles were on but never ran: batch_lanes ("));
-  EXPECT_THAT(out, Not(HasSubstr("fused_loss (")));
+namespace {
+constexpr int64_t kPlenty = int64_t{1} << 40;
+
+// A device that is full with `full` samples: they take 1 s, fewer take as long. 1 MiB each.
+auto device(int64_t full) {
+  return [full](int64_t batch) {
+    const double s = std::max(1.0, double(batch) / double(full));
+    return BatchTrial{.samples_per_s = double(batch) / s, .peak_bytes = batch << 20};
+  };
+}
+}  // namespace
+
+TEST(AutoBatch, StopsWhereALargerBatchIsNotFasterOrTwiceThePeakDoesNotFit) {
+  BatchChoice choice = grow_batch(10'000, kPlenty, device(100));
+  EXPECT_EQ(choice.batch, 128);
+  EXPECT_EQ(choice.reason,
+            "samples/s of forward and backward: 16: 16, 32: 32, 64: 64, 128: 100, 256: 100");
+  EXPECT_EQ(grow_batch(10'000, kPlenty, device(1)).batch, 16);
+  choice = grow_batch(10'000, 130 << 20, device(1000));
+  EXPECT_EQ(choice.batch, 128) << "takes 128 of 130 MiB";
+  EXPECT_THAT(choice.reason, EndsWith(", 256 may need more than 130 MiB"));
+  EXPECT_EQ(grow_batch(100, kPlenty, device(1000)).batch, 64) << "at most the training set";
+  EXPECT_EQ(grow_batch(5, kPlenty, device(1000)).batch, 5);
 }
 
-TEST_F(Program, ListsTheImplementationsThatRan) {
-  EXPECT_THAT(succeed(tiny({"log.kernels=true", "model=lenet"})),
-              testing::AllOf(HasSubstr("\nkernel: conv1 conv_act_pool: "),
-                             HasSubstr("\nkernel: conv2 conv_act_pool_backward: ")));
-  EXPECT_THAT(succeed(tiny({"log.kernels=true", "toggles=none"})),
-              HasSubstr("\nkernels: all are the plain ones"));
+TEST(AutoBatch, BacksOffWhereMemoryRunsOut) {
+  const auto try_out = [](int64_t batch) {
+    if (batch > 32) fail(Exit::memory, "out of memory");
+    return BatchTrial{.samples_per_s = double(batch)};
+  };
+  const BatchChoice choice = grow_batch(10'000, kPlenty, try_out);
+  EXPECT_EQ(choice.batch, 32);
+  EXPECT_THAT(choice.reason, EndsWith(", 64 does not fit into memory"));
+  const auto broken = [](int64_t) -> BatchTrial { fail(Exit::data, "damaged"); };
+  EXPECT_THROW(grow_batch(10'000, kPlenty, broken), Error);
+}
+
+// The folder of the run says which number was found; the same run goes on with it.
+TEST_F(Program, TrainsAndResumesWithTheBatchSizeItFound) {
+  const auto automatic = [](const char* epochs) {
+    return Args{"train",
+                "--run-dir",
+                "out",
+                "data={name: digits, train_size: 100, test_size: 20}",
+                "data.batch_size=auto",
+                epochs};
+  };
+  const std::string first = succeed(automatic("train.epochs=1"));
+  EXPECT_THAT(first, HasSubstr("data.batch_size: auto -> "));
+  const size_t at = first.find("batch_size: auto -> ") + 20;
+  const std::string batch = first.substr(at, first.find(' ', at) - at);
+  EXPECT_THAT(batch, testing::AnyOf("16", "32", "64"));
+  EXPECT_THAT(read("out/plan.yaml"), HasSubstr("batch_size: " + batch));
+  EXPECT_THAT(succeed(with(automatic("train.epochs=2"), {"--resume"})),
+              AllOf(HasSubstr("resume: changed train.epochs: 1 -> 2"),
+                    testing::Not(HasSubstr("data.batch_size"))));
+}
+
+TEST_F(Program, RefusesAnAutomaticBatchSizeOfSeveralRanksAndWhereNothingTrains) {
+  const Ended ended = run({"launch", "--ranks", "2", "--", "data.batch_size=auto"});
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_THAT(ended.err, HasSubstr("tries sizes in one process; write a number for several ranks"));
+  if (!verbs().contains("profile")) return;
+  expect_refusal(
+      {"profile", "--config", source_dir() + "/configs/lenet.yaml", "data.batch_size=auto"}, 2,
+      "data.batch_size: auto is found by training; write a number");
 }

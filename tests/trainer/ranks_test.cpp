@@ -104,29 +104,21 @@ TEST_F(RanksTest, TwoGiveTheBitsOfOneThatAccumulatesTheirBatches) {
       HasSubstr("ranks: 2 (gloo, shared memory), global batch 16 = 2 x 8; ips counts all ranks"));
 }
 
-TEST_F(RanksTest, GiveTheParametersOfOneWithTheJointBatch) {
-  train(1, lenet("one", "train_size: 64, batch_size: 16"));
-  for (const int world : {2, 4}) {
-    const std::string data = cat("train_size: 64, batch_size: ", 16 / world);
-    const std::string first = train(world, lenet(cat("ranks", world), data));
-    expect_close("one", cat("ranks", world));
-    EXPECT_EQ(hash_in(first), hash_in(train(world, lenet(cat("again", world), data))));
-  }
-}
-
 // 70 samples: 4 rounds of 16, and 6 samples. With 4 ranks of 4 and 65, one sample is left. Not seed
 // 1: there rounding decides which of two nearly equal values a pooling window takes.
 TEST_F(RanksTest, GiveTheParametersOfOneForUnevenData) {
   for (const std::string uneven : {"drop", "join"})
     for (const int samples : {70, 65}) {
-      const auto given = [&](int world) {
-        return lenet(cat(uneven, samples, "of", world),
+      const auto given = [&](const char* kind, int world, const char* toggles) {
+        return lenet(cat(uneven, samples, kind, world),
                      cat("train_size: ", samples, ", batch_size: ", 16 / world),
-                     {"seed=2", "dist.uneven=" + uneven, "toggles={gradient_accumulation: 2}"});
+                     {"seed=2", "dist.uneven=" + uneven, toggles});
       };
-      for (const int world : {1, 2, 4}) train(world, given(world));
-      for (const int world : {2, 4})
-        expect_close(cat(uneven, samples, "of1"), cat(uneven, samples, "of", world));
+      for (const int world : {1, 2, 4})
+        train(world, given("of", world, "toggles={gradient_accumulation: 2}"));
+      train(4, given("dp", 4, "toggles={ddp: off}"));
+      for (const char* other : {"of2", "of4", "dp4"})
+        expect_close(cat(uneven, samples, "of1"), cat(uneven, samples, other));
     }
   EXPECT_EQ(rows("join65of4", "train").back()["step"], 10);
   EXPECT_EQ(rows("drop65of4", "train").back()["step"], 8);
@@ -263,16 +255,7 @@ TEST_F(RanksTest, AreRefusedIfTheirPlansDiffer) {
   EXPECT_FALSE(fs::exists(folder_ / "runs"));
 }
 
-TEST_F(RanksTest, AreRefusedIfTheirImagesDiffer) {
-  for (const int rank : {0, 1}) write_images(cat("rank", rank, "/set"), 2);
-  write("rank1/set/val/b/0.png", as_png(slopes(8, 9)));
-  const auto all = run_ranks(2, on_images(), [](int rank) {
-    if (chdir(cat("rank", rank).c_str()) != 0) _exit(99);
-  });
-  EXPECT_THAT(all, Each(fails(7, "the ranks differ: test set content is ")));
-}
-
-TEST_F(RanksTest, AreRefusedIfTheirInitialWeightsDiffer) {
+TEST_F(RanksTest, AreRefusedIfTheirImagesOrInitialWeightsDiffer) {
   for (const int seed : {1, 2}) {
     run(tiny({cat("seed=", seed), "--run-dir", cat("run", seed)}));
     fs::create_directories(folder_ / cat("rank", seed - 1));
@@ -281,6 +264,10 @@ TEST_F(RanksTest, AreRefusedIfTheirInitialWeightsDiffer) {
   const auto in_its_folder = [](int rank) {
     if (chdir(cat("rank", rank).c_str()) != 0) _exit(99);
   };
+  for (const int rank : {0, 1}) write_images(cat("rank", rank, "/set"), 2);
+  write("rank1/set/val/b/0.png", as_png(slopes(8, 9)));
+  EXPECT_THAT(run_ranks(2, on_images(), in_its_folder),
+              Each(fails(7, "the ranks differ: test set content is ")));
   const auto all = run_ranks(2, tiny({"train.weights=weights"}), in_its_folder);
   EXPECT_THAT(all, Each(fails(7, "the ranks differ: the hash of the state after loading is ")));
   // A rank without the file ends with its own error, and the other one names it.
@@ -292,29 +279,20 @@ TEST_F(RanksTest, AreRefusedIfTheirInitialWeightsDiffer) {
   EXPECT_THAT(one_fails[0].err, testing::StartsWith("trainer: rank 0: rank 1: "));
 }
 
-TEST_F(RanksTest, StopTogetherWhenOneIsTerminatedAndResumeToTheSameHash) {
+TEST_F(RanksTest, SaveAndStopTogetherWhenOneIsAskedAndResumeToTheSameHash) {
   const Args args = lenet("whole", "train_size: 160, batch_size: 8", {"train.epochs=3"});
   const std::string whole = hash_in(train(2, args));
   const Args again = lenet("run", "train_size: 160, batch_size: 8, sim_latency_us: 30000",
-                           {"train.epochs=3", "--resume"});
+                           {"train.epochs=3", "ckpt.every=0", "--resume"});
   const Running ranks = start_ranks(2, [&](int) { return again; });
   ASSERT_TRUE(ranks[0]->says("epoch: 1, iter: 4/10"));
+  ranks[1]->send(SIGUSR1);
+  ASSERT_TRUE(ranks[0]->says("saved run/checkpoints/step_"));
   ranks[1]->send(SIGTERM);
   const std::vector<Ended> all = ends(ranks);
   EXPECT_THAT(all, Each(quietly(143)));
   EXPECT_THAT(all[0].out, HasSubstr("stopped by SIGTERM after step "));
   EXPECT_EQ(hash_in(train(2, again)), whole);
-}
-
-TEST_F(RanksTest, SaveWhenOneIsAsked) {
-  const Running ranks = start_ranks(2, [&](int) {
-    return lenet("run", "train_size: 160, batch_size: 8, sim_latency_us: 30000",
-                 {"train.epochs=3", "ckpt.every=0"});
-  });
-  ASSERT_TRUE(ranks[0]->says("epoch: 1, iter: 2/10"));
-  ranks[1]->send(SIGUSR1);
-  EXPECT_THAT(ends(ranks), Each(quietly(0)));
-  EXPECT_EQ(checkpoints("run").size(), 2u);
 }
 
 TEST_F(RanksTest, ResumeWithAnotherNumberIfTheGlobalBatchStays) {

@@ -1,5 +1,8 @@
 // Bad input, unreachable paths, full disks and folders in use, through the real program: one clear
-// line, the documented exit code, and nothing lost. options_test.cpp has the values of options.
+// line, the documented exit code, and nothing lost. Names and checkpoints that would leave their
+// folder, cause an endless loop or forge output on a terminal. options_test.cpp has the values of
+// options.
+#include "tests/refusal.h"
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <pty.h>
@@ -7,9 +10,14 @@
 #include <cmath>
 #include <csignal>
 #include <nlohmann/json.hpp>
+#include "core/base/json.h"
+#include "core/base/utf8.h"
+#include "core/config/config.h"
 #include "core/tensor/safetensors.h"
 #include "ops/matmul/matmul.h"
+#include "plan/plan.h"
 #include "tests/data/files.h"
+#include "tests/data/image_files.h"
 #include "tests/place.h"
 #include "tests/trainer/program.h"
 
@@ -17,6 +25,8 @@ using namespace bellows;
 namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
 
 namespace {
 
@@ -70,6 +80,18 @@ TEST_F(BadInput, ConfigsAndCommandLinesAreRefusedInTheseWords) {
        "unknown verb 'trian', the nearest one is 'train'; trainer --help  lists all verbs"},
       {{"configs/lenet.yaml"}, "write  trainer --config configs/lenet.yaml"},
       {{"device=cuda"}, "write  device: auto"},
+      {{"target.metric=f1"},
+       "target.metric: 'f1' is not evaluated; eval.metrics has loss, accuracy, accuracy_top5"},
+      {{"schedule={name: plateau, metric: accuracy_top3}"},
+       "schedule.metric: 'accuracy_top3' is not evaluated; "},
+      {{"eval.metrics=[accuracy, accuracy]"}, "eval.metrics: accuracy is named twice"},
+      {{"eval.metrics=[r2]"},
+       "eval.metrics: r2 needs targets that are values, and those of digits are classes; use  "
+       "eval.metrics: [accuracy]"},
+      {{"train.tuning_window=[4, 3]"},
+       "train.tuning_window must be the first and the last update, as in [1, 10]"},
+      {{"profile.window=[4, 4]"},
+       "profile.window must be the first update and the one after the last, as in [20, 30]"},
       {{"data.transforms=[random_flip, {name: resize, size: 20}, normalize]"},
        "data.transforms has resize after random_flip; the order is: "},
       {{"data={name: shapes, transforms: [{name: random_crop, size: 99}, normalize]}"},
@@ -129,20 +151,14 @@ TEST_F(BadInput, PathsEndWithTheirReasonAndTheDocumentedExit) {
 
 // ---- data
 
-// tests/data has the damages of each format. Here they end the program before it has begun a run.
 TEST_F(BadInput, DataFilesAreRefusedBeforeTrainingWithFileAndReason) {
   const std::string labels = "train-labels-idx1-ubyte";
-  const struct {
-    std::string name, bytes, complaint;
-  } cases[] = {
-      {"train-images-idx3-ubyte", idx_header({4, 28, 28}) + std::string(3000, 'x'),
-       "train-images-idx3-ubyte"},
+  const std::tuple<std::string, std::string, const char*> cases[] = {
       {labels, idx_header({4}) + std::string{0, 1, 2, 77},
        "mnist/train-labels-idx1-ubyte: record 3 has label 77"},
       {labels, idx({3}), "4 images"},
       {"t10k-images-idx3-ubyte", idx({4, 32, 32}),
-       "its test images are [1,32,32], its training images [1,28,28]"},
-  };
+       "its test images are [1,32,32], its training images [1,28,28]"}};
   for (const auto& [name, bytes, complaint] : cases) {
     write_mnist();
     write("mnist/" + name, bytes);
@@ -158,6 +174,37 @@ TEST_F(BadInput, DataFilesAreRefusedBeforeTrainingWithFileAndReason) {
     expect_refusal({"predict", "runs/run", name}, 3, name);
 }
 
+TEST_F(BadInput, ATestSetThatEvaluationWouldRefuseIsRefusedBeforeTraining) {
+  const auto training = [](int classes, const char* levels, const char* every = "1") {
+    return tiny({cat("model={name: layers, layers: [flatten, {name: linear, out: ", classes, "}]}"),
+                 cat("data={name: image_folder, root: set, batch_size: 2, transforms: [{name: "
+                     "center_crop, size: 8}, {name: normalize, ",
+                     levels, "}]}"),
+                 cat("eval.every=", every), "--overwrite"});
+  };
+  const char* const usual = "mean: [0.5, 0.5, 0.5], std: [0.2, 0.2, 0.2]";
+  write_images("set", 2);
+  write("set/val/b/small.png", as_png(slopes(5, 8)));
+  expect_refusal(training(2, usual), 3, "val/b/small.png): ");
+  expect_refusal(training(2, usual), 3, "is smaller than the 8x8 to be cut out of it");
+  EXPECT_FALSE(fs::exists(folder_ / "runs"));
+  fs::remove(folder_ / "set/val/b/small.png");
+  EXPECT_THAT(succeed(training(2, usual)),
+              AllOf(Not(HasSubstr("warning: data: ")), Not(HasSubstr("warning: normalize"))));
+  fs::remove_all(folder_ / "set/val");
+  expect_refusal(training(2, usual), 3, "/val: no such folder");
+  EXPECT_THAT(succeed(training(2, usual, "0")),
+              AllOf(HasSubstr("data: image_folder, 4 to train on, 0 to test"),
+                    HasSubstr("data: no test set, which eval.every=0 does not need: ")));
+  write_images("set", 2);
+  for (const char* gone : {"train/b", "val/b"}) fs::remove_all(folder_ / "set" / gone);
+  const char* const of_bytes = "mean: [123.7, 123.7, 123.7], std: [58, 58, 58]";
+  EXPECT_THAT(succeed(with(training(1, of_bytes), {"--dry-run"})),
+              AllOf(HasSubstr("warning: data: only one class, a, so "),
+                    HasSubstr("warning: normalize: mean [123.7,123.7,123.7], but pixels are scaled "
+                              "to 0..1 before")));
+}
+
 TEST_F(BadInput, ATestImageThatCannotBeReadCostsNoTraining) {
   write_images("set", 2);
   write("set/val/a/1.png", "no image");
@@ -170,6 +217,9 @@ TEST_F(BadInput, ATestImageThatCannotBeReadCostsNoTraining) {
   EXPECT_THAT(succeed(with(skipping, {"--resume"})),
               AllOf(HasSubstr(", step 2, epoch 0"), HasSubstr("eval: epoch: 1"),
                     HasSubstr("accuracy_top5: not evaluated, needs 5 classes")));
+  expect_refusal(on_images({"ckpt.best=accuracy_top5"}), 2,
+                 "ckpt.best: accuracy_top5 needs 5 classes or more, and image_folder has 2; use "
+                 "accuracy");
   if (!has_labs()) return;
   succeed(with({"bench", "loader"}, {skipping.begin() + 3, skipping.end()}));
 }
@@ -290,5 +340,129 @@ TEST_F(BadInput, AMissingLibraryOfProductsIsNamedWithItsPackage) {
     EXPECT_FALSE(fs::exists(folder_ / "runs")) << "a run began";
   } else {
     EXPECT_THAT(succeed(args), HasSubstr("params hash"));
+  }
+}
+
+// Escape, bell, a C1 control as one byte and as UTF-8, DEL, a change of text direction, a forged
+// line. No slash, since it is one component of a path.
+static const std::string kHostile = "x\x1b[2J\x07\x9b\x7f\xc2\x9b\xe2\x80\xae\nforged: done\r\tx";
+// The same in valid UTF-8, for places that require text.
+static const std::string kHostileText = "x\x1b[2J\x07\x7f\xc2\x9b\xe2\x80\xae\nforged: done\rx";
+
+class Hostile : public Program {
+ protected:
+  // Returns the exit code, after checks that the output is safe to print and has no forged line.
+  int shown(const Args& args) {
+    const Ended ended = run(args, [] { alarm(120); });
+    const std::string printed = ended.out + ended.err;
+    EXPECT_EQ(printable(printed, Newlines::keep), printed) << testing::PrintToString(args);
+    for (const std::string& line : lines_of(printed))
+      EXPECT_FALSE(line.starts_with("forged")) << printed;
+    EXPECT_NE(ended.code, 9) << ended.err;
+    EXPECT_LT(ended.code, 100) << ended.err;
+    return ended.code;
+  }
+  // Writes the checkpoint of a finished run with another text for that entry of its metadata.
+  void forge(const std::string& key, const std::string& text, const fs::path& file) const {
+    SafeTensors saved = read_safetensors(folder_ / kSaved);
+    saved.metadata[key] = text;
+    write_safetensors(folder_ / file, saved.tensors, saved.metadata);
+  }
+  // Returns that entry with another value for one of its keys.
+  std::string forged(const std::string& entry, const std::string& key, const Json& value) const {
+    Json json = Json::parse(read_safetensors(folder_ / kSaved).metadata.at(entry));
+    json[key] = value;
+    return to_line(json);
+  }
+
+  static constexpr const char* kSaved = "saved";  // copy of a checkpoint
+};
+
+// ---- names
+
+TEST_F(Hostile, ARunIsNamedByOneComponentOfAPath) {
+  for (const std::string& name :
+       {std::string("../../out"), std::string("/tmp/out"), std::string("a\0b", 3), std::string("."),
+        std::string(".."), std::string(), std::string("a/b"), std::string("a\nb"),
+        std::string("a\x1b") + "b", std::string("a\xc2\x9b") + "b",
+        std::string("a\xe2\x80\xae") + "b", std::string(201, 'x')})
+    EXPECT_THAT(refusal([&] {
+                  load(Plan{}, {{"name", {name, "c.yaml:2:1"}}});
+                }),
+                StartsWith("c.yaml:2:1: name must be one component of a path"));
+  expect_refusal(tiny({"name=../x"}), 2, "--run-dir puts a run elsewhere");
+  for (const std::string& name : {std::string(200, 'x'), std::string("größe 画像")}) {
+    EXPECT_EQ(run(tiny({"train.epochs=0", "name=" + name})).code, 0) << name;
+    EXPECT_TRUE(fs::exists(folder_ / "runs" / name / "plan.yaml")) << name;
+  }
+}
+
+TEST_F(Hostile, NamesOnTheCommandLineAreShownEscaped) {
+  const std::string& x = kHostile;
+  for (const Args& args : std::vector<Args>{
+           {x},
+           {"explain", x},
+           {"eval", x},
+           {"pack", "--config", x, "--out", x},
+           {"ab", "--toggle", x},
+           {"train", "--" + x},
+           {"train", x + "=1"},
+           {"train", "toggles={" + x + ": on}"},
+           {"train", "data={name: mnist, root: \"" + kHostileText + "\"}"},
+       })
+    EXPECT_NE(shown(args), 0) << testing::PrintToString(args);
+}
+
+// Folders of classes may have any name that a file system accepts, such as Latin-1 in an old
+// archive. Printed and saved names are UTF-8.
+TEST_F(Hostile, NamesOfClassesAndImagesAreTrainedAndShownEscaped) {
+  write_images("set", 3);
+  for (const char* split : {"set/train", "set/val"})
+    fs::rename(folder_ / split / "b", folder_ / split / ("caf\xe9" + kHostile));
+  write("set/train/a/" + kHostileText + ".png", "not a picture");
+  EXPECT_EQ(shown(on_images()), 3);
+  EXPECT_EQ(shown(on_images({"data.on_damaged=skip", "--overwrite"})), 0);
+  EXPECT_EQ(shown({"predict", "runs/run", "set/val/a/0.png"}), 0);
+  EXPECT_THAT(succeed({"predict", "runs/run", "set/val/a/0.png"}), HasSubstr("class 1 caf"));
+  EXPECT_EQ(shown({"eval", "runs/run"}), 0);
+  EXPECT_THAT(succeed({"eval", "runs/run"}), HasSubstr("eval: 6 samples, "));
+  EXPECT_EQ(shown({"export", "runs/run", "x.safetensors"}), 0);
+  EXPECT_EQ(shown({"train", "--resume", "runs/run"}), 0);
+}
+
+// ---- checkpoints
+
+// Each position would train forever, read beyond the table of learning rates, or skip the remaining
+// samples. A branch may start in the middle of an epoch whose length has changed. A plan that
+// cannot be loaded is the checkpoint's fault, not the user's.
+TEST_F(Hostile, APositionOrPlanThatCannotBeIsTheCheckpointsFault) {
+  succeed(tiny({"train.max_iters=6"}));
+  const std::string file = "runs/run/checkpoints/step_00000006.safetensors";
+  fs::copy(folder_ / file, folder_ / kSaved);
+  const struct {
+    const char *entry, *key;
+    Json value;
+    const char* complaint;
+  } cases[] = {
+      {"position", "step", -1, "'step' is -1, not a count"},
+      {"position", "step", "6", "not a count"},
+      {"position", "step", 5,
+       "the checkpoint's position does not fit this run: epoch 1, batch 2, "
+       "step 5, update 6 of the schedule, where an epoch has 4"},
+      {"position", "batch", 5, "epoch 1, batch 5"},
+      {"position", "batch", INT64_MAX, "'batch' is 9223372036854775807"},
+      {"position", "epoch", 1'000'000'000'000, "epoch 1000000000000"},
+      {"step_state", "applied", -1, "'applied' is -1"},
+      {"step_state", "schedule_index", 7, "update 7 of the schedule"},
+      {"plan", "model.name", "none", "the checkpoint's plan: "},
+      {"plan", "seed", "-1", "the checkpoint's plan: "},
+      {"plan", "name", "../out", "the checkpoint's plan: "},
+  };
+  for (const auto& [entry, key, value, complaint] : cases) {
+    forge(entry, forged(entry, key, value), file);
+    const bool is_branch = value == 5, is_plan = entry == std::string("plan");
+    if (!is_plan) expect_refusal(tiny({"--resume"}), 4, complaint, [] { alarm(60); });
+    if (!is_branch) expect_refusal(tiny({"--resume", file}), 4, complaint, [] { alarm(60); });
+    if (is_plan) expect_refusal({"eval", file}, 4, complaint);
   }
 }

@@ -4,7 +4,6 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 #include "core/base/json.h"
-#include "core/tensor/safetensors.h"
 #include "tests/trainer/program.h"
 
 using namespace bellows;
@@ -40,16 +39,29 @@ class Resuming : public Program {
 // ---- choice of the folder
 
 TEST_F(Resuming, ANamedFolderIsUsedOrRefusedNeverRenamed) {
-  fs::create_directories(folder_ / "out");
-  write("out/slurm-17.out", "of the scheduler");  // is no run
+  const char* const foreign[] = {"slurm-17.out", "checkpoints/mine.safetensors",
+                                 "checkpoints/step_best.safetensors", "pictures/mine.png"};
+  for (const char* name : foreign) write(cat("out/", name), "of somebody else");
   EXPECT_THAT(run(tiny({"--run-dir", "out"})).out, HasSubstr("run folder: out\n"));
   const std::string first = read("out/metrics.jsonl");
   expect_refusal(tiny({"--run-dir", "out"}), 2,
                  "--run-dir out: already holds a run; continue it (--resume)");
   EXPECT_EQ(read("out/metrics.jsonl"), first);
   EXPECT_FALSE(fs::exists(folder_ / "out-2"));
-  EXPECT_THAT(run(tiny({"--run-dir", "out", "--overwrite"})).out, HasSubstr("run folder: out\n"));
-  EXPECT_EQ(read("out/slurm-17.out"), "of the scheduler");
+  write("out/pictures/step_00000001.png", "of the first run");
+  EXPECT_THAT(run(tiny({"--run-dir", "out", "--overwrite", "train.epochs=1"})).out,
+              HasSubstr("run folder: out\n"));
+  for (const char* name : foreign) EXPECT_EQ(read(cat("out/", name)), "of somebody else") << name;
+  for (const char* gone : {"pictures/step_00000001.png", "checkpoints/step_00000008.safetensors"})
+    EXPECT_FALSE(fs::exists(folder_ / "out" / gone)) << gone;
+  // Each file that a run writes is a trace of one.
+  for (const char* name : {"plan.yaml", "metrics.jsonl", "checkpoints/step_00000001.safetensors",
+                           "checkpoints/best.safetensors", "events.out.tfevents.1.h.2.0",
+                           "pictures/step_00000001.png"}) {
+    fs::remove_all(folder_ / "used");
+    write(cat("used/", name), "x");
+    expect_refusal(tiny({"--run-dir", "used"}), 2, "already holds a run");
+  }
 }
 
 TEST_F(Resuming, ANamedFolderIsTheOneThatResumes) {
@@ -64,6 +76,9 @@ TEST_F(Resuming, ANamedFolderIsTheOneThatResumes) {
 }
 
 TEST_F(Resuming, AfterAGapTheHighestNumberIsTheNewestRunAndANewOneGoesAboveIt) {
+  for (const char* other : {"run-07", "run-9x", "run-20261127", "run-", "rung-8"})
+    fs::create_directories(folder_ / "runs" / other);
+  write("runs/run-50/plan.yaml", "name: run-50     # a.yaml:1:1\n");  // the first of that name
   for (int i = 0; i < 3; ++i) run(tiny({}));
   fs::remove_all(folder_ / "runs/run-2");
   EXPECT_THAT(run(tiny({"--resume", "train.epochs=3"})).out,
@@ -121,7 +136,7 @@ TEST_F(Resuming, KeepsTheOriginOfEachValue) {
                  "command line: persistent_workers needs num_workers");
 }
 
-// Folders of older versions have no origins in env.json.
+// Folders of older versions have no origins in env.json. A plan may have been edited by hand.
 TEST_F(Resuming, AnOriginThatEnvJsonLacksIsThePlan) {
   run(tiny({"--run-dir", "out"}));
   Json env = Json::parse(read("out/env.json"));
@@ -129,14 +144,9 @@ TEST_F(Resuming, AnOriginThatEnvJsonLacksIsThePlan) {
   env.erase("origins");
   write("out/env.json", env.dump());
   succeed({"train", "--resume", "out", "train.epochs=3"});
-  EXPECT_THAT(read("out/plan.yaml"),
-              AllOf(testing::StartsWith("name: run "), HasSubstr("# out/plan.yaml:1:1\n")));
-}
-
-TEST_F(Resuming, OfAPlanThatWasEditedByHandNamesTheFileInErrors) {
-  run(tiny({"--run-dir", "out"}));
   std::string plan = read("out/plan.yaml");
-  write("out/plan.yaml", plan.replace(plan.find("  epochs: 2 "), 12, "  epochs: -2"));
+  EXPECT_THAT(plan, AllOf(testing::StartsWith("name: run "), HasSubstr("# out/plan.yaml:1:1\n")));
+  write("out/plan.yaml", plan.replace(plan.find("  epochs: 3 "), 12, "  epochs: -2"));
   expect_refusal({"train", "--resume", "out"}, 2, "out/plan.yaml:");
 }
 
@@ -151,10 +161,12 @@ TEST_F(Resuming, ADryRunChecksWhatTheRunWouldDoAndChangesNothing) {
   EXPECT_THAT(run(tiny({"--dry-run", "--resume"})).out, HasSubstr("nothing to do"));
   expect_refusal(tiny({"--dry-run", "--resume", "seed=2"}), 2, "cannot change seed: 1 -> 2");
   expect_refusal(tiny({"--dry-run", "--run-dir", "runs/run"}), 2, "already holds a run");
+  expect_refusal(tiny({"--dry-run", "train.weights=none.safetensors"}), 4, "none.safetensors");
   EXPECT_THAT(succeed(tiny({"--dry-run", "--run-dir", "runs/run", "--overwrite"})),
               HasSubstr("dry run: 8 steps of 16 samples would follow"));
   EXPECT_EQ(read("runs/run/metrics.jsonl"), before);
   EXPECT_EQ(checkpoints().size(), 2u);
+  EXPECT_FALSE(fs::exists(folder_ / "runs/run-2"));
 }
 
 // ---- times
@@ -201,15 +213,19 @@ TEST_F(Resuming, AfterKillingEndsWithTheSameBitsAndWritesEachRowOnceWithTheSameL
 
 // ---- branches
 
-TEST_F(Resuming, ACheckpointNamedFromItsOwnFolderHasThePlanOfItsRun) {
-  trained_to(4);
-  succeed({"train", "--resume", "step_00000004.safetensors", "--run-dir",
-           (folder_ / "branch").string(), "optimizer.lr=0.01"},
-          [&] { fs::current_path(folder_ / "runs/run/checkpoints"); });
-}
-
 TEST_F(Resuming, ABranchChangesWhatItIsMadeForAndPrintsEachChange) {
   const std::string file = trained_to(4);
+  const auto branch = [&](const std::string& change) {
+    return Args{"train", "--resume", file, change};
+  };
+  expect_refusal(
+      branch("optimizer.name=adam"), 2,
+      "cannot change optimizer.name: sgd -> adam: the checkpoint holds the state of the "
+      "other optimizer; undo the change, or start a new run from the weights alone with");
+  expect_refusal(branch("model={name: mlp, hidden: [8]}"), 2, "state of the other model");
+  expect_refusal(branch("optimizer.momentum=0"), 4, "unexpected: optimizer/momentum.1.bias");
+  expect_refusal(branch("train.weights=x.safetensors"), 2, "weights come from the checkpoint");
+  EXPECT_FALSE(fs::exists(folder_ / "runs/run-2"));
   EXPECT_THAT(succeed({"train", "--resume", file, "--run-dir", "branch", "train.epochs=3",
                        "optimizer.lr=0.5", "optimizer.weight_decay=0.1", "loss.label_smoothing=0.1",
                        "schedule.name=cosine", "seed=5"}),
@@ -219,22 +235,15 @@ TEST_F(Resuming, ABranchChangesWhatItIsMadeForAndPrintsEachChange) {
                     HasSubstr("resume: changed schedule.name: constant -> cosine\n"),
                     HasSubstr("resume: changed seed: 1 -> 5\n"), HasSubstr("run folder: branch\n"),
                     HasSubstr("epoch: 2, iter: 2/4"), HasSubstr("done: 12 steps, 3 epochs")));
+  // A checkpoint named from its own folder has the plan of its run.
+  succeed({"train", "--resume", "step_00000004.safetensors", "--run-dir",
+           (folder_ / "elsewhere").string(), "optimizer.lr=0.01"},
+          [&] { fs::current_path(folder_ / "runs/run/checkpoints"); });
   EXPECT_TRUE(fs::exists(folder_ / file));
 }
 
-TEST_F(Resuming, ABranchOntoOtherDataCountsItsOwnEpochs) {
-  EXPECT_THAT(
-      succeed({"train", "--resume", trained_to(6), "data.train_size=160", "data.batch_size=8"}),
-      AllOf(HasSubstr("resume: changed data.train_size: 64 -> 160"),
-            HasSubstr("resume: changed training set: 64 samples, crc "),
-            HasSubstr("an epoch has 20 updates of 8 samples now; epoch 2 begins, and step 6 "
-                      "counts as step 20"),
-            HasSubstr("epoch: 2, iter: 2/20"), HasSubstr("done: 40 steps, 2 epochs")));
-  EXPECT_EQ(checkpoints("runs/run-2").back(), "step_00000040.safetensors");
-}
-
 // With 17 samples a batch an epoch still has 4 updates, of other samples.
-TEST_F(Resuming, ABranchWithAnotherOrderOfSamplesBeginsTheEpochAgain) {
+TEST_F(Resuming, ABranchWithOtherDataOrAnotherOrderBeginsTheEpochAgain) {
   const std::string file = trained_to(6);
   for (const std::string order :
        {"seed=5", "data.shuffle=false", "data.batch_size=17", "toggles={device_randperm: off}"})
@@ -243,16 +252,15 @@ TEST_F(Resuming, ABranchWithAnotherOrderOfSamplesBeginsTheEpochAgain) {
         AllOf(HasSubstr("epoch 2 begins, and step 6 counts as step 4"), HasSubstr("2 epochs")))
         << order;
   EXPECT_THAT(run({"train", "--resume", file, "optimizer.lr=0.01"}).out, Not(HasSubstr("begins")));
-}
-
-// Rates reached by a plateau stay until the rate or the schedule itself is another one.
-TEST_F(Resuming, OtherPatienceKeepsTheRateThatAPlateauReached) {
-  run(tiny({"optimizer.lr=0.5", "schedule={name: plateau, patience: 0, threshold: 1, factor: 0.5}",
-            "train.epochs=3"}));
-  EXPECT_THAT(succeed({"train", "--run-dir", "runs/run", "--resume", "train.epochs=4",
-                       "schedule.patience=1"}),
-              AllOf(HasSubstr("epoch: 4, iter: 2/4"), HasSubstr("lr: 0.125000"),
-                    Not(HasSubstr("lr: 0.500000"))));
+  EXPECT_THAT(
+      succeed({"train", "--resume", file, "data.train_size=160", "data.batch_size=8", "--run-dir",
+               "other"}),
+      AllOf(HasSubstr("resume: changed data.train_size: 64 -> 160"),
+            HasSubstr("resume: changed training set: 64 samples, crc "),
+            HasSubstr("an epoch has 20 updates of 8 samples now; epoch 2 begins, and step 6 "
+                      "counts as step 20"),
+            HasSubstr("epoch: 2, iter: 2/20"), HasSubstr("done: 40 steps, 2 epochs")));
+  EXPECT_EQ(checkpoints("other").back(), "step_00000040.safetensors");
 }
 
 // A resumed run keeps the target that it has reached. A branch has a target of its own; with that
@@ -266,19 +274,4 @@ TEST_F(Resuming, ATargetStaysReachedExceptInABranch) {
               AllOf(HasSubstr("done: 8 steps, 2 epochs"),
                     HasSubstr("target: loss 9 reached; time-to-target: "),
                     HasSubstr(" 64 samples, 1 epoch\n")));
-}
-
-TEST_F(Resuming, ABranchRefusesWhatItsCheckpointHoldsTheStateOf) {
-  const std::string file = trained_to(4);
-  const auto branch = [&](const std::string& change) {
-    return Args{"train", "--resume", file, change};
-  };
-  expect_refusal(
-      branch("optimizer.name=adam"), 2,
-      "cannot change optimizer.name: sgd -> adam: the checkpoint holds the state of the "
-      "other optimizer; undo the change, or start a new run from the weights alone with");
-  expect_refusal(branch("model={name: mlp, hidden: [8]}"), 2, "state of the other model");
-  expect_refusal(branch("optimizer.momentum=0"), 4, "unexpected: optimizer/momentum.1.bias");
-  expect_refusal(branch("train.weights=x.safetensors"), 2, "weights come from the checkpoint");
-  EXPECT_FALSE(fs::exists(folder_ / "runs/run-2"));
 }

@@ -178,7 +178,6 @@ TEST_F(Weights, SeveralFilesAreReadByTheirIndexAndEitherByItsFolder) {
                 HasSubstr(cat("weight_map names '", name, "', which is not a file beside it")));
   EXPECT_THAT(refused_with(R"({"weight_map": {"w": "gone.safetensors"}})"),
               HasSubstr("gone.safetensors"));
-  EXPECT_THAT(refused_with(std::string(200'000, '[')), HasSubstr("not a file beside it"));
   EXPECT_THAT(refused_with(R"({"weight_map": )" + std::string(200'000, '[')),
               HasSubstr("not a file beside it"));
 }

@@ -138,19 +138,6 @@ TEST(Overrides, AreWhatTheShellPassed) {
         AllOf(StartsWith("command line: 'a="), HasSubstr(" flow not found; write  a=VALUE")));
 }
 
-TEST(Overrides, AreYamlValuesUnderAKey) {
-  const Values values =
-      parse_overrides({"optimizer.lr=0.1", "model.layers=[flatten, {name: linear}]",
-                       "toggles={amp: bf16}", "run.name=\"\"", "data.root=../x=y"});
-  EXPECT_EQ(texts(values), (Texts{{"optimizer.lr", "0.1"},
-                                  {"model.layers.0", "flatten"},
-                                  {"model.layers.1.name", "linear"},
-                                  {"toggles.amp", "bf16"},
-                                  {"run.name", ""},
-                                  {"data.root", "../x=y"}}));
-  EXPECT_EQ(values.at("toggles.amp").origin, "command line");
-}
-
 TEST(Overrides, ThatAreMalformedSayWhatToType) {
   const std::string forms = "; write  a=VALUE, 'a=[A, B]' or 'a={KEY: VALUE}'";
   const std::vector<std::pair<std::string, std::string>> table = {

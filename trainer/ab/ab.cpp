@@ -104,7 +104,7 @@ static Config config_with(std::vector<Values> sources, const Toggle& toggle, con
 }
 
 Config arm_config(const AbOptions& options, const Toggle& toggle, const std::string& value) {
-  const std::vector<Values> sources = sources_of(options.config, options.overrides);
+  const std::vector<Values> sources = read_sources(options.config, options.overrides);
   make_config(sources);  // reports errors that do not come from the toggle
   return config_with(sources, toggle, settings(toggle, value));
 }
@@ -120,7 +120,7 @@ static Names forced_off(const AbOptions& options, const Toggle& toggle) {
   Values off = settings(toggle, options.values.front());
   Values own;
   own.insert(off.extract(cat("toggles.", toggle.name)));
-  const Config free = config_with(sources_of(options.config, options.overrides), toggle, own);
+  const Config free = config_with(read_sources(options.config, options.overrides), toggle, own);
   Names held;
   for (const auto& [key, value] : off) {
     const std::string name = key.substr(key.find('.') + 1);
@@ -158,8 +158,8 @@ void check_arms(const AbOptions& options, const Toggle& toggle) {
 }
 
 static Names check_against(const AbOptions& options) {
-  const Names found = differences(make_config(sources_of(options.config, options.overrides)),
-                                  make_config(sources_of(options.against, options.overrides)));
+  const Names found = differences(make_config(read_sources(options.config, options.overrides)),
+                                  make_config(read_sources(options.against, options.overrides)));
   CHECK(!found.empty(), "ab: --against: ", options.config, " and ", options.against,
         " describe the same run; change an option in one of them");
   CHECK(found.size() == 1 || options.allow_many, "ab: --against: ", found.size(),
@@ -190,14 +190,14 @@ static AbResult make_arms(const AbOptions& options, const Toggle* toggle) {
   add(options.config, toggle ? toggle->off() : "");
   for (const std::string& value : options.values) add(options.config, value);
   if (!toggle) add(options.against, "");
-  result.placebo = placebo_of(result.off());
+  result.placebo = make_placebo(result.off());
   return result;
 }
 
 AbResult compare_arms(const AbOptions& options, const Toggle* toggle) {
   const Signals signals;
   AbResult result = make_arms(options, toggle);
-  const Ranks ranks = this_rank(config_of(result.off(), options.overrides).plan.dist);
+  const Ranks ranks = this_rank(load_config(result.off(), options.overrides).plan.dist);
   result.options.ranks = ranks.world;
   if (ranks.rank == 0) {
     for (const std::string& difference : result.differences)
@@ -232,8 +232,9 @@ static int run_ab(CommandLine& line, const Arguments& args) {
   const Toggle* const toggle =
       options.toggle.empty() ? nullptr : &known_toggle(options.toggle, "ab");
   if (!given.process.folder.empty())
-    return run_arm(config_of({.config = options.config, .set = given.set}, options.overrides).plan,
-                   options, given.process);
+    return run_arm(
+        load_config({.config = options.config, .set = given.set}, options.overrides).plan, options,
+        given.process);
   refuse_counts(line, options.measure);
   if (toggle) {
     options.toggle = toggle->name;  // replaces an alias
@@ -242,7 +243,7 @@ static int run_ab(CommandLine& line, const Arguments& args) {
   }
   prepare(options, given.budget);
   const AbResult result = compare_arms(options, toggle);
-  const Ranks ranks = this_rank(config_of(result.off(), options.overrides).plan.dist);
+  const Ranks ranks = this_rank(load_config(result.off(), options.overrides).plan.dist);
   if (ranks.rank > 0) return 0;
   const int code = publish(result, to_markdown(result), to_json(result));
   for (const AbArm& arm : result.on())

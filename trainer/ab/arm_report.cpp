@@ -61,7 +61,7 @@ void limit_time(ArmOptions& options, double budget_s) {
 }
 
 static Plan common_plan(const ArmOptions& o) {
-  return make_config(sources_of(o.config, o.overrides)).plan;
+  return make_config(read_sources(o.config, o.overrides)).plan;
 }
 
 void settle_planted_load(ArmOptions& options) {

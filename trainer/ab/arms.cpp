@@ -8,22 +8,22 @@
 
 namespace bellows {
 
-Config config_of(const AbArm& arm, const Names& overrides) {
-  std::vector<Values> sources = sources_of(arm.config, overrides);
+Config load_config(const AbArm& arm, const Names& overrides) {
+  std::vector<Values> sources = read_sources(arm.config, overrides);
   sources.push_back(parse_overrides(arm.set));
   return make_config(sources);
 }
 
 std::string no_other_run(const AbArm& before, const AbArm& after, const Names& overrides) {
-  const Values plan = dump(config_of(before, overrides).plan);
+  const Values plan = dump(load_config(before, overrides).plan);
   try {
-    return dump(config_of(after, overrides).plan) == plan ? "changes nothing in this plan" : "";
+    return dump(load_config(after, overrides).plan) == plan ? "changes nothing in this plan" : "";
   } catch (const Error& error) {
     return error.what();
   }
 }
 
-AbArm placebo_of(AbArm arm) {
+AbArm make_placebo(AbArm arm) {
   arm.name += " again";
   arm.placebo = true;
   return arm;

@@ -85,9 +85,9 @@ struct AbArm {
   std::vector<AbProcess> processes = {};  // one per round
 };
 
-AbArm placebo_of(AbArm arm);  // returns a copy of the arm that is marked as a placebo
+AbArm make_placebo(AbArm arm);  // returns a copy of the arm that is marked as a placebo
 // Returns the configuration of an arm. Throws Error (exit 2).
-Config config_of(const AbArm& arm, const Names& overrides);
+Config load_config(const AbArm& arm, const Names& overrides);
 
 // Returns why `after` is not a new valid run: "changes nothing in this plan", or an error; else "".
 std::string no_other_run(const AbArm& before, const AbArm& after, const Names& overrides);

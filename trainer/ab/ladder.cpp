@@ -44,7 +44,7 @@ static std::string missing(const LadderToggles& toggles, const Toggle& toggle) {
 static std::string obstacle(const ArmOptions& options, LadderToggles toggles,
                             const LadderToggle& next) {
   const AbArm before = arm_with(options, toggles);
-  const DeviceChoice device = config_of(before, options.overrides).options.device;
+  const DeviceChoice device = load_config(before, options.overrides).options.device;
   const std::string why = no_effect(*next.toggle, device, next.value);
   if (!why.empty()) return why;
   if (const std::string need = missing(toggles, *next.toggle); !need.empty())
@@ -129,7 +129,7 @@ LadderResult ladder_arms(const ArmOptions& options, const LadderPlan& plan) {
   }
   for (size_t i = 0; i + 1 < plan.toggles.size(); ++i)
     add(cat("- ", plan.toggles[i].toggle->name), left_out(plan.toggles, i));
-  result.placebo = placebo_of(result.arms.front());
+  result.placebo = make_placebo(result.arms.front());
   return result;
 }
 
@@ -253,7 +253,7 @@ static int run_ladder(CommandLine& line, const Arguments& args) {
           ": each arm sets the toggles itself; choose the steps with --toggles");
   LadderPlan plan = plan_ladder(options, split(wanted));
   CHECK(!plan.toggles.empty(), "ladder: no toggle can have an effect here");
-  check_alone("ladder", config_of(arm_with(options, {}), options.overrides).plan.dist);
+  check_alone("ladder", load_config(arm_with(options, {}), options.overrides).plan.dist);
 
   const Signals signals;
   std::vector<AbArm> ends = {{"plain", options.config, settings_of({})},

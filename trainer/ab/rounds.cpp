@@ -101,14 +101,14 @@ class Rounds {
       : c_(c),
         signals_(signals),
         at_look_(at_look),
-        link_(config_of(c.arms.front(), c.options.overrides).plan.dist, c.options.timeout_s),
+        link_(load_config(c.arms.front(), c.options.overrides).plan.dist, c.options.timeout_s),
         plan_(c.options.processes,
               c.options.budget_s > 0 ? std::max(budget_left_s(c.options), 1e-3) : 0,
               at_look != nullptr) {
     arms_ = {&c.arms.front(), &c.placebo};
     for (size_t i = 1; i < c.arms.size(); ++i) arms_.push_back(&c.arms[i]);
     for (const AbArm* arm : arms_) {
-      const Plan plan = config_of(*arm, c.options.overrides).plan;
+      const Plan plan = load_config(*arm, c.options.overrides).plan;
       c.mantissa = std::min(c.mantissa, mantissa_bits(plan));
       c.one_thread &= plan.threads.threads == 1 && plan.data.loader.workers.num_workers == 0;
     }

@@ -33,7 +33,7 @@ static Names combination(const std::vector<SweepKey>& keys, size_t index) {
 }
 
 // Returns the list under a key as YAML in one line: [{"name":"resize","size":"8"}].
-static std::string yaml_of(const Values& values, const std::string& list) {
+static std::string to_yaml(const Values& values, const std::string& list) {
   Json items;
   for (const auto& [key, value] : values)
     if (key.starts_with(list + ".")) {
@@ -54,10 +54,10 @@ static std::string assignment(Values options, const std::string& key, const std:
   CHECK(options.contains(key), key, " is not an option of this configuration");
   options[key].text = value;
   const std::string list = key.substr(0, item - 1);
-  return cat(list, "=", yaml_of(options, list));
+  return cat(list, "=", to_yaml(options, list));
 }
 
-static AbArm arm_of(const SweepResult& sweep, const Values& options, const Names& values) {
+static AbArm make_arm(const SweepResult& sweep, const Values& options, const Names& values) {
   AbArm arm = {.config = sweep.options.config};
   for (size_t i = 0; i < values.size(); ++i) {
     const SweepKey& key = sweep.keys[i];
@@ -80,14 +80,14 @@ SweepResult sweep_arms(const ArmOptions& options, const std::vector<SweepKey>& k
     count *= values.size();
     result.words += " --key " + quoted(fmt::format("{}={}", key, fmt::join(values, ",")));
   }
-  const Config base = config_of({.config = options.config}, options.overrides);
+  const Config base = load_config({.config = options.config}, options.overrides);
   const Values defaults = dump(base.options);
   std::vector<Values> plans;
   for (size_t i = 0; i < count; ++i) {
     const Names values = combination(keys, i);
-    const AbArm arm = arm_of(result, defaults, values);
+    const AbArm arm = make_arm(result, defaults, values);
     try {
-      const Config config = config_of(arm, options.overrides);
+      const Config config = load_config(arm, options.overrides);
       CHECK(config.notes.empty(), config.notes.front());
       const auto same = std::ranges::find(plans, dump(config.plan));
       CHECK(same == plans.end(), "the same run as ",
@@ -101,7 +101,7 @@ SweepResult sweep_arms(const ArmOptions& options, const std::vector<SweepKey>& k
     }
     result.arms.push_back(arm);
   }
-  result.placebo = placebo_of(result.arms.front());
+  result.placebo = make_placebo(result.arms.front());
   return result;
 }
 
@@ -139,7 +139,7 @@ static int run_sweep(CommandLine& line, const Arguments& args) {
   std::vector<SweepKey> swept;
   for (const std::string& key : keys) swept.push_back(parse_sweep(key));
   SweepResult result = sweep_arms(options, swept);
-  check_alone("sweep", config_of(result.placebo, options.overrides).plan.dist);
+  check_alone("sweep", load_config(result.placebo, options.overrides).plan.dist);
 
   const Signals signals;
   std::vector<AbArm> ends = {result.arms.front(), result.arms.back()};

@@ -67,7 +67,7 @@ void record_work(SweepResult& result) {
     return;
   for (size_t i = 0; i < result.arms.size(); ++i) {
     try {
-      const Config config = config_of(result.arms[i], result.options.overrides);
+      const Config config = load_config(result.arms[i], result.options.overrides);
       result.facts[i].work = work_of_step(config.plan);
     } catch (const Error& error) {
       warn(cat("sweep: ", result.arms[i].name, ": no FLOP per byte: ", error.what()));
@@ -134,7 +134,7 @@ std::vector<SweptLaw> swept_laws(const SweepResult& result) {
   return laws;
 }
 
-static Json json_of(const SweepResult& result, size_t i) {
+static Json to_json(const SweepResult& result, size_t i) {
   const AbArm& arm = result.arms[i];
   const auto& [values, batch, workers, pixels, work] = result.facts[i];
   Json json = arm_json(arm, result.options);
@@ -162,7 +162,7 @@ static Json json_of(const SweepResult& result, size_t i) {
 Json to_json(const SweepResult& result) {
   Json keys = Json::object(), arms = Json::array(), laws = Json::array();
   for (const SweepKey& key : result.keys) keys[key.key] = key.values;
-  for (size_t i = 0; i < result.arms.size(); ++i) arms.push_back(json_of(result, i));
+  for (size_t i = 0; i < result.arms.size(); ++i) arms.push_back(to_json(result, i));
   for (const auto& [law_arms, law] : swept_laws(result))
     if (law)
       laws.push_back({{"arms", law_arms},

@@ -38,10 +38,10 @@ class Tuner {
     AbResult c;
     c.options = o_;
     c.arms = std::move(arms);
-    c.placebo = placebo_of(c.arms.front());
+    c.placebo = make_placebo(c.arms.front());
     return c;
   }
-  AbArm base() const { return arm_of(o_, r_.kept.empty() ? "start" : "kept so far", kept_); }
+  AbArm base() const { return make_arm(o_, r_.kept.empty() ? "start" : "kept so far", kept_); }
   // Returns the kept settings and those of the change, which replaces another value of its key.
   static Values with(Values set, const Change& change) {
     set[change.key] = change.set.at(change.key);
@@ -104,7 +104,7 @@ class Tuner {
     std::vector<Change*> racers;
     AbResult c = comparison({base()});
     for (Change& change : r_.changes) {
-      const AbArm arm = arm_of(o_, change.name(), with(kept_, change));
+      const AbArm arm = make_arm(o_, change.name(), with(kept_, change));
       if (change.fate != Change::Fate::open || !no_other_run(base(), arm, o_.overrides).empty())
         continue;
       racers.push_back(&change);
@@ -196,7 +196,7 @@ class Tuner {
     for (Change* winner : winners) {
       winner->why = "slower than another value";
       if (!keys.insert(winner->key).second) continue;
-      const AbArm arm = arm_of(o_, winner->name(), with(set, *winner));
+      const AbArm arm = make_arm(o_, winner->name(), with(set, *winner));
       winner->why = no_other_run(c.arms.back(), arm, o_.overrides);
       if (!winner->why.empty()) continue;
       set = with(set, *winner);
@@ -240,7 +240,7 @@ class Tuner {
     r_.answer =
         cat("nothing to gain: none of ", count_of(std::ssize(r_.changes), "change"), " is faster");
     if (r_.kept.empty()) return;
-    AbResult c = comparison({arm_of(o_, "start", {}), arm_of(o_, "tuned", kept_)});
+    AbResult c = comparison({make_arm(o_, "start", {}), make_arm(o_, "tuned", kept_)});
     c.toggle = weakest_promise();
     c.options.processes = kConfirming;
     tell(cat(count_of(std::ssize(r_.kept), "kept change"), " against the start"));

@@ -45,7 +45,7 @@ struct TuneResult {
 TuneResult find_changes(const TuneOptions& options);
 
 // Returns the arm with these settings beside those of the config.
-AbArm arm_of(const TuneOptions& options, const std::string& name, const Values& set);
+AbArm make_arm(const TuneOptions& options, const std::string& name, const Values& set);
 
 // Races, adds up and confirms. A signal or the end of the budget ends it with what is known. Throws
 // Error: exit 2 if the budget has no time to try one change, and as run_rounds() if the start

@@ -26,7 +26,7 @@ static Names values_to_try(const Toggle& toggle, const std::string& now) {
   return values;
 }
 
-AbArm arm_of(const TuneOptions& options, const std::string& name, const Values& set) {
+AbArm make_arm(const TuneOptions& options, const std::string& name, const Values& set) {
   AbArm arm = {.name = name, .config = options.config};
   for (const auto& [key, value] : set) arm.set.push_back(cat(key, "=", value.text));
   return arm;
@@ -35,10 +35,10 @@ AbArm arm_of(const TuneOptions& options, const std::string& name, const Values& 
 static std::string obstacle(const TuneOptions& o, const Config& start, const Change& change) {
   std::string why;
   if (change.toggle) why = no_effect(*change.toggle, start.options.device, change.value);
-  const AbArm arm = arm_of(o, change.name(), change.set);
-  if (why.empty()) why = no_other_run(arm_of(o, "start", {}), arm, o.overrides);
+  const AbArm arm = make_arm(o, change.name(), change.set);
+  if (why.empty()) why = no_other_run(make_arm(o, "start", {}), arm, o.overrides);
   if (!why.empty() || o.precision) return why;
-  return mantissa_bits(config_of(arm, o.overrides).plan) < mantissa_bits(start.plan)
+  return mantissa_bits(load_config(arm, o.overrides).plan) < mantissa_bits(start.plan)
              ? "computes in fewer bits; --precision allows it"
              : "";
 }
@@ -46,7 +46,7 @@ static std::string obstacle(const TuneOptions& o, const Config& start, const Cha
 TuneResult find_changes(const TuneOptions& options) {
   TuneResult result;
   result.options = options;
-  const Config start = config_of(arm_of(options, "start", {}), options.overrides);
+  const Config start = load_config(make_arm(options, "start", {}), options.overrides);
   const auto add = [&](const Change& change) {
     if (const std::string why = obstacle(options, start, change); why.empty())
       result.changes.push_back(change);

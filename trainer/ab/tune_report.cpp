@@ -30,7 +30,7 @@ std::vector<ConfigLine> settings_of(const TuneResult& result) {
   return all;
 }
 
-static Json json_of(const Change& change) {
+static Json to_json(const Change& change) {
   Json json = {{"name", change.name()},
                {"key", change.key},
                {"value", change.value},
@@ -43,9 +43,9 @@ static Json json_of(const Change& change) {
 
 static Json json_of_changes(const TuneResult& result) {
   Json changes = Json::array();
-  for (const Change* change : result.kept) changes.push_back(json_of(*change));
+  for (const Change* change : result.kept) changes.push_back(to_json(*change));
   for (const Change& change : result.changes)
-    if (!std::ranges::count(result.kept, &change)) changes.push_back(json_of(change));
+    if (!std::ranges::count(result.kept, &change)) changes.push_back(to_json(change));
   return changes;
 }
 
@@ -126,7 +126,7 @@ static int run_tune(CommandLine& line, const Arguments& args) {
   check_out(options);
   TuneResult result = find_changes(options);
   CHECK(!result.changes.empty(), "tune: no change can have an effect here");
-  check_alone("tune", config_of({.config = options.config}, options.overrides).plan.dist);
+  check_alone("tune", load_config({.config = options.config}, options.overrides).plan.dist);
   const Signals signals;
   tune(result, signals);
   result.confirmation.command = command_of(options);

@@ -62,17 +62,16 @@ static int64_t count_steps(const TrainOptions& train, int64_t per_epoch) {
   return train.max_iters ? std::min(all, train.max_iters) : all;
 }
 
-static Tensor make_rates(const Plan& plan, const Choice<UpdateRule()>& rule, double epochs,
-                         int64_t per_epoch, double factor = 1) {
+static Tensor make_rates(const Plan& plan, const Choice<UpdateRule()>& rule, int64_t per_epoch,
+                         double factor = 1) {
   const int64_t updates = std::max<int64_t>(1, count_steps(plan.train, per_epoch));
-  const double over = epochs > 0 ? epochs : double(plan.train.epochs);
-  return lr_table(plan.schedule, rule.make().lr, over, updates, per_epoch, factor);
+  return lr_table(plan.schedule, rule.make().lr, updates, per_epoch, factor);
 }
 static std::vector<Tensor> make_group_rates(const Plan& plan, int64_t per_epoch,
                                             double factor = 1) {
   std::vector<Tensor> tables;
   for (const GroupOptions& group : plan.optimizer.groups)
-    tables.push_back(make_rates(plan, group.rule, group.epochs, per_epoch, factor));
+    tables.push_back(make_rates(plan, group.rule, per_epoch, factor));
   return tables;
 }
 
@@ -148,7 +147,7 @@ void Session::build(const std::optional<TrainingSetInfo>& trained) {
   feed = training_feed();
   test_feed = feed_from(*test_loader);
 
-  rates = make_rates(plan, plan.optimizer.rule, 0, steps_per_epoch());
+  rates = make_rates(plan, plan.optimizer.rule, steps_per_epoch());
   optimizer.emplace(optimizer_options(), parameters, rates,
                     make_group_rates(plan, steps_per_epoch()));
   ema.emplace(plan.optimizer.ema_decay, parameters, model->buffers());
@@ -275,14 +274,14 @@ double Session::next_rate() const { return lr_at(rates, state->read().schedule_i
 
 double Session::next_rate(const Plan& other) const {
   const Tensor table =
-      make_rates(other, other.optimizer.rule, 0, steps_per_epoch(), rate_state_.factor);
+      make_rates(other, other.optimizer.rule, steps_per_epoch(), rate_state_.factor);
   return lr_at(table, state->read().schedule_index());
 }
 
 void Session::set_rate_state(const RateState& state) {
   rate_state_ = state;
   const double factor = state.factor;
-  const Tensor table = make_rates(plan, plan.optimizer.rule, 0, steps_per_epoch(), factor);
+  const Tensor table = make_rates(plan, plan.optimizer.rule, steps_per_epoch(), factor);
   copy_into(rates, table);
   optimizer->set_rates(table, make_group_rates(plan, steps_per_epoch(), factor));
 }

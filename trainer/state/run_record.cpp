@@ -86,7 +86,7 @@ static void add_rows(Json& run, const Path& path) {
 static void add_directions(Json& run, const Path& file) {
   Plan plan;
   try {
-    plan = make_config(sources_of(file.string(), {})).plan;
+    plan = make_config(read_sources(file.string(), {})).plan;
   } catch (const Error&) {  // a plan of another version: use the metrics that all runs have
   }
   for (const std::string& metric : metrics_in(run["test"]))

@@ -31,7 +31,7 @@ static int run_check(CommandLine& line, const Arguments& args) {
   CHECK(!config.empty() || overrides.empty(),
         "check: key=value has no effect without --config; add --config FILE");
   std::set<std::string> wanted;
-  if (!config.empty()) wanted = list_ops(make_config(sources_of(config, overrides)).plan);
+  if (!config.empty()) wanted = list_ops(make_config(read_sources(config, overrides)).plan);
   Names wrong;
   int64_t checked = 0;
   for (const OpSpec& op : op_specs()) {

@@ -145,7 +145,7 @@ static void explain_toggle(const Toggle& t) {
   say_row("counted", list_places(t.footprint));
   say_row("same loss", describe_promise(t));
   int64_t number = 0;
-  const std::string numbers = t.numbers ? " or " + option_of(number, *t.numbers).accepts : "";
+  const std::string numbers = t.numbers ? " or " + make_option(number, *t.numbers).accepts : "";
   say_row("values", cat(joined(t.values), numbers, "; default ", t.default_value,
                         ", under `toggles: all` ", *t.fast ? t.fast : t.default_value));
   for (const std::string& need : t.needs) say_row("needs", describe_need(need));

@@ -94,7 +94,7 @@ static double read_timeout(const Arguments& args) {
     auto file =
         std::ranges::find_if(args, [](auto& arg) { return arg == "--config" || arg == "-c"; });
     if (file != args.end()) ++file;
-    return make_config(sources_of(file == args.end() ? "" : *file, given)).plan.dist.timeout_s;
+    return make_config(read_sources(file == args.end() ? "" : *file, given)).plan.dist.timeout_s;
   } catch (const Error&) {  // the ranks report the error
     return DistOptions{}.timeout_s;
   }

@@ -70,7 +70,7 @@ static int run_pack(CommandLine& line, const Arguments& args) {
   CHECK(given.encoding == "jpeg" || given.options.side > 0 || !line.given("--quality"),
         "pack: no image is encoded, so --quality has no effect; add --encoding jpeg or --side, or "
         "leave it out");
-  const std::vector<Values> sources = sources_of(given.config, given.overrides);
+  const std::vector<Values> sources = read_sources(given.config, given.overrides);
   // Training has a default data set. Writing one to disk requires that it is named.
   const bool named = std::ranges::any_of(
       sources.back(), [](const auto& option) { return option.first.starts_with("data"); });

@@ -83,7 +83,7 @@ static int run_train(CommandLine& line, const Arguments& args) {
   CHECK(request.resume.empty() || !request.overwrite,
         "--resume and --overwrite exclude each other");
   const std::string file = find_config(config, request);
-  const std::vector<Values> sources = sources_of(file, overrides);
+  const std::vector<Values> sources = read_sources(file, overrides);
   const bool stored = config.empty() && !file.empty();
   request.config = stored ? stored_config(sources, file) : make_config(sources);
   if (file.empty()) request.config.notes.push_back(defaults_note(request.config.plan));

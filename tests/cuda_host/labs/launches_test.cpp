@@ -45,7 +45,7 @@ std::vector<std::string> launches_of(std::vector<std::string> words) {
   words.insert(words.begin(),
                {"device=cuda", "toggles=all", "toggles.kernel_autotune=heuristic",
                 "optimizer={name: sgd, lr: 0.01, momentum: 0.9, weight_decay: 1e-4}"});
-  RepeatedStep step(make_config(sources_of("", words)).plan);
+  RepeatedStep step(make_config(read_sources("", words)).plan);
   const Stream stream = current_stream(step.device());
   for (int i = 0; i < 6; ++i) step();
   synchronize(stream);
