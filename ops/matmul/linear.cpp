@@ -41,41 +41,42 @@ static Tensor backward(const Tensor& dy_, const Tensor& y, const Tensor& x, cons
   return dx;
 }
 
-static Tensor layer(const char* op, const Tensor& x_, const Tensor& w_, const Tensor& b_,
-                    Activation activation, Slot* slot) {
+static Tensor layer(const char* op, const Tensor& x_, const Tensor& w_, const Tensor& b_, bool relu,
+                    Slot* slot) {
   const auto [x, w, b] = amp::low(x_, w_, b_);
   const Shape shape = linear_shape(op, x, w, b);
   Slot cache = slot ? *slot : Slot();
-  const Tensor y = padded::forward(kernels::linear, kernels::flat_rows(x), w, b, activation, cache)
-                       .view_as(shape);
+  const Tensor y =
+      padded::forward(kernels::linear, kernels::flat_rows(x), w, b, relu, cache).view_as(shape);
   if (!will_record(x, w, b)) return y;
-  return record(
-      op, y, {x, w, b},
-      [x = Saved(x), w = Saved(w), b = Saved(b),
-       y = Saved(activation == Activation::relu ? y : Tensor()), cache, needs_dx = needs_grad(x),
-       needs_dw = needs_grad(w), needs_db = needs_grad(b)](const Tensor& dy) mutable {
-        Grads grads(3);
-        if (needs_dw) grads[1] = grad_out(w());
-        if (needs_db) grads[2] = grad_out(b());
-        const auto rows = [](const Tensor& t) { return t.defined() ? kernels::flat_rows(t) : t; };
-        const auto write = [&](const Tensor& dw) {
-          grads[0] = backward(contiguous(rows(dy)), rows(y()), rows(x()), w(), dw, grads[2],
-                              needs_dx, cache);
-        };
-        needs_dw ? write_in(kNCHW, grads[1], write) : write({});
-        if (needs_dx) grads[0] = grads[0].view_as(x().shape());
-        return grads;
-      });
+  return record(op, y, {x, w, b},
+                [x = Saved(x), w = Saved(w), b = Saved(b), y = Saved(relu ? y : Tensor()), cache,
+                 needs_dx = needs_grad(x), needs_dw = needs_grad(w),
+                 needs_db = needs_grad(b)](const Tensor& dy) mutable {
+                  Grads grads(3);
+                  if (needs_dw) grads[1] = grad_out(w());
+                  if (needs_db) grads[2] = grad_out(b());
+                  const auto rows = [](const Tensor& t) {
+                    return t.defined() ? kernels::flat_rows(t) : t;
+                  };
+                  const auto write = [&](const Tensor& dw) {
+                    grads[0] = backward(contiguous(rows(dy)), rows(y()), rows(x()), w(), dw,
+                                        grads[2], needs_dx, cache);
+                  };
+                  needs_dw ? write_in(kNCHW, grads[1], write) : write({});
+                  if (needs_dx) grads[0] = grads[0].view_as(x().shape());
+                  return grads;
+                });
 }
 
 Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b, Slot* slot) {
-  return layer("linear", x, w, b, Activation::none, slot);
+  return layer("linear", x, w, b, false, slot);
 }
 
 Tensor linear_relu(const Tensor& x, const Tensor& w, const Tensor& b, Impl impl, Slot* slot) {
   if (impl == Impl::composed) return relu(linear(x, w, b, slot));
   trace::count<"fuse.bias_act">();
-  return layer("linear_relu", x, w, b, Activation::relu, slot);
+  return layer("linear_relu", x, w, b, true, slot);
 }
 
 static OpWork product_of(const RecordedOp& op) {
@@ -135,10 +136,9 @@ static Tensor product_cpu(const Tensor& x, const Tensor& w, const Tensor& b, Slo
   return y;
 }
 
-static Tensor linear_cpu(const Tensor& x, const Tensor& w, const Tensor& b, Activation activation,
-                         Slot& slot) {
+static Tensor linear_cpu(const Tensor& x, const Tensor& w, const Tensor& b, bool relu, Slot& slot) {
   const Tensor y = product_cpu(x, w, b, slot);
-  return activation == Activation::relu ? kernels::unary<functors::Relu>(y) : y;
+  return relu ? kernels::unary<functors::Relu>(y) : y;
 }
 
 void kernels::multiply_and_sum_rows(const Tensor& dy, const Tensor& x, const Tensor& dw,

@@ -16,13 +16,11 @@ Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b, Slot* slot = nu
 Tensor linear_relu(const Tensor& x, const Tensor& w, const Tensor& b, Impl impl,
                    Slot* slot = nullptr);
 
-// Operation applied to each element of a product before it is written.
-enum class Activation { none, relu };
-
 namespace kernels {
-// y (N, out) = activation(x (N, in) w^T + b). y is row-major; the others have any strides.
-inline constinit Kernel<Tensor(const Tensor& x, const Tensor& w, const Tensor& b,
-                               Activation activation, Slot& slot)>
+// y (N, out) = x (N, in) w^T + b, and relu of that if `relu`. y is row-major; the others have any
+// strides.
+inline constinit Kernel<Tensor(const Tensor& x, const Tensor& w, const Tensor& b, bool relu,
+                               Slot& slot)>
     linear{"linear"};
 // dw (out, in) = dy^T x, and db (out) = sum of the rows of dy (N, out). All are row-major except x.
 // dw or db may be undefined.

@@ -48,12 +48,10 @@ static void matmul_cuda(const Tensor& y, const Tensor& a, const Tensor& b, Into 
   multiply(y, a, b, into, {}, false);
 }
 
-static Tensor linear_cuda(const Tensor& x, const Tensor& w, const Tensor& b, Activation activation,
-                          Slot&) {
+static Tensor linear_cuda(const Tensor& x, const Tensor& w, const Tensor& b, bool relu, Slot&) {
   const Tensor y = empty({x.dim(0), w.dim(0)}, x);
   using kernels::batched;
-  multiply(batched(y, 1), batched(x, 1), batched(transposed(w), 1), Into::overwrite, b,
-           activation == Activation::relu);
+  multiply(batched(y, 1), batched(x, 1), batched(transposed(w), 1), Into::overwrite, b, relu);
   return y;
 }
 

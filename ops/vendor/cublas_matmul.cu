@@ -84,13 +84,11 @@ static void multiply(const Tensor& y, const Tensor& a, const Tensor& b, Into int
     kernels::matmul.plain(y, a, b, into, slot);
 }
 
-static Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b, Activation activation,
-                     Slot& slot) {
-  const bool relu = activation == Activation::relu;
+static Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b, bool relu, Slot& slot) {
   const Epilogue epilogue = b.defined() ? (relu ? Epilogue::add_row_relu : Epilogue::add_row)
                                         : (relu ? Epilogue::relu : Epilogue::none);
   const Tensor y = empty({x.dim(0), w.dim(0)}, x), bias = b.defined() ? contiguous(b) : b;
-  const auto plain = [&] { return kernels::linear.plain(x, w, b, activation, slot); };
+  const auto plain = [&] { return kernels::linear.plain(x, w, b, relu, slot); };
   const bool done =
       multiply(batched(y, 1), batched(x, 1), batched(transposed(w), 1), Into::overwrite, epilogue,
                bias, slot, [&] { return PlannedCall::Tensors{plain()}; });
