@@ -1,4 +1,5 @@
 #include "ops/dropout.h"
+#include <cstddef>
 #include "autograd/recompute.h"
 #include "core/device/parallel.h"
 #include "core/tensor/copy.h"
@@ -12,16 +13,14 @@ Tensor dropout(const Tensor& x, double p, uint64_t seed, const DeviceStepState& 
   CHECK(x.device() == state.device(), "dropout: x is on ", x.device(), ", the step state on ",
         state.device());
   const RngKey key{.seed = seed, .purpose = Purpose::dropout, .site = current_site()->hash};
-  Tensor y;
+  // A copy, because backward may run when another forward pass has begun.
   const Tensor step = drawn([&] {
-    const kernels::Dropout now = kernels::dropout(x, p, key, state.get());
-    y = now.y;
-    return now.step;
+    return clone(state.tensor().view({1}, {1}, offsetof(StepState, forwards) / sizeof(int64_t)));
   });
-  if (!y.defined()) y = kernels::dropout_backward(x, p, key, step);
+  const Tensor y = kernels::dropout(x, p, key, step);
   if (!will_record(x)) return y;
   return record("dropout", y, {x}, [p, key, step = Saved(step)](const Tensor& dy) {
-    return Grads{kernels::dropout_backward(dy, p, key, step())};
+    return Grads{kernels::dropout(dy, p, key, step())};
   });
 }
 
@@ -56,8 +55,9 @@ static constexpr int kBlock = 256;
   }
 }
 
-static Tensor masked(const Tensor& x, double p, RngKey key, int64_t step) {
-  key.step = step;
+static Tensor dropout_cpu(const Tensor& x, double p, const RngKey& key_, const Tensor& step) {
+  RngKey key = key_;
+  key.step = *step.ptr<int64_t>();
   const Philox rng(key);
   const Tensor dense = contiguous(x), y = empty(x.shape(), x);
   const auto dropped = uint32_t(std::ceil(p * 0x1p24));  // to_uniform(bits) < p, with integers
@@ -80,18 +80,6 @@ static Tensor masked(const Tensor& x, double p, RngKey key, int64_t step) {
   return y;
 }
 
-static kernels::Dropout dropout_cpu(const Tensor& x, double p, const RngKey& key,
-                                    const StepState* state) {
-  const Tensor step({1}, DType::i64);
-  *step.ptr<int64_t>() = state->forwards;
-  return {masked(x, p, key, state->forwards), step};
-}
-static Tensor dropout_backward_cpu(const Tensor& dy, double p, const RngKey& key,
-                                   const Tensor& step) {
-  return masked(dy, p, key, *step.ptr<int64_t>());
-}
-
-static const bool cpu = kernels::dropout.on(Device::cpu, dropout_cpu) &&
-                        kernels::dropout_backward.on(Device::cpu, dropout_backward_cpu);
+static const bool cpu = kernels::dropout.on(Device::cpu, dropout_cpu);
 
 }  // namespace bellows

@@ -7,10 +7,9 @@ namespace bellows {
 namespace {
 
 // Each Philox draw decides four consecutive elements. Blocks of 256 threads, one draw per thread
-// and iteration. Forward reads the step from the step state and saves it for backward.
+// and iteration.
 template <class T>
-__global__ void mask(const T* x, T* y, int64_t n, double p, RngKey key, const int64_t* step,
-                     int64_t* kept_step) {
+__global__ void mask(const T* x, T* y, int64_t n, double p, RngKey key, const int64_t* step) {
   key.step = *step;
   const Philox rng(key);
   using Four = AlignedVector<T, 4>;
@@ -37,31 +36,18 @@ __global__ void mask(const T* x, T* y, int64_t n, double p, RngKey key, const in
     else
       for (int k = 0; k < count; ++k) y[first + k] = block.at[k];
   }
-  if (kept_step && thread_index() == 0) *kept_step = key.step;
 }
 
-Tensor masked(const Tensor& x, double p, const RngKey& key, const int64_t* step,
-              int64_t* kept_step) {
+Tensor dropout_cuda(const Tensor& x, double p, const RngKey& key, const Tensor& step) {
   const Tensor dense = contiguous(x), y = empty(x.shape(), x);
   visit_stored(x.dtype(), [&]<class T>(T) {
     launch(mask<T>, grid_of((x.numel() + 3) / 4), dense.ptr<T>(), y.ptr<T>(), x.numel(), p, key,
-           step, kept_step);
+           step.ptr<int64_t>());
   });
   return y;
 }
 
-kernels::Dropout dropout_cuda(const Tensor& x, double p, const RngKey& key,
-                              const StepState* state) {
-  const Tensor step({1}, DType::i64, x.device());
-  return {masked(x, p, key, &state->forwards, step.ptr<int64_t>()), step};
-}
-
-Tensor dropout_backward_cuda(const Tensor& dy, double p, const RngKey& key, const Tensor& step) {
-  return masked(dy, p, key, step.ptr<int64_t>(), nullptr);
-}
-
-const bool gpu = kernels::dropout.on(Device::cuda, dropout_cuda) &&
-                 kernels::dropout_backward.on(Device::cuda, dropout_backward_cuda);
+const bool gpu = kernels::dropout.on(Device::cuda, dropout_cuda);
 
 }  // namespace
 }  // namespace bellows

@@ -15,15 +15,8 @@ namespace bellows {
 Tensor dropout(const Tensor& x, double p, uint64_t seed, const DeviceStepState& state);
 
 namespace kernels {
-struct Dropout {
-  Tensor y;
-  Tensor step;  // i64 (1), on the device: state->forwards at the time of this forward
-};
-// key.step is ignored: forward reads the step from the state, backward takes the one forward saved.
-inline constinit Kernel<Dropout(const Tensor& x, double p, const RngKey& key,
-                                const StepState* state)>
+// The mask is a function of p and key, whose step is replaced by `step`: i64 (1), on the device.
+inline constinit Kernel<Tensor(const Tensor& x, double p, const RngKey& key, const Tensor& step)>
     dropout{"dropout"};
-inline constinit Kernel<Tensor(const Tensor& dy, double p, const RngKey& key, const Tensor& step)>
-    dropout_backward{"dropout_backward"};
 }  // namespace kernels
 }  // namespace bellows
