@@ -147,7 +147,8 @@ template <class T, class L> struct Mapping {
       for (int k = 0; k < operands && loop; ++k)
         if (steps[k + 1] != 1)
           loop = steps[k + 1] == 0 && loop == loops.dense ? loops.constant[k] : nullptr;
-      const bool join = r.n * sizeof(T) < 128 && r.rows * r.n >= kTile && loop == loops.dense;
+      const bool many = r.rows * r.n >= kTile || (sizeof(T) == 2 && r.rows > 1);
+      const bool join = many && r.n * sizeof(T) < 128 && loop == loops.dense;
       if (loop && !join) return loop(fn, r);
     }
     tiles(r, steps);
