@@ -116,28 +116,21 @@ template <class T, class L> struct Mapping {
     const int axis = walk.rank() - 2;
     const int64_t across = walk.size(axis);
     const auto [y_row, a_row, b_row, c_row] = walk.step(axis);
+    const std::array row_steps{a_row, b_row, c_row};
     for (int64_t row = begin, rows; row < end; row += rows) {
       rows = std::min(end - row, across - row % across);
-      walk.for_rows(row, row + 1, [&](const Steps& at) {
-        const auto start = [&](int t) { return at[t] + first * walk.steps[t]; };
-        run({y + start(0),
-             {x[0] + start(1), x[1] + start(2), x[2] + start(3)},
-             rows,
-             n,
-             y_row,
-             {a_row, b_row, c_row}},
-            walk.steps);
-      });
+      Steps at{};
+      walk.for_rows(row, row + 1, [&](const Steps& row_at) { at = row_at; });
+      for (int t = 0; t < 4; ++t) at[t] += first * walk.steps[t];
+      run({y + at[0], {x[0] + at[1], x[1] + at[2], x[2] + at[3]}, rows, n, y_row, row_steps},
+          walk.steps);
     }
   }
 
   // Elements [begin, end) of a single row.
   void one_row(const Steps& steps, int64_t begin, int64_t end) const {
-    run({y + begin,
-         {x[0] + begin * steps[1], x[1] + begin * steps[2], x[2] + begin * steps[3]},
-         1,
-         end - begin},
-        steps);
+    const std::array at{x[0] + begin * steps[1], x[1] + begin * steps[2], x[2] + begin * steps[3]};
+    run({y + begin, at, 1, end - begin}, steps);
   }
 
   // Rows of these steps, with their loop if there is one. Short rows are joined in tiles.
@@ -155,9 +148,9 @@ template <class T, class L> struct Mapping {
   }
 
   // Returns whether elements of an operand are closer together down a column than along a row.
-  bool goes_down(const Steps& row, const Steps& steps) const {
-    for (int k = 1; k <= operands; ++k)
-      if (steps[k] > 1 && row[k] < steps[k]) return true;
+  bool goes_down(const int64_t* rows, const Steps& steps) const {
+    for (int k = 0; k < operands; ++k)
+      if (steps[k + 1] > 1 && rows[k] < steps[k + 1]) return true;
     return false;
   }
 
@@ -166,21 +159,17 @@ template <class T, class L> struct Mapping {
   [[gnu::noinline]] void tiles(const Rows<T>& r, const Steps& steps) const {
     alignas(64) std::array<std::array<std::byte, kDown * kAcross * sizeof(L)>, 4> room;
     const auto tile = [&](int k) { return reinterpret_cast<L*>(room[k].data()); };
-    const auto [a_row, b_row, c_row] = r.x_row;
-    const bool down = goes_down({0, a_row, b_row, c_row}, steps);
+    const bool down = goes_down(r.x_row.data(), steps);
     const int64_t width = std::min(r.n, down ? kAcross : kTile);
     const int64_t height = std::min(r.rows, down ? kDown : kTile / width);
-    std::array<const T*, 3> last{};  // where the tile of an operand is from
-    int64_t last_n = 0;
-    for (int64_t i = 0; i < r.n; i += width)
+    for (int64_t i = 0; i < r.n; i += width) {
+      std::array<const T*, 3> packed_from{};
       for (int64_t row = 0; row < r.rows; row += height) {
         const int64_t rows = std::min(height, r.rows - row), n = std::min(width, r.n - i);
         T* const to = r.y + row * r.y_row + i;
         const bool joined = rows == 1 || r.y_row == n;
         Rows<L> packed{.y = tile(3), .rows = rows, .n = n, .y_row = n, .x_row = {n, n, n}};
         if constexpr (kDirect) packed.y = to, packed.y_row = r.y_row;
-        if (n != last_n) last = {};
-        last_n = n;
         for (int k = 0; k < operands; ++k) {
           const T* const from = r.x[k] + row * r.x_row[k] + i * steps[k + 1];
           packed.x[k] = tile(k);
@@ -189,8 +178,8 @@ template <class T, class L> struct Mapping {
               packed.x[k] = from, packed.x_row[k] = r.x_row[k];
               continue;
             }
-          if (from != last[k]) pack(tile(k), from, rows, r.x_row[k], n, steps[k + 1]);
-          last[k] = from;
+          if (from != packed_from[k]) pack(tile(k), from, rows, r.x_row[k], n, steps[k + 1]);
+          packed_from[k] = from;
         }
         if (!kDirect || joined) packed.n *= rows, packed.rows = 1;
         loops.dense(fn, packed);
@@ -198,6 +187,7 @@ template <class T, class L> struct Mapping {
           for (int64_t k = 0; k < rows; k += joined ? rows : 1)
             convert_row(to + k * r.y_row, packed.y + k * n, joined ? packed.n : n);
       }
+    }
   }
 };
 
@@ -227,7 +217,7 @@ void map_as(const Tensor& y, std::span<const Tensor* const> x, const void* fn,
     return parallel_for(walk.length, kMapChunk,
                         [&](int64_t b, int64_t e) { map.one_row(walk.steps, b, e); });
   const int64_t rows = walk.rows, length = walk.length;
-  if (map.goes_down(walk.step(walk.rank() - 2), walk.steps) && length > kMapChunk / kDown)
+  if (map.goes_down(&walk.step(walk.rank() - 2)[1], walk.steps) && length > kMapChunk / kDown)
     return parallel_for(length, std::max(kMapChunk / rows, kAcross),
                         [&](int64_t b, int64_t e) { map.strided(walk, 0, rows, b, e - b); });
   parallel_for(rows, std::max<int64_t>(kMapChunk / length, 1),
