@@ -1,6 +1,7 @@
 #include "ops/base/map.h"
 #include <unistd.h>
 #include <algorithm>
+#include <optional>
 #include "core/device/parallel.h"
 #include "core/tensor/walk.h"
 
@@ -48,7 +49,8 @@ void pack(L* to, const T* from, int64_t rows, int64_t row_step, int64_t n, int64
   if (step == 1 && row_step == n) n *= rows, rows = 1;
   if (row_step < step && step > 1) {  // down the columns
     for (int64_t i = 0; i < n; ++i) {
-      for (int64_t row = 2 * rows - 1; row >= rows; row -= 64 / sizeof(T))  // of the next tile
+      // The lines of the next tile below this one, and of a later column.
+      for (int64_t row = 2 * rows - 1; row >= rows; row -= 64 / sizeof(T))
         __builtin_prefetch(from + row * row_step + i * step);
       if (i + 16 < n) __builtin_prefetch(from + (i + 16) * step);
       for (int64_t row = 0; row < rows; ++row)
@@ -127,6 +129,17 @@ template <class T, class L> struct Mapping {
     }
   }
 
+  // Returns the steps of a single row, if each operand has y's order or a single value.
+  std::optional<Steps> flat_steps(const std::array<const Strides*, 4>& strides) const {
+    Steps steps{1, 1, 1, 1};
+    for (int k = 1; k <= operands; ++k) {
+      if (*strides[k] == *strides[0]) continue;
+      if (std::ranges::count(*strides[k], 0) != strides[k]->rank()) return {};
+      steps[k] = 0;
+    }
+    return steps;
+  }
+
   // Elements [begin, end) of a single row.
   void one_row(const Steps& steps, int64_t begin, int64_t end) const {
     const std::array at{x[0] + begin * steps[1], x[1] + begin * steps[2], x[2] + begin * steps[3]};
@@ -141,7 +154,7 @@ template <class T, class L> struct Mapping {
         if (steps[k + 1] != 1)
           loop = steps[k + 1] == 0 && loop == loops.dense ? loops.constant[k] : nullptr;
       const bool many = r.rows * r.n >= kTile || (sizeof(T) == 2 && r.rows > 1);
-      const bool join = many && r.n * sizeof(T) < 128 && loop == loops.dense;
+      const bool join = many && r.n * sizeof(T) < 96 && loop == loops.dense;
       if (loop && !join) return loop(fn, r);
     }
     tiles(r, steps);
@@ -161,7 +174,9 @@ template <class T, class L> struct Mapping {
     const auto tile = [&](int k) { return reinterpret_cast<L*>(room[k].data()); };
     const bool down = goes_down(r.x_row.data(), steps);
     const int64_t width = std::min(r.n, down ? kAcross : kTile);
-    const int64_t height = std::min(r.rows, down ? kDown : kTile / width);
+    // Tiles of 16 rows begin at a cache line of y, if y does.
+    const int64_t most = kTile / width, whole_lines = most < 16 ? most : most / 16 * 16;
+    const int64_t height = std::min(r.rows, down ? kDown : whole_lines);
     for (int64_t i = 0; i < r.n; i += width) {
       std::array<const T*, 3> packed_from{};
       for (int64_t row = 0; row < r.rows; row += height) {
@@ -195,23 +210,21 @@ template <class T, class L>
 void map_as(const Tensor& y, std::span<const Tensor* const> x, const void* fn,
             const LoopsOf<L>& loops) {
   Mapping<T, L> map{fn, loops, int(x.size()), y.ptr<T>()};
-  bool flat = true, dense = true;  // each operand has y's order, or one value
-  typename Mapping<T, L>::Steps steps{1, 1, 1, 1};
+  const int64_t n = y.numel();
+  bool same_order = true;
   std::array<const Strides*, 4> strides;
   strides.fill(&y.strides());
   for (int k = 0; k < map.operands; ++k) {
     map.x[k] = x[k]->ptr<T>();
-    const Strides& own = *(strides[k + 1] = &x[k]->strides());
-    if (own == y.strides()) continue;
-    dense = false, steps[k + 1] = 0;
-    for (int axis = 0; axis < own.rank(); ++axis) flat = flat && own[axis] == 0;
+    strides[k + 1] = &x[k]->strides();
+    same_order = same_order && x[k]->strides() == y.strides();
   }
-  const int64_t n = y.numel();
-  const Access access = access_to(map.y, n * sizeof(T), map.operands);
-  if (flat)
-    return parallel_for(n, kMapChunk, [&](int64_t b, int64_t e) {
-      dense ? map.dense(b, e, access) : map.one_row(steps, b, e);
-    });
+  if (same_order) {
+    const Access access = access_to(map.y, n * sizeof(T), map.operands);
+    return parallel_for(n, kMapChunk, [&](int64_t b, int64_t e) { map.dense(b, e, access); });
+  }
+  if (const auto steps = map.flat_steps(strides))  // saves the walk
+    return parallel_for(n, kMapChunk, [&](int64_t b, int64_t e) { map.one_row(*steps, b, e); });
   const Walk<4> walk(y.shape(), strides);
   if (walk.rows == 1)
     return parallel_for(walk.length, kMapChunk,
