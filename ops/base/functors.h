@@ -120,7 +120,7 @@ struct Binary {
   static constexpr int arity = 2, constants = 0b11;
   static constexpr bool linear = false, shared = false, positive = false, distinct = false;
   static constexpr bool exact = false;  // results have as few bits as the inputs: nothing to round
-  static constexpr bool da_reads_a = true, db_reads_b = true;
+  static constexpr bool da_reads_a = true, db_reads_b = true;  // da and db always read the other
 };
 
 struct Add : Binary {
