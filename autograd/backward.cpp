@@ -224,12 +224,8 @@ Anomaly& anomaly() {
   return state;
 }
 
-bool all_finite(const Tensor& t) { return kernels::all_finite(t); }
-
-// ---- CPU
-
-static bool all_finite_cpu(const Tensor& t) {
-  const Tensor dense = contiguous(t);
+bool all_finite(const Tensor& t) {
+  const Tensor dense = to(Device::cpu, contiguous(t));
   return visit_stored(t.dtype(), [&]<class T>(T) {
     return parallel_sum(t.numel(), 16384, [&](int64_t b, int64_t e) {
              int64_t bad = 0;
@@ -238,6 +234,5 @@ static bool all_finite_cpu(const Tensor& t) {
            }) == 0;
   });
 }
-static const bool cpu = kernels::all_finite.on(Device::cpu, all_finite_cpu);
 
 }  // namespace bellows

@@ -1,7 +1,6 @@
 // The backward pass, and access to the gradients of leaves. Compute thread only.
 #pragma once
 #include "autograd/record.h"
-#include "core/tensor/kernel.h"
 
 namespace bellows {
 
@@ -50,10 +49,6 @@ struct Anomaly {
   int64_t step = 0;  // set by the loop
 };
 Anomaly& anomaly();
-// True if all elements are finite; for anomaly and on_nonfinite. Synchronizes with the device.
+// True if all elements are finite; for anomaly and checkpoints. Copies t to the host.
 bool all_finite(const Tensor& t);
-
-namespace kernels {
-inline constinit Kernel<bool(const Tensor& t)> all_finite{"all_finite"};
-}  // namespace kernels
 }  // namespace bellows

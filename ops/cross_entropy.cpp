@@ -24,10 +24,30 @@ Tensor mean_of_counted(const Tensor& x, const Tensor& counts, const Tensor& divi
   return div(total, maximum(n, full({}, 1, n)));
 }
 
+// Returns true if every target counts. The first axis of `target` is the samples. Throws (exit 3)
+// on a label that is neither kLeftOut nor in [0, C). On a device, where reading the target would be
+// a wait, returns false: a wrong label makes the loss NaN instead.
+static bool check_labels(const Tensor& target, int64_t classes) {
+  if (target.device() != Device::cpu) return false;
+  const Tensor labels = contiguous(target);
+  const int64_t positions = target.numel() / std::max<int64_t>(target.dim(0), 1);
+  bool all_count = true;
+  for (int64_t n = 0; n < labels.numel(); ++n) {
+    const int64_t label = labels.ptr<int64_t>()[n];
+    if (label == kLeftOut)
+      all_count = false;
+    else if (label < 0 || label >= classes)
+      fail(Exit::data, "label ", label, " of sample ", n / positions, " of the batch",
+           positions > 1 ? cat(" at position ", n % positions) : "", " is not in [0, ", classes,
+           ")");
+  }
+  return all_count;
+}
+
 // Computes in f64, which holds every possible label: |label + 1| is 0 for kLeftOut, else 1 or more.
 ClassTargets class_targets(const Tensor& target, int64_t classes, DType dtype) {
   constexpr double kAboveAllClasses = 0x1p53;
-  const bool all_count = kernels::check_labels(target, classes);
+  const bool all_count = check_labels(target, classes);
   const Tensor index = contiguous(target).view_as({target.numel(), 1});
   if (all_count) return {index, {}};
   const Tensor exact = cast(index, DType::f64);
@@ -39,7 +59,7 @@ ClassTargets class_targets(const Tensor& target, int64_t classes, DType dtype) {
 static Tensor composed(const Tensor& logits, const Tensor& target, double smoothing,
                        const Tensor& divisor) {
   const auto [index, counts] = class_targets(target, logits.dim(1), logits.dtype());
-  const Tensor log_p = log_softmax(logits, 1);    // (N, C)
+  const Tensor log_p = log_softmax(logits);       // (N, C)
   const Tensor picked = gather(log_p, 1, index);  // (N, 1)
   const Tensor loss = neg(mean_of_counted(picked, counts, divisor));
   if (smoothing == 0) return loss;
@@ -68,7 +88,7 @@ Tensor cross_entropy(const Tensor& logits_, const Tensor& target_,
   Tensor logits = amp::full(logits_), target = target_;
   if (logits.rank() > 2) logits = reshape(logits, {-1, C}), target = reshape(target, {-1});
   if (impl == Impl::composed) return composed(logits, target_, smoothing, divisor);
-  kernels::check_labels(target_, C);
+  check_labels(target_, C);
   trace::count<"fuse.loss">();
   const auto [loss, lse, over] = kernels::cross_entropy(logits, target, divisor, smoothing);
   if (!will_record(logits)) return loss;
@@ -120,22 +140,6 @@ template <class T> using Block = Eigen::Array<T, Eigen::Dynamic, Eigen::Dynamic,
 int64_t rows_per_block(int64_t classes) { return std::max<int64_t>(4096 / classes, 1); }
 
 }  // namespace
-
-static bool check_labels_cpu(const Tensor& target, int64_t classes) {
-  const Tensor labels = contiguous(target);
-  const int64_t positions = target.numel() / std::max<int64_t>(target.dim(0), 1);
-  bool all_count = true;
-  for (int64_t n = 0; n < labels.numel(); ++n) {
-    const int64_t label = labels.ptr<int64_t>()[n];
-    if (label == kLeftOut)
-      all_count = false;
-    else if (label < 0 || label >= classes)
-      fail(Exit::data, "label ", label, " of sample ", n / positions, " of the batch",
-           positions > 1 ? cat(" at position ", n % positions) : "", " is not in [0, ", classes,
-           ")");
-  }
-  return all_count;
-}
 
 // Returns the divisor of the caller, or the number of rows that count.
 static Tensor divisor_cpu(const Tensor& given, const Tensor& labels) {
@@ -205,8 +209,7 @@ static Tensor backward_cpu(const Tensor& dy, const Tensor& logits, const Tensor&
   return dx;
 }
 
-static const bool cpu = kernels::check_labels.on(Device::cpu, check_labels_cpu) &&
-                        kernels::cross_entropy.on(Device::cpu, forward_cpu) &&
+static const bool cpu = kernels::cross_entropy.on(Device::cpu, forward_cpu) &&
                         kernels::cross_entropy_backward.on(Device::cpu, backward_cpu);
 
 }  // namespace bellows

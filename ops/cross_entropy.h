@@ -59,9 +59,5 @@ inline constinit Kernel<CrossEntropy(const Tensor& logits, const Tensor& target,
 inline constinit Kernel<Tensor(const Tensor& dy, const Tensor& logits, const Tensor& target,
                                const Tensor& lse, const Tensor& divisor, double smoothing)>
     cross_entropy_backward{"cross_entropy_backward"};
-// Returns true if every target counts. target: any shape, the first axis being the samples. Throws
-// (exit 3) on a label that is neither kLeftOut nor in [0, C). On a device, where reading the target
-// would be a wait, returns false and does nothing.
-inline constinit Kernel<bool(const Tensor& target, int64_t classes)> check_labels{"check_labels"};
 }  // namespace kernels
 }  // namespace bellows

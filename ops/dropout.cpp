@@ -12,18 +12,17 @@ Tensor dropout(const Tensor& x, double p, uint64_t seed, const DeviceStepState& 
   CHECK(x.device() == state.device(), "dropout: x is on ", x.device(), ", the step state on ",
         state.device());
   const RngKey key{.seed = seed, .purpose = Purpose::dropout, .site = current_site()->hash};
-  Tensor y, kept;
+  Tensor y;
   const Tensor step = drawn([&] {
     const kernels::Dropout now = kernels::dropout(x, p, key, state.get());
-    y = now.y, kept = now.kept;
+    y = now.y;
     return now.step;
   });
-  if (!y.defined()) y = kernels::dropout_backward(x, p, key, step, {});
+  if (!y.defined()) y = kernels::dropout_backward(x, p, key, step);
   if (!will_record(x)) return y;
-  return record("dropout", y, {x},
-                [p, key, step = Saved(step), kept = Saved(kept)](const Tensor& dy) {
-                  return Grads{kernels::dropout_backward(dy, p, key, step(), kept())};
-                });
+  return record("dropout", y, {x}, [p, key, step = Saved(step)](const Tensor& dy) {
+    return Grads{kernels::dropout_backward(dy, p, key, step())};
+  });
 }
 
 // One state per device, never destroyed: the device may be gone before static destructors run.
@@ -57,8 +56,9 @@ static constexpr int kBlock = 256;
   }
 }
 
-// Writes the mask to `kept` if that is not null.
-static Tensor masked(const Tensor& x, double p, const Philox& rng, uint8_t* kept) {
+static Tensor masked(const Tensor& x, double p, RngKey key, int64_t step) {
+  key.step = step;
+  const Philox rng(key);
   const Tensor dense = contiguous(x), y = empty(x.shape(), x);
   const auto dropped = uint32_t(std::ceil(p * 0x1p24));  // to_uniform(bits) < p, with integers
   visit_stored(x.dtype(), [&]<class T>(T) {
@@ -73,9 +73,6 @@ static Tensor masked(const Tensor& x, double p, const Philox& rng, uint8_t* kept
           const int64_t n = std::min<int64_t>(kBlock, e - i);
           for (int64_t k = 0; k < n; ++k)
             y_[i + k] = T(bits[k] >> 8 < dropped ? Acc<T>(0) : Acc<T>(x_[i + k]) * scale);
-          for (int64_t k = 0; kept && k < n; k += 8)
-            put_bits<8, int32_t>(kept + i / 8, k,
-                                 (Lanes<int32_t, 8>)(load<8>(bits + k) >> 8 >= dropped));
         }
       });
     });
@@ -85,50 +82,13 @@ static Tensor masked(const Tensor& x, double p, const Philox& rng, uint8_t* kept
 
 static kernels::Dropout dropout_cpu(const Tensor& x, double p, const RngKey& key,
                                     const StepState* state) {
-  const Tensor step({1}, DType::i64), kept({(x.numel() + 7) / 8}, DType::u8);
+  const Tensor step({1}, DType::i64);
   *step.ptr<int64_t>() = state->forwards;
-  RngKey at_step = key;
-  at_step.step = state->forwards;
-  return {masked(x, p, Philox(at_step), kept.ptr<uint8_t>()), step, kept};
+  return {masked(x, p, key, state->forwards), step};
 }
-
-// y = block where the bit is set, else 0. Compares bits, so 16-bit values need not be widened.
-template <class T>
-[[gnu::always_inline]] static inline void keep(T* y, const T* block, const uint8_t* kept) {
-  using Bits = std::conditional_t<sizeof(T) == 2, int16_t, MaskOf<Acc<T>>>;  // as wide as T
-  constexpr int L = 32 / sizeof(T);
-  for (int k = 0; k < kBlock; k += L)
-    store<L>(reinterpret_cast<Bits*>(y + k),
-             load<L>(reinterpret_cast<const Bits*>(block + k)) & get_bits<L, Bits>(kept, k));
-}
-
 static Tensor dropout_backward_cpu(const Tensor& dy, double p, const RngKey& key,
-                                   const Tensor& step, const Tensor& kept) {
-  if (!kept.defined()) {
-    RngKey at_step = key;
-    at_step.step = *step.ptr<int64_t>();
-    return masked(dy, p, Philox(at_step), nullptr);
-  }
-  const Tensor dense = contiguous(dy), dx = empty(dy.shape(), dy);
-  const uint8_t* const kept_ = kept.ptr<uint8_t>();
-  visit_stored(dy.dtype(), [&]<class T>(T) {
-    const T* const dy_ = dense.ptr<T>();
-    T* const dx_ = dx.ptr<T>();
-    const auto scaled = [scale = Acc<T>(1 / (1 - p))](Acc<T> dy) { return dy * scale; };
-    parallel_for(dy.numel(), kMapChunk, [&](int64_t b, int64_t e) {  // multiple of kBlock
-      in_wide_loop<T>([&]() __attribute__((always_inline)) {
-        const int64_t whole = b + (e - b) / kBlock * kBlock;
-        for (int64_t i = b; i < whole; i += kBlock) {
-          T block[kBlock];
-          map_dense(block, kBlock, scaled, dy_ + i);
-          keep(dx_ + i, block, kept_ + i / 8);
-        }
-        for (int64_t i = whole; i < e; ++i)
-          dx_[i] = kept_[i / 8] >> i % 8 & 1 ? T(scaled(Acc<T>(dy_[i]))) : T(Acc<T>(0));
-      });
-    });
-  });
-  return dx;
+                                   const Tensor& step) {
+  return masked(dy, p, key, *step.ptr<int64_t>());
 }
 
 static const bool cpu = kernels::dropout.on(Device::cpu, dropout_cpu) &&

@@ -53,11 +53,10 @@ Tensor masked(const Tensor& x, double p, const RngKey& key, const int64_t* step,
 kernels::Dropout dropout_cuda(const Tensor& x, double p, const RngKey& key,
                               const StepState* state) {
   const Tensor step({1}, DType::i64, x.device());
-  return {masked(x, p, key, &state->forwards, step.ptr<int64_t>()), step, {}};
+  return {masked(x, p, key, &state->forwards, step.ptr<int64_t>()), step};
 }
 
-Tensor dropout_backward_cuda(const Tensor& dy, double p, const RngKey& key, const Tensor& step,
-                             const Tensor&) {
+Tensor dropout_backward_cuda(const Tensor& dy, double p, const RngKey& key, const Tensor& step) {
   return masked(dy, p, key, step.ptr<int64_t>(), nullptr);
 }
 

@@ -1,5 +1,4 @@
-// Dropout: zeros random elements in training. On the CPU the mask is saved for backward, one bit
-// per element; on a GPU, where drawing costs less than reading, backward draws it again.
+// Dropout: zeros random elements in training. Backward draws the same random values again.
 #pragma once
 #include "core/base/philox.h"
 #include "core/tensor/kernel.h"
@@ -19,15 +18,12 @@ namespace kernels {
 struct Dropout {
   Tensor y;
   Tensor step;  // i64 (1), on the device: state->forwards at the time of this forward
-  Tensor kept;  // CPU: u8, bit i % 8 of byte i / 8 is set if element i is kept; CUDA: undefined
 };
 // key.step is ignored: forward reads the step from the state, backward takes the one forward saved.
 inline constinit Kernel<Dropout(const Tensor& x, double p, const RngKey& key,
                                 const StepState* state)>
     dropout{"dropout"};
-// Draws the mask again if `kept` is undefined.
-inline constinit Kernel<Tensor(const Tensor& dy, double p, const RngKey& key, const Tensor& step,
-                               const Tensor& kept)>
+inline constinit Kernel<Tensor(const Tensor& dy, double p, const RngKey& key, const Tensor& step)>
     dropout_backward{"dropout_backward"};
 }  // namespace kernels
 }  // namespace bellows

@@ -45,7 +45,7 @@ template <class T> __global__ void sum_rows(const T* x, Job job, Team team, Targ
   double mine = 0;
   if (job.in_line) {
     for_line<T>(
-        n, 1, team, [&](int64_t, Acc<T> value) { mine += value; }, x + at[0] + begin);
+        n, team, [&](int64_t, Acc<T> value) { mine += value; }, x + at[0] + begin);
   } else {
     for (int64_t i = begin + team.rank(); i < begin + n; i += team.size)
       mine += Acc<T>(x[at[0] + job.ins.at(i)[0]]);
@@ -116,7 +116,7 @@ template <class T> void sum_into(const Tensor& y, const Tensor& x, double factor
   Job job = plan_job(x, kept);
   // Rows of a few elements are summed by one thread each; neighboring threads share cache lines.
   const bool rows = goes_innermost(x, kept) && job.n_ins >= kWarp / 2;
-  const Team team = team_for(job.n_ins, 1);
+  const Team team = team_for(job.n_ins);
   const dim3 tile = job.n_ins >= kWarp ? dim3(kWarp, kThreads / kWarp) : dim3(kThreads, 1);
   const int64_t of_a_block = rows ? kThreads / team.size : tile.x;
   const int64_t blocks = ceil_div(job.n_outs, of_a_block);

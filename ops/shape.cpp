@@ -64,12 +64,10 @@ Tensor reshape(const Tensor& x, const Shape& shape) {
   return record_reshape("reshape", x, full);
 }
 
-Tensor flatten(const Tensor& x, int start) {
-  start = axis_of(start, x.shape(), "flatten");
-  Shape shape;
-  for (int i = 0; i < start; ++i) shape.push_back(x.dim(i));
-  shape.push_back(1);
-  for (int i = start; i < x.rank(); ++i) shape[-1] *= x.dim(i);
+Tensor flatten(const Tensor& x) {
+  CHECK(x.rank() >= 2, "flatten: x ", x.shape(), " has less than two axes");
+  Shape shape{x.dim(0), 1};
+  for (int i = 1; i < x.rank(); ++i) shape[1] *= x.dim(i);
   return record_reshape("flatten", x, shape);
 }
 
@@ -95,13 +93,6 @@ Tensor permute(const Tensor& x, const Shape& order) {
   }
   return record("permute", permuted(x, order), {x},
                 [inverse](const Tensor& dy) { return Grads{permuted(dy, inverse)}; });
-}
-
-Tensor transpose(const Tensor& x, int a, int b) {
-  Shape order = x.shape();
-  for (int i = 0; i < x.rank(); ++i) order[i] = i;
-  std::swap(order[axis_of(a, x.shape(), "transpose")], order[axis_of(b, x.shape(), "transpose")]);
-  return permute(x, order);
 }
 
 Tensor expand(const Tensor& x, const Shape& shape) {
@@ -178,8 +169,6 @@ static const AddOp specs[] = {
            return permute(in[0], Shape{2, 0, 1});
          },
          {{{2, 3}}}),
-    spec("transpose", "two axes swapped", {{{2, 3}}, {{2, 3, 4, 5}}},
-         [](const Inputs& in) { return transpose(in[0], 0, -1); }, {{{}}}),
     spec("expand", "x repeated along axes of size 1", {{{3, 1}}, {{1, 4}}, {{}}, {{3, 4}}},
          [](const Inputs& in) {
            return expand(in[0], Shape{2, 3, 4});

@@ -11,12 +11,11 @@ namespace bellows {
 // Keeps the row-major order of elements, for any strides. One size may be -1, which is inferred.
 // Copies only if no strides can view x in that shape.
 Tensor reshape(const Tensor& x, const Shape& shape);
-// Merges axis `start` and all after it: (N, C, H, W) to (N, C * H * W) with start 1.
-Tensor flatten(const Tensor& x, int start = 1);
+// Merges all axes after the first one: (N, C, H, W) to (N, C * H * W).
+Tensor flatten(const Tensor& x);
 
 // Axis i of y is axis order[i] of x. `order` has no negative axes.
 Tensor permute(const Tensor& x, const Shape& order);
-Tensor transpose(const Tensor& x, int a, int b);  // swaps two axes
 
 // Repeats x along axes of size 1 and along new leading axes, with stride 0.
 Tensor expand(const Tensor& x, const Shape& shape);

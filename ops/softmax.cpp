@@ -8,36 +8,33 @@
 
 namespace bellows {
 
-static Tensor along_axis(const Kernel<Tensor(const Tensor&, int)>& kernel,
-                         const Kernel<Tensor(const Tensor&, const Tensor&, int)>& backward,
-                         const Tensor& x_, int axis_) {
+static Tensor recorded(const Kernel<Tensor(const Tensor&)>& kernel,
+                       const Kernel<Tensor(const Tensor&, const Tensor&)>& backward,
+                       const Tensor& x_) {
   const Tensor x = amp::full(x_);
-  const int axis = axis_of(axis_, x.shape(), kernel.name());
-  const Tensor y = kernel(x, axis);
+  CHECK(x.rank() > 0, kernel.name(), ": x has no axis");
+  const Tensor y = kernel(x);
   if (!will_record(x)) return y;
-  return record(kernel.name(), y, {x}, [y = Saved(y), axis, &backward](const Tensor& dy) {
-    return Grads{backward(dy, y(), axis)};
-  });
+  return record(kernel.name(), y, {x},
+                [y = Saved(y), &backward](const Tensor& dy) { return Grads{backward(dy, y())}; });
 }
 
-Tensor softmax(const Tensor& x, int axis) {
-  return along_axis(kernels::softmax, kernels::softmax_backward, x, axis);
-}
-Tensor log_softmax(const Tensor& x, int axis) {
-  return along_axis(kernels::log_softmax, kernels::log_softmax_backward, x, axis);
+Tensor softmax(const Tensor& x) { return recorded(kernels::softmax, kernels::softmax_backward, x); }
+Tensor log_softmax(const Tensor& x) {
+  return recorded(kernels::log_softmax, kernels::log_softmax_backward, x);
 }
 
-static AddOp spec(const char* name, const char* math, Tensor (*op)(const Tensor&, int)) {
+static AddOp spec(const char* name, const char* math, Tensor (*op)(const Tensor&)) {
   return AddOp({.name = name,
                 .math = math,
                 .cases = {{{1, 1}}, {{5, 10}}, {{2, 9, 3, 4}}},
-                .run = [op](const Inputs& in) { return op(in[0], 1); },
-                .rejects = {{{4}}},
+                .run = [op](const Inputs& in) { return op(in[0]); },
+                .rejects = {{{}}},
                 .large = {{{300, 100}}, {{7, 5000}}, {{3, 700, 33}}}});
 }
 static const AddOp specs[] = {
-    spec("softmax", "exp(x) / sum(exp(x)) along an axis", softmax),
-    spec("log_softmax", "x - log(sum(exp(x))) along an axis", log_softmax),
+    spec("softmax", "exp(x) / sum(exp(x)) along the last axis", softmax),
+    spec("log_softmax", "x - log(sum(exp(x))) along the last axis", log_softmax),
 };
 
 // ---- CPU
@@ -46,20 +43,18 @@ namespace {
 
 template <class T> using Line = Eigen::Array<T, Eigen::Dynamic, 1>;
 
-// Calls fn(y, {x...}) for each line along the axis of row-major tensors; fn may change x. Copies
-// the lines to Eigen arrays: vectorized for any stride, with the same bits at any address.
+// Calls fn(y, {x...}) for each line of row-major tensors; fn may change x. Copies the lines to
+// Eigen arrays: the same bits at any address.
 template <class T, size_t N, class Fn>
-void for_lines(int axis, const Tensor& y, const std::array<const Tensor*, N>& x, const Fn& fn) {
-  const int64_t n = y.dim(axis), step = y.strides()[axis];
+void for_lines(const Tensor& y, const std::array<const Tensor*, N>& x, const Fn& fn) {
+  const int64_t n = y.dim(-1);
   if (y.numel() == 0) return;
   parallel_for(y.numel() / n, std::max<int64_t>(16384 / n, 1), [&](int64_t b, int64_t e) {
     std::array<Line<T>, N> in;
     Line<T> out(n);
     for (int64_t line = b; line < e; ++line) {
-      const int64_t first = line / step * step * n + line % step;
       const auto at = [&](const Tensor& t) {
-        return Eigen::Map<Line<T>, 0, Eigen::InnerStride<>>(t.ptr<T>() + first, n,
-                                                            Eigen::InnerStride<>(step));
+        return Eigen::Map<Line<T>>(t.ptr<T>() + line * n, n);
       };
       for (size_t k = 0; k < N; ++k) in[k] = at(*x[k]);
       fn(out, in);
@@ -96,18 +91,17 @@ struct LogSoftmax {
   }
 };
 
-template <class F> Tensor forward_cpu(const Tensor& x, int axis) {
+template <class F> Tensor forward_cpu(const Tensor& x) {
   const Tensor dense = contiguous(x), y = empty(x.shape(), x);
   visit_float(x.dtype(), [&]<class T>(T) {
-    for_lines<T, 1>(axis, y, {&dense}, [](auto& out, auto& in) { F::template value<T>(out, in); });
+    for_lines<T, 1>(y, {&dense}, [](auto& out, auto& in) { F::template value<T>(out, in); });
   });
   return y;
 }
-template <class F> Tensor backward_cpu(const Tensor& dy, const Tensor& y, int axis) {
+template <class F> Tensor backward_cpu(const Tensor& dy, const Tensor& y) {
   const Tensor dense = contiguous(dy), dx = empty(y.shape(), y);
   visit_float(y.dtype(), [&]<class T>(T) {
-    for_lines<T, 2>(axis, dx, {&dense, &y},
-                    [](auto& out, auto& in) { F::template slope<T>(out, in); });
+    for_lines<T, 2>(dx, {&dense, &y}, [](auto& out, auto& in) { F::template slope<T>(out, in); });
   });
   return dx;
 }

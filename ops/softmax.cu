@@ -1,4 +1,4 @@
-// Softmax on the GPU: one thread, warp or block per line along the axis, in blocks of kThreads
+// Softmax on the GPU: one warp or block per line along the last axis, in blocks of kThreads
 // threads. Reads x twice, the second time from a cache, and writes y once.
 #include "core/device/shared.cuh"
 #include "core/tensor/copy.h"
@@ -9,14 +9,6 @@
 namespace bellows {
 
 namespace {
-
-// Lines along an axis of row-major tensors.
-struct Lines {
-  Lines(const Shape& shape, int axis)
-      : n(shape[axis]), step(strides_of(shape)[axis]), count(n ? shape.numel() / n : 0) {}
-  __device__ int64_t first(int64_t line) const { return line / step * step * n + line % step; }
-  int64_t n, step, count;
-};
 
 struct Softmax {
   template <class A> __device__ static A norm(Exps<A> line) { return 1 / line.sum; }
@@ -34,56 +26,55 @@ struct LogSoftmax {
   template <class A> __device__ static A slope(A dy, A y, A sum) { return dy - std::exp(y) * sum; }
 };
 
-template <class F, class T> __global__ void forward(const T* x, T* y, Lines lines, Team team) {
+template <class F, class T>
+__global__ void forward(const T* x, T* y, int64_t lines, int64_t n, Team team) {
   using A = Acc<T>;
-  const int64_t line = team.line();
-  if (line >= lines.count) return;
-  const int64_t first = lines.first(line);
+  const int64_t line = team.line(), first = line * n;
+  if (line >= lines) return;
   Exps<A> exps = Exps<A>::nothing();
   for_line<T>(
-      lines.n, lines.step, team, [&](int64_t, A value) { exps.take(value); }, x + first);
+      n, team, [&](int64_t, A value) { exps.take(value); }, x + first);
   exps = team.fold(exps, Exps<A>::nothing(), JoinExps(), dynamic_shared<Exps<A>>());
   const A norm = F::norm(exps);
   const auto value = [&](int64_t, A value) { return F::value(value - exps.max, norm); };
-  map_line(y + first, lines.n, lines.step, team, value, x + first);
+  map_line(y + first, n, team, value, x + first);
 }
 
 template <class F, class T>
-__global__ void backward(const T* dy, const T* y, T* dx, Lines lines, Team team) {
+__global__ void backward(const T* dy, const T* y, T* dx, int64_t lines, int64_t n, Team team) {
   using A = Acc<T>;
-  const int64_t line = team.line();
-  if (line >= lines.count) return;
-  const int64_t first = lines.first(line);
+  const int64_t line = team.line(), first = line * n;
+  if (line >= lines) return;
   A sum = 0;
   const auto add = [&](int64_t, A g, A value) { sum += F::share(g, value); };
-  for_line<T>(lines.n, lines.step, team, add, dy + first, y + first);
+  for_line<T>(n, team, add, dy + first, y + first);
   sum = team.fold(sum, A(0), Plus(), dynamic_shared<A>());
   const auto slope = [&](int64_t, A g, A value) { return F::slope(g, value, sum); };
-  map_line(dx + first, lines.n, lines.step, team, slope, dy + first, y + first);
+  map_line(dx + first, n, team, slope, dy + first, y + first);
 }
 
-template <class F> Tensor forward_cuda(const Tensor& x, int axis) {
+template <class F> Tensor forward_cuda(const Tensor& x) {
   const Tensor dense = contiguous(x), y = empty(x.shape(), x);
-  const Lines lines(x.shape(), axis);
   if (x.numel() == 0) return y;
+  const int64_t n = x.dim(-1), lines = x.numel() / n;
   visit_stored(x.dtype(), [&]<class T>(T) {
-    const Team team = team_for(lines.n, lines.step);
-    Grid grid = grid_of_lines(lines.count, team);
+    const Team team = team_for(n);
+    Grid grid = grid_of_lines(lines, team);
     grid.shared_bytes = kWarp * sizeof(Exps<Acc<T>>);
-    launch(forward<F, T>, grid, dense.ptr<T>(), y.ptr<T>(), lines, team);
+    launch(forward<F, T>, grid, dense.ptr<T>(), y.ptr<T>(), lines, n, team);
   });
   return y;
 }
 
-template <class F> Tensor backward_cuda(const Tensor& dy, const Tensor& y, int axis) {
+template <class F> Tensor backward_cuda(const Tensor& dy, const Tensor& y) {
   const Tensor dense = contiguous(dy), dx = empty(y.shape(), y);
-  const Lines lines(y.shape(), axis);
   if (y.numel() == 0) return dx;
+  const int64_t n = y.dim(-1), lines = y.numel() / n;
   visit_stored(y.dtype(), [&]<class T>(T) {
-    const Team team = team_for(lines.n, lines.step);
-    Grid grid = grid_of_lines(lines.count, team);
+    const Team team = team_for(n);
+    Grid grid = grid_of_lines(lines, team);
     grid.shared_bytes = kWarp * sizeof(Acc<T>);
-    launch(backward<F, T>, grid, dense.ptr<T>(), y.ptr<T>(), dx.ptr<T>(), lines, team);
+    launch(backward<F, T>, grid, dense.ptr<T>(), y.ptr<T>(), dx.ptr<T>(), lines, n, team);
   });
   return dx;
 }

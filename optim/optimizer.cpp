@@ -88,17 +88,16 @@ Optimizer::Optimizer(const OptimizerOptions& options, const NamedTensors& parame
 }
 
 // A gradient in memory from place_grad() may have other strides than its weight. `low`: 16-bit
-// gradients are passed as they are, if the rule can read them.
+// gradients are passed as they are.
 Tensors Optimizer::Group::gradients(bool low) const {
   Tensors grads;
   grads.reserve(weights.size());
   for (const Tensor& w : weights) {
     const Tensor& g = grad(w);
-    const bool as_it_is = low && rule.reads_low_grads;
     if (!g.defined())
       grads.push_back(g);
     else
-      grads.push_back(laid_out(as_it_is ? g : cast(g, w.dtype()), w.strides()));
+      grads.push_back(laid_out(low ? g : cast(g, w.dtype()), w.strides()));
     if (g.defined() && grads.back().dtype() != w.dtype()) trace::count<"optim.low_grads">();
   }
   return grads;

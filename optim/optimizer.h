@@ -54,7 +54,7 @@ class Optimizer {
   bool may_skip() const { return clip_norm_ > 0 || skip_nonfinite_; }
   void zero_grad();
   // True if backward() may leave gradients in 16 bits: a fused update reads them as they are, and
-  // no gradient is filled with zeros and added to. Rules that cannot read them get casts.
+  // no gradient is filled with zeros and added to.
   bool reads_low_grads() const { return fused_ && set_to_none_; }
   // Replaces the learning rates by tables of the same sizes. The memory of the tables stays in
   // place, so a captured update reads the new ones.

@@ -42,7 +42,7 @@ inline constexpr int kAllPasses = -1;
 struct Launch {
   TensorSpan weights;
   TensorSpan grads;                 // undefined: the weight is left alone. In the weight's dtype,
-                                    // or in 16 bits for a rule that reads these
+                                    // or in 16 bits
   TensorSpan buffers;               // the rule's; those of one weight are adjacent
   TensorSpan directions = {};       // d of each weight while passes run one by one
   TensorSpan copies;                // 16-bit copies to write too; undefined: none
@@ -101,7 +101,6 @@ struct UpdateRule {
   double lr;                         // peak learning rate; schedules multiply it
   std::vector<std::string> buffers;  // names of the state tensors of a weight, initially 0
   int passes = 0;                    // number of passes
-  bool reads_low_grads = false;      // takes 16-bit gradients of f32 weights
   // Runs passes. Returns the number of kernel launches; on the CPU, of kernel calls.
   std::function<int64_t(const Launch&)> run = {};
 };

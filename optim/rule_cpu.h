@@ -80,7 +80,6 @@ int64_t update_cpu(TensorSpan weights, const Launch& u,
 template <template <class> class Formula, class Options, Decay decay>
 UpdateRule elementwise_rule(const Options& o) {
   UpdateRule rule = Formula<float>::rule(o);
-  rule.reads_low_grads = true;
   with_passes<Formula<float>, decay>(o, 0.f, [&]<class All>(All) { rule.passes = All::count; });
   rule.run = [o](const Launch& u) { return kernels::update<Formula, decay>(u.weights, u, o); };
   return rule;

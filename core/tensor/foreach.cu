@@ -38,7 +38,7 @@ static __global__ void lerp_chunks(const __grid_constant__ Chunks list,
     const auto lerp = [s = A(share)](int64_t, A from, A to) {
       return std::fma(s, to - from, from);
     };
-    map_line(t, n, 1, Team{int(blockDim.x)}, lerp, t, other);
+    map_line(t, n, Team{int(blockDim.x)}, lerp, t, other);
   });
 }
 static void lerp_each_cuda(TensorSpan list, TensorSpan to, double share, const StepState* state) {

@@ -95,7 +95,7 @@ __global__ void sum_squares(const __grid_constant__ Chunks chunks, double* parts
   double squares = 0;
   chunks.visit(blockIdx.x, [&]<class T>(const T* t, int64_t length) {
     const auto take = [&](int64_t, double value) { squares += value * value; };
-    for_line<T>(length, 1, Team{int(blockDim.x)}, take, t);
+    for_line<T>(length, Team{int(blockDim.x)}, take, t);
   });
   squares = block_sum(squares, dynamic_shared<double>());
   if (threadIdx.x == 0) parts[n - gridDim.x + blockIdx.x] = squares;

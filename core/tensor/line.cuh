@@ -1,4 +1,4 @@
-// Lines of n elements, `step` apart, distributed over the threads of a team: in packs of 16 bytes
+// Lines of n contiguous elements, distributed over the threads of a team: in packs of 16 bytes
 // where aligned. The elements of a thread depend on n only, never on addresses.
 #pragma once
 #include "core/base/round.h"
@@ -7,11 +7,9 @@
 
 namespace bellows {
 
-// Returns the team size for n elements `step` apart. Contiguous lines get a warp or a block, whose
-// threads share loads. Strided lines get one thread each: neighboring lines share loads.
-inline Team team_for(int64_t n, int64_t step) {
+// Returns the team for lines of n elements.
+inline Team team_for(int64_t n) {
   constexpr int64_t kWorthABlock = 2048;
-  if (step != 1 && n > 1) return {1};
   return {n < kWorthABlock ? kWarp : kThreads};
 }
 inline Grid grid_of_lines(int64_t lines, Team team) {
@@ -19,11 +17,11 @@ inline Grid grid_of_lines(int64_t lines, Team team) {
   return {dim3(unsigned(ceil_div(lines, of_a_block))), dim3(kThreads)};
 }
 
-// Calls fn(i, x[i * step]...) for the elements i < n of this thread.
+// Calls fn(i, x[i]...) for the elements i < n of this thread.
 template <class T, class Fn, class... X>
-__device__ void for_line(int64_t n, int64_t step, Team team, const Fn& fn, const X*... x) {
+__device__ void for_line(int64_t n, Team team, const Fn& fn, const X*... x) {
   constexpr int kSize = AlignedVector<T>::kSize;
-  const bool packs = step == 1 && fit_packs(x...);
+  const bool packs = fit_packs(x...);
   const auto take = [&](int64_t i, const auto... in) {  // by value: one load each
     for (int k = 0; k < kSize; ++k) fn(i + k, Acc<T>(in.at[k])...);
   };
@@ -33,16 +31,16 @@ __device__ void for_line(int64_t n, int64_t step, Team team, const Fn& fn, const
       take(first, reinterpret_cast<const AlignedVector<T>*>(x)[pack]...);
     } else {
 #pragma unroll 1
-      for (int64_t i = first; i < end; ++i) fn(i, Acc<T>(x[i * step])...);
+      for (int64_t i = first; i < end; ++i) fn(i, Acc<T>(x[i])...);
     }
   }
 }
 
-// y[i * step] = fn(i, x[i * step]...) for the elements i < n of this thread.
+// y[i] = fn(i, x[i]...) for the elements i < n of this thread.
 template <class T, class Fn, class... X>
-__device__ void map_line(T* y, int64_t n, int64_t step, Team team, const Fn& fn, const X*... x) {
+__device__ void map_line(T* y, int64_t n, Team team, const Fn& fn, const X*... x) {
   constexpr int kSize = AlignedVector<T>::kSize;
-  const bool packs = step == 1 && fit_packs(y, x...);
+  const bool packs = fit_packs(y, x...);
   const auto mapped = [&](int64_t i, const auto... in) {
     Acc<T> out[kSize];
     for (int k = 0; k < kSize; ++k) out[k] = fn(i + k, Acc<T>(in.at[k])...);
@@ -55,7 +53,7 @@ __device__ void map_line(T* y, int64_t n, int64_t step, Team team, const Fn& fn,
           mapped(first, reinterpret_cast<const AlignedVector<T>*>(x)[pack]...);
     } else {
 #pragma unroll 1
-      for (int64_t i = first; i < end; ++i) y[i * step] = T(fn(i, Acc<T>(x[i * step])...));
+      for (int64_t i = first; i < end; ++i) y[i] = T(fn(i, Acc<T>(x[i])...));
     }
   }
 }

@@ -18,7 +18,7 @@ namespace {
 class AugmentingFeed : public Feed {
  public:
   // `samples`: the whole data set; undefined if batches come from `bytes` or the loader.
-  AugmentingFeed(Device device, Loader& loader, const ModelInput& input, const Batch& samples,
+  AugmentingFeed(Device device, Loader& loader, DType images, const Batch& samples,
                  std::unique_ptr<Feed> bytes = nullptr)
       : device_(device),
         loader_(loader),
@@ -27,7 +27,7 @@ class AugmentingFeed : public Feed {
         from_(samples.x.defined() ? nullptr
               : bytes_            ? bytes_.get()
                                   : &loader),
-        buffers_(model_buffers_on(device, loader, input)) {}
+        buffers_(model_buffers_on(device, loader, images)) {}
 
   void start(int64_t epoch, int64_t first_batch) override {
     CHECK(first_batch >= 0 && first_batch <= loader_.batches(), "batch ", first_batch,
@@ -86,8 +86,8 @@ class AugmentingFeed : public Feed {
 }  // namespace
 
 std::unique_ptr<Feed> augmenting_feed(Device device, Loader& loader, std::unique_ptr<Feed> bytes,
-                                      const ModelInput& input) {
-  return std::make_unique<AugmentingFeed>(device, loader, input, Batch(), std::move(bytes));
+                                      DType images) {
+  return std::make_unique<AugmentingFeed>(device, loader, images, Batch(), std::move(bytes));
 }
 
 // ---- all samples on the device
@@ -182,14 +182,14 @@ class ResidentArrays : public Feed {
 
 }  // namespace
 
-std::unique_ptr<Feed> resident_feed(Device device, Loader& loader, const ModelInput& input) {
+std::unique_ptr<Feed> resident_feed(Device device, Loader& loader, DType images) {
   const Dataset& dataset = loader.dataset();
   if (dataset.arrays()) return std::make_unique<ResidentArrays>(device, loader);
   const Batch samples{
       Tensor(with_rows(dataset.size(), dataset.info().input.shape), DType::u8, device),
       Tensor({dataset.size()}, DType::i64, device)};
   upload(loader, samples);
-  return std::make_unique<AugmentingFeed>(device, loader, input, samples);
+  return std::make_unique<AugmentingFeed>(device, loader, images, samples);
 }
 
 }  // namespace bellows

@@ -4,7 +4,6 @@
 #include <deque>
 #include <thread>
 #include "core/base/trace.h"
-#include "core/tensor/channel_room.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/pinned.h"
 
@@ -152,11 +151,11 @@ class CopyFeed : public Feed {
 }  // namespace
 
 std::unique_ptr<Feed> make_feed(Device device, Loader& loader, std::vector<std::string>& notes,
-                                const ModelInput& input) {
+                                DType images) {
   const FeedOptions& options = loader.options().feed;
   if (device != Device::cpu && options.device_tensors) {
     const std::string why_not = why_not_resident(device, loader);
-    if (why_not.empty()) return resident_feed(device, loader, input);
+    if (why_not.empty()) return resident_feed(device, loader, images);
     const std::string note = "device_tensors: not here, " + why_not;
     if (!std::ranges::count(notes, note)) notes.push_back(note);  // one note for both splits
   }
@@ -164,7 +163,7 @@ std::unique_ptr<Feed> make_feed(Device device, Loader& loader, std::vector<std::
   if (device != Device::cpu)
     feed = std::make_unique<CopyFeed>(device, loader, options.non_blocking);
   const bool augments = options.device_augment && loader.dataset().info().images();
-  return augments ? augmenting_feed(device, loader, std::move(feed), input) : std::move(feed);
+  return augments ? augmenting_feed(device, loader, std::move(feed), images) : std::move(feed);
 }
 
 void copy_batch(Batch& to, const Batch& from) {
@@ -183,23 +182,17 @@ BatchBuffers buffers_on(Device device, const Loader& loader) {
   return {loader.source().largest(), make};
 }
 
-BatchBuffers model_buffers_on(Device device, const Loader& loader, const ModelInput& input,
+BatchBuffers model_buffers_on(Device device, const Loader& loader, DType images,
                               std::optional<int64_t> rows) {
   const BatchSource& from = loader.source();
   BatchForm form = from.largest();
   if (rows) form = from.form(*rows, from.dataset->info().input.shape[0]);
-  bool room = false;
   if (from.dataset->info().images()) {
     form.x = with_rows(form.rows, loader.transforms().shape());
-    form.x_dtype = input.dtype;
+    form.x_dtype = images;
     form.format = loader.options().batch.format();
-    room = form.format == kNHWC && input.channels > form.x[1];
-    if (room) form.x[1] = input.channels;
   }
-  const auto make = [device, room](const Shape& shape, DType type) {
-    return room && shape.rank() == 4 ? channel_room(shape, type, device)
-                                     : zeros(shape, type, device);
-  };
+  const auto make = [device](const Shape& shape, DType type) { return zeros(shape, type, device); };
   return {form, make};
 }
 

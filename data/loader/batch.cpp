@@ -40,9 +40,7 @@ Batch BatchBuffers::free(const Shape& x, const Shape& y) {
   if (place_.x.defined() && place_.x.shape() == x) return place_;
   const auto found = std::ranges::find_if(buffers_, is_free);
   const Batch& buffer = found == buffers_.end() ? add() : *found;
-  Shape room = x;
-  if (x.rank() == 4) room[1] = most_.x[1];
-  Batch batch = {buffer.x.view(x, strides_of(room, most_.format), 0),
+  Batch batch = {buffer.x.view(x, strides_of(x, most_.format), 0),
                  buffer.y.view(y, strides_of(y), 0)};
   if (most_.lengths) batch.lengths = buffer.lengths.view({x[0]}, {1}, 0);
   batch.divisor = buffer.divisor;

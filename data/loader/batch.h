@@ -23,9 +23,9 @@ struct BatchCounts {
 
 // A handle. The loader reuses the buffer once no tensor shares it any more.
 struct Batch {
-  // Images: (B, C, H, W), NCHW or NHWC. The loader makes f32, or u8 under device_augment; a device
-  // that converts it makes ModelInput's dtype. Other samples: (B, ...) in the data set's dtype;
-  // zeros pad varying lengths to the longest one.
+  // Images: (B, C, H, W), NCHW or NHWC. The loader makes f32, or u8 under device_augment, which a
+  // device converts to the dtype that the model reads. Other samples: (B, ...) in the data set's
+  // dtype; zeros pad varying lengths to the longest one.
   Tensor x;
   Tensor y;  // (B, ...): classes as i64, or values as f32; classes are padded with -1
   // Undefined unless targets are left out or lengths vary. lengths: (B) i64. divisor: f32 (),
@@ -92,8 +92,7 @@ class BatchBuffers {
  public:
   using Make = std::function<Tensor(const Shape& shape, DType dtype)>;
 
-  // For batches of at most as many elements as `most` has; `make` allocates them. Images with fewer
-  // channels use the strides of most.x, so each has room for all channels of most.x.
+  // For batches of at most as many elements as `most` has; `make` allocates them.
   BatchBuffers(const BatchForm& most, Make make) : most_(most), make_(std::move(make)) {}
 
   // Makes free() return `place` for batches of its shape, even if others reference it.

@@ -61,7 +61,7 @@ static std::vector<Judged> judge(const Session& session, const Transforms& trans
     judged.push_back({index, sample.label, 0, 0});
   }
   const Tensor output = (*session.model)(to(session.device, x));
-  const Tensor shares = softmax(contiguous(cast(to(Device::cpu, output), DType::f32)), 1);
+  const Tensor shares = softmax(contiguous(cast(to(Device::cpu, output), DType::f32)));
   for (size_t i = 0; i < judged.size(); ++i) {
     const auto row = shares.data<float>().subspan(i * set.info().classes, set.info().classes);
     judged[i].guess = std::ranges::max_element(row) - row.begin();

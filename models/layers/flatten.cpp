@@ -9,7 +9,7 @@ class FlattenLayer : public Module {
   const char* kind() const override { return "flatten"; }
 
  protected:
-  Tensor forward(const Tensor& x) override { return flatten(x, 1); }
+  Tensor forward(const Tensor& x) override { return flatten(x); }
 };
 }  // namespace
 

@@ -16,8 +16,7 @@ class ConvActPool : public Fused {
 
  protected:
   Tensor forward(const Tensor& x) override {
-    return conv_act_pool(x, conv_.weight(), conv_.bias(), {.padding = conv_.options().padding},
-                         Impl::fused);
+    return conv_act_pool(x, conv_.weight(), conv_.bias(), conv_.options().padding, Impl::fused);
   }
 
  private:

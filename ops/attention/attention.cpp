@@ -45,7 +45,7 @@ static Tensor composed(const Tensor& qkv, const Tensor& lengths, const Attention
   const auto part = [&](int64_t i) {
     return reshape(slice(heads, 0, i, i + 1), {B, options.heads, T, size});
   };
-  const Tensor products = amp::full(matmul(part(0), transpose(part(1), 2, 3)));
+  const Tensor products = amp::full(matmul(part(0), permute(part(1), {0, 1, 3, 2})));
   const Tensor visible = visible_keys(products, lengths, options.causal);
   const Tensor scores = mul(products, 1 / std::sqrt(double(size)));
   const Tensor weights = mul(softmax(add(scores, affine(visible, 1e30, -1e30))), visible);

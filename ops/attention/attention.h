@@ -1,6 +1,7 @@
 // Multi-head self-attention of queries, keys and values that one linear layer computes: for each
 // head, y = softmax(q k^T / sqrt(D / heads)) v. Vaswani et al., "Attention Is All You Need", 2017.
 #pragma once
+#include <cmath>
 #include "core/tensor/kernel.h"
 #include "ops/base/op.h"
 

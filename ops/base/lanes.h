@@ -133,15 +133,10 @@ template <int L, class M>
   std::conditional_t<L == 16, uint16_t, uint8_t> bits;
   __builtin_memcpy(&bits, row + j / 8, sizeof bits);
   const Lanes<M, L> all = Lanes<M, L>{} + M(bits);
-  if constexpr (sizeof(M) == 2) {  // AVX2 cannot shift 16-bit lanes by a distance of their own
-    const Lanes<M, L> bit = lane_bits<M, L>(j);
-    return (all & bit) == bit;
-  } else {
-    constexpr int top = 8 * sizeof(M) - 1;  // moved to the sign bit, then spread over the lane
-    Lanes<M, L> up;
-    for (int i = 0; i < L; ++i) up[i] = top - i;
-    return all << (L < 8 ? up - M(j % 8) : up) >> top;
-  }
+  constexpr int top = 8 * sizeof(M) - 1;  // moved to the sign bit, then spread over the lane
+  Lanes<M, L> up;
+  for (int i = 0; i < L; ++i) up[i] = top - i;
+  return all << (L < 8 ? up - M(j % 8) : up) >> top;
 }
 
 // Returns -1 in NaN lanes, else 0. It shifts, because GCC scalarizes combined comparisons.

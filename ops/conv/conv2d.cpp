@@ -53,7 +53,7 @@ Tensor conv2d(const Tensor& x_, const Tensor& w_, const Tensor& b_, const Conv2d
                     const Shape shape{x().dim(0), w.dim(1), x().dim(2), x().dim(3)};
                     return kernels::conv2d_backward_x(dy, w, shape, options, cache);
                   };
-                  if (needs_dx) grads[0] = padded::backward_x(dx_of, dy, w(), cache);
+                  if (needs_dx) grads[0] = padded::backward_x(dx_of, dy, w());
                   if (needs_dw)
                     padded::backward_w(kernels::conv2d_backward_w, dy, x(), grads[1], grads[2],
                                        options, cache);
@@ -234,9 +234,15 @@ static void sum_products(const Tensor& dy, const Tensor& x, const Tensor& dw,
   dw.raise_version();
 }
 
-static const bool cpu =
-    kernels::conv2d.on(Device::cpu, in_f32<forward>) &&
-    kernels::conv2d_backward_x.on(Device::cpu, in_f32<backward_x>) &&
-    kernels::conv2d_backward_w.on(Device::cpu, in_f32<conv2d_cpu::backward_w_by<sum_products>>);
+static void backward_w(const Tensor& dy_, const Tensor& x_, const Tensor& dw, const Tensor& db,
+                       const Conv2dOptions& options, Slot&) {
+  const Tensor dy = contiguous(dy_), x = contiguous(x_);
+  write_in(kNCHW, dw, [&](const Tensor& row_major) { sum_products(dy, x, row_major, options); });
+  if (db.defined()) conv2d_cpu::sum_pixels(dy, db);
+}
+
+static const bool cpu = kernels::conv2d.on(Device::cpu, in_f32<forward>) &&
+                        kernels::conv2d_backward_x.on(Device::cpu, in_f32<backward_x>) &&
+                        kernels::conv2d_backward_w.on(Device::cpu, in_f32<backward_w>);
 
 }  // namespace bellows

@@ -6,7 +6,7 @@
 //   dw(k, tap)   = sum over pixels  of  dy(k, pixel) x under (pixel, tap)
 //
 // A tap is (c, r, s). A pixel is (n, i, j): of y in the first and the last product, of x in the
-// second. db comes from the last product with one more tap, at which x is 1.
+// second.
 #include "core/base/divisor.h"
 #include "core/base/round.h"
 #include "core/device/launch.cuh"
@@ -40,10 +40,9 @@ struct Pixel {
   int h, w;    // InputPatch: top left of the window in x; OutputGradient: place in the padded x
 };
 struct Tap {
-  int64_t at;  // offset of its channel; negative beyond the last tap; kOne: the tap of the bias
+  int64_t at;  // offset of its channel; negative beyond the last tap
   int r, s;
 };
-constexpr int64_t kOne = -2;
 
 struct Window2d {
   Divisor kernel, row, stride;  // by KH * KW, by KW, by the stride
@@ -65,7 +64,7 @@ template <class T> struct Patches {
     return {pixels.n(i) * image.n, pixels.h(i) * step + shift, pixels.w(i) * step + shift};
   }
   __device__ Tap tap(int i) const {
-    if (i >= taps) return {i == taps ? kOne : -1, 0, 0};
+    if (i >= taps) return {-1, 0, 0};
     const int rs = i % window.kernel;
     return {i / window.kernel * image.c, rs / window.row, rs % window.row};
   }
@@ -76,7 +75,7 @@ template <class T> struct InputPatch : Patches<T> {
   InputPatch(const Tensor& x, const Pixels& pixels, const Window2d& window, int64_t taps)
       : Patches<T>{Image<T>(x), pixels, window, int(taps), window.stride.size, -window.padding} {}
   __device__ Acc<T> value(const Pixel& p, const Tap& t) const {
-    if (p.at < 0 || t.at < 0) return Acc<T>(t.at == kOne);
+    if (p.at < 0 || t.at < 0) return 0;
     return this->image.line(this->image.data + p.at + t.at, p.h + t.r)[p.w + t.s];
   }
 };
@@ -165,15 +164,13 @@ template <class T> struct IntoImage {
   }
 };
 
-// Output: the sums over one share of the pixels, dw (K, taps) followed by db (K).
+// Output: the sums over one share of the pixels, dw (K, taps).
 template <class Value> struct IntoParts {
   Value* parts;
-  int64_t K, taps, part;
+  int64_t taps, part;
 
   __device__ void enter(int z) { parts += z * part; }
-  __device__ void store(int k, int tap, Value value) const {
-    parts[tap < taps ? k * taps + tap : K * taps + k] = value;
-  }
+  __device__ void store(int k, int tap, Value value) const { parts[k * taps + tap] = value; }
 };
 
 // ---- host code
@@ -219,33 +216,30 @@ static Tensor backward_x(const Tensor& dy, const Tensor& w_, const Shape& x,
 }
 
 // Splits the pixels into shares, so that enough blocks run at once, and adds up the shares.
-static void sum_shares(const Tensor& dy, const Tensor& x, const Tensor& dw, const Tensor& db,
+static void sum_shares(const Tensor& dy, const Tensor& x, const Tensor& dw,
                        const Conv2dOptions& options) {
   constexpr int64_t kLeast = 256;  // fewest pixels of a share
   const int64_t K = dw.dim(0), taps = dw.numel() / std::max<int64_t>(K, 1);
-  const int64_t columns = db.defined() ? taps + 1 : taps, part = K * columns;
   check_sizes(x), check_sizes(dy);
   const Pixels pixels(dy.shape());
-  const int64_t tiles = std::max<int64_t>(gemm::tiles<gemm::Wide>({1, K, columns, 0}), 1);
+  const int64_t tiles = std::max<int64_t>(gemm::tiles<gemm::Wide>({1, K, taps, 0}), 1);
   const int64_t most = std::max<int64_t>(4 * cuda::limits().multiprocessors / tiles, 1);
   const int64_t each = std::max(kLeast, ceil_div<int64_t>(pixels.count, most));
   const int64_t shares = std::max<int64_t>(ceil_div<int64_t>(pixels.count, each), 1);
   visit_stored(dy.dtype(), [&]<class T>(T) {
-    const Tensor parts({shares, part}, dtype_of<Acc<T>>, dy.device());
-    Acc<T>* const sums = parts.ptr<Acc<T>>();
+    const Tensor parts({shares, dw.numel()}, dtype_of<Acc<T>>, dy.device());
     gemm::run(
         Gradient<T>{Image<T>(dy), pixels, int(K), int(each)},
         OverPixels<InputPatch<T>>{{x, pixels, Window2d(dw.shape(), options), taps}, int(each)},
-        IntoParts<Acc<T>>{sums, K, taps, part}, {shares, K, columns, each});
-    const Tensor all = kernels::sum(parts, {1, part}, 1);
-    copy_into(dw, all.view(dw.shape(), strides_of(dw.shape()), 0));
-    if (db.defined()) copy_into(db, all.view({K}, {1}, K * taps));
+        IntoParts<Acc<T>>{parts.ptr<Acc<T>>(), taps, dw.numel()}, {shares, K, taps, each});
+    copy_into(dw, kernels::sum(parts, {1, dw.numel()}, 1).view_as(dw.shape()));
   });
 }
 
 static void backward_w(const Tensor& dy, const Tensor& x, const Tensor& dw, const Tensor& db,
                        const Conv2dOptions& options, Slot&) {
-  write_in(kNCHW, dw, [&](const Tensor& row_major) { sum_shares(dy, x, row_major, db, options); });
+  write_in(kNCHW, dw, [&](const Tensor& row_major) { sum_shares(dy, x, row_major, options); });
+  if (db.defined()) copy_into(db, kernels::sum(dy, {1, dy.dim(1), 1, 1}, 1).view_as(db.shape()));
 }
 
 static const bool gpu = kernels::conv2d.on(Device::cuda, forward) &&

@@ -55,15 +55,6 @@ inline void sum_pixels(const Tensor& dy, const Tensor& db) {
   copy_into(db, kernels::sum(dy, {1, dy.dim(1), 1, 1}, 1).view_as(db.shape()));
 }
 
-// Computes dw with sum_products(dy, x, dw, options), which takes row-major tensors, and db.
-template <auto sum_products>
-void backward_w_by(const Tensor& dy_, const Tensor& x_, const Tensor& dw, const Tensor& db,
-                   const Conv2dOptions& options, Slot&) {
-  const Tensor dy = contiguous(dy_), x = contiguous(x_);
-  write_in(kNCHW, dw, [&](const Tensor& row_major) { sum_products(dy, x, row_major, options); });
-  if (db.defined()) sum_pixels(dy, db);
-}
-
 // Computes dw as one product over all pixels in NHWC (ops/conv/conv2d_matmul.cpp). product_fits():
 // the im2col matrix of x, one row per pixel of dy, takes at most KernelOptions::workspace_mb.
 bool product_fits(const Tensor& dy, const Tensor& x, const Tensor& dw, const Tensor& db,

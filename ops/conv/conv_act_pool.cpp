@@ -14,26 +14,26 @@ static Tensor composed(const Tensor& x, const Tensor& w, const Tensor& b, int64_
   return max_pool2d(relu(conv2d(x, w, b, {.padding = padding})), {.kernel = 2, .stride = 2});
 }
 
-Tensor conv_act_pool(const Tensor& x_, const Tensor& w, const Tensor& b,
-                     const ConvActPoolOptions& options, Impl impl) {
+Tensor conv_act_pool(const Tensor& x_, const Tensor& w, const Tensor& b, int64_t padding,
+                     Impl impl) {
   const Tensor x = amp::full(x_);
   count_layout(x);
-  const Shape conv = conv2d_shape("conv_act_pool", x.shape(), w.shape(), {1, options.padding});
+  const Shape conv = conv2d_shape("conv_act_pool", x.shape(), w.shape(), {1, padding});
   CHECK(b.defined() && b.shape() == Shape{w.dim(0)}, "conv_act_pool: w ", w.shape(),
         " needs b of shape ", Shape{w.dim(0)}, ", got ", b.shape());
   check_one_dtype("conv_act_pool", x, w, b);
   CHECK(conv[2] >= 2 && conv[3] >= 2, "conv_act_pool: the convolution of x ", x.shape(), " with w ",
         w.shape(), " leaves ", conv, ", too small to pool by 2");
-  if (impl == Impl::composed) return composed(x, w, b, options.padding);
+  if (impl == Impl::composed) return composed(x, w, b, padding);
   trace::count<"fuse.conv_act_pool">();
-  const auto [y, winner] = kernels::conv_act_pool(x, w, b, options.padding);
+  const auto [y, winner] = kernels::conv_act_pool(x, w, b, padding);
   if (!will_record(x, w, b)) return y;
   return record("conv_act_pool", y, {x, w, b},
-                [x = Saved(x), w = Saved(w), b = Saved(b), winner = Saved(winner), options,
+                [x = Saved(x), w = Saved(w), b = Saved(b), winner = Saved(winner), padding,
                  needs_dx = needs_grad(x)](const Tensor& dy) {
                   const Tensor dw = grad_out(w()), db = grad_out(b());
                   const Tensor dx = kernels::conv_act_pool_backward(dy, winner(), x(), w(), dw, db,
-                                                                    options.padding, needs_dx);
+                                                                    padding, needs_dx);
                   return Grads{dx, dw, db};
                 });
 }
@@ -48,7 +48,7 @@ static const AddWork work("conv_act_pool", [](const RecordedOp& op) {
 });
 
 template <Impl impl, int64_t padding> static Tensor run(const Inputs& in) {
-  return conv_act_pool(in[0], in[1], in[2], {.padding = padding}, impl);
+  return conv_act_pool(in[0], in[1], in[2], padding, impl);
 }
 template <int64_t padding>
 static AddOp spec(const char* variant, const std::vector<Shapes>& cases,

@@ -6,19 +6,15 @@
 
 namespace bellows {
 
-struct ConvActPoolOptions {
-  int64_t padding = 0;  // zeros on each side of x
-};
-
-// x: (N, C, H, W). w: (K, C, KH, KW). b: (K). Stride 1. Returns y: (N, K, OH / 2, OW / 2), rounded
-// down. All have one dtype: f32 or f64, on a GPU also 16 bits; under Autocast x is cast to f32.
-// Throws (exit 2) if shapes or dtypes do not fit, or if the convolution is too small to pool.
+// x: (N, C, H, W), with `padding` zeros on each side. w: (K, C, KH, KW). b: (K). Stride 1. Returns
+// y: (N, K, OH / 2, OW / 2), rounded down. All have one dtype: f32 or f64, on a GPU also 16 bits;
+// under Autocast x is cast to f32. Throws (exit 2) if shapes or dtypes do not fit, or if the
+// convolution is too small to pool.
 //
 // Fused it is one pass forward and one backward; on a GPU, one kernel launch each. On the CPU y is
 // CHWN if the batch fills the vector lanes at least as well as the output channels do, else
 // NCHW. Counted as fuse.conv_act_pool.
-Tensor conv_act_pool(const Tensor& x, const Tensor& w, const Tensor& b,
-                     const ConvActPoolOptions& options, Impl impl);
+Tensor conv_act_pool(const Tensor& x, const Tensor& w, const Tensor& b, int64_t padding, Impl impl);
 
 namespace kernels {
 struct ConvActPool {

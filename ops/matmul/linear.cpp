@@ -35,7 +35,7 @@ static Tensor backward(const Tensor& dy_, const Tensor& y, const Tensor& x, cons
   const auto dy_by = [&](const Tensor& dy, const Tensor& w) {
     return kernels::product(dy, w, &slot);
   };
-  const Tensor dx = needs_dx ? padded::backward_x(dy_by, dy, w, slot) : Tensor();
+  const Tensor dx = needs_dx ? padded::backward_x(dy_by, dy, w) : Tensor();
   if (dw.defined() || db.defined())
     padded::backward_w(kernels::linear_backward_w, dy, x, dw, db, slot);
   return dx;

@@ -1,7 +1,6 @@
 #include "ops/matmul/padded.h"
 #include "core/base/round.h"
 #include "core/base/trace.h"
-#include "core/tensor/channel_room.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
 
@@ -14,16 +13,10 @@ Shape widened(Shape w) {
   return w;
 }
 
-static bool pads(const KernelOptions& options, DType dtype, Device device) {
-  const bool tf32 = options.tf32 && device == Device::cuda && dtype == DType::f32;
-  return options.pad_channels && (is_low(dtype) || tf32);
-}
 bool pads(const Tensor& t, const Shape& w) {
-  return pads(kernel_options(), t.dtype(), t.device()) && !(widened(w) == w);
-}
-
-int64_t wide_channels(const KernelOptions& options, DType dtype, Device device, int64_t channels) {
-  return pads(options, dtype, device) ? widened(channels) : channels;
+  const KernelOptions& options = kernel_options();
+  const bool tf32 = options.tf32 && t.device() == Device::cuda && t.dtype() == DType::f32;
+  return options.pad_channels && (is_low(t.dtype()) || tf32) && !(widened(w) == w);
 }
 
 Tensor room(const Shape& shape, const Tensor& like) {
@@ -37,7 +30,6 @@ Tensor corner(const Tensor& t, const Shape& shape) {
 
 Tensor pad(const Tensor& t, const Shape& shape) {
   if (!t.defined() || t.shape() == shape) return t;
-  if (const Tensor whole = whole_room(t, shape[1]); whole.defined()) return whole;
   const Tensor y = room(shape, t);
   fill(y, 0);
   copy_into(corner(y, t.shape()), t);
@@ -55,29 +47,6 @@ Tensor without(const Tensor& t, int64_t channels) {
   const Tensor y = room(shape, t);
   copy_into(y, corner(t, shape));
   return y;
-}
-
-namespace {
-// Padded once for each version of the weight's storage; the zeros around it stay.
-struct Weight {
-  Tensor padded, source;
-  uint32_t version = 0;
-};
-}  // namespace
-
-Tensor weight(const Tensor& w, Slot& slot) {
-  const Shape shape = widened(w.shape());
-  if (shape == w.shape()) return w;
-  Weight& kept = slot.get<Weight>(std::pair(w.shape(), w.dtype()), [] { return Weight(); });
-  const bool same = kept.source.defined() && kept.source.bytes() == w.bytes();
-  if (same && kept.version == w.storage()->version) return kept.padded;
-  if (!kept.padded.defined() || !(kept.source.strides() == w.strides()))
-    kept.padded = pad(w, shape);
-  else
-    copy_into(corner(kept.padded, w.shape()), w);
-  kept.source = w.detach();
-  kept.version = w.storage()->version;
-  return kept.padded;
 }
 
 }  // namespace bellows::padded

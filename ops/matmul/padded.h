@@ -3,9 +3,7 @@
 // shapes.
 //
 // Active under KernelOptions::pad_channels, in 16 bits and in TF32. Otherwise, and where all sizes
-// are multiples of 8 already, these only call the kernel. The padded copy of a weight is kept until
-// the weight is written. Images, rows and gradients are copied at each call, except images that
-// already have zeros after their channels (core/tensor/channel_room.h).
+// are multiples of 8 already, these only call the kernel. All operands are copied at each call.
 //
 // Counters: pad.channels, added in forward; pad.bytes, of all copies.
 #pragma once
@@ -13,10 +11,6 @@
 #include "core/tensor/slot.h"
 
 namespace bellows::padded {
-
-// Channel count the kernel computes with: `channels` rounded up to a multiple of 8 if padding is
-// on.
-int64_t wide_channels(const KernelOptions& options, DType dtype, Device device, int64_t channels);
 
 // ---- Parts. Weights are (K, C, ...): K outputs, C inputs.
 
@@ -30,8 +24,6 @@ Tensor corner(const Tensor& t, const Shape& shape);       // view of the first e
 Tensor pad(const Tensor& t, const Shape& shape);          // `t` in the corner of zeros
 Tensor with_channels(const Tensor& t, int64_t channels);  // pads axis 1
 Tensor without(const Tensor& t, int64_t channels);        // copies the first ones of axis 1
-// The padded weight, kept in `slot` for one version of the weight's storage.
-Tensor weight(const Tensor& w, Slot& slot);
 
 // ---- The arguments after `kernel` are those of kernels::linear and kernels::conv2d, and of their
 // backward_w.
@@ -42,16 +34,16 @@ Tensor forward(const K& kernel, const Tensor& x, const Tensor& w, const Tensor& 
   if (!pads(x, w.shape())) return kernel(x, w, b, o, slot);
   const Shape wide = widened(w.shape());
   trace::count<"pad.channels">(wide[0] - w.dim(0) + wide[1] - w.dim(1));
-  const Tensor y = kernel(with_channels(x, wide[1]), weight(w, slot), pad(b, {wide[0]}), o, slot);
+  const Tensor y = kernel(with_channels(x, wide[1]), pad(w, wide), pad(b, {wide[0]}), o, slot);
   return without(y, w.dim(0));
 }
 
 // Returns product(dy, w), a dx with the inputs of w.
 template <class Product>
-Tensor backward_x(const Product& product, const Tensor& dy, const Tensor& w, Slot& slot) {
+Tensor backward_x(const Product& product, const Tensor& dy, const Tensor& w) {
   if (!pads(dy, w.shape())) return product(dy, w);
-  const Tensor wide = weight(w, slot);
-  return without(product(with_channels(dy, wide.dim(0)), wide), w.dim(1));
+  const Shape wide = widened(w.shape());
+  return without(product(with_channels(dy, wide[0]), pad(w, wide)), w.dim(1));
 }
 
 // dw or db may be undefined.

@@ -85,29 +85,23 @@ template <class A> struct Sums {
 };
 
 // Running statistics on the device; `mean` is null if there is nothing to update.
-struct Running {
+template <class A> struct Running {
   explicit Running(const RunningUpdate& r)
-      : mean(r.mean.defined() ? r.mean.bytes() : nullptr),
-        var(mean ? r.var.bytes() : nullptr),
+      : mean(r.mean.defined() ? r.mean.ptr<A>() : nullptr),
+        var(mean ? r.var.ptr<A>() : nullptr),
         batches(r.batches.defined() ? r.batches.ptr<int64_t>() : nullptr),
-        in_double(mean && r.mean.dtype() == DType::f64),
         momentum(r.momentum),
         unbiased(r.unbiased) {}
   // The thread of channel 0 counts the batch.
   __device__ void update(int c, double batch_mean, double batch_var) const {
-    if (mean)
-      in_double ? update_in<double>(c, batch_mean, batch_var)
-                : update_in<float>(c, batch_mean, batch_var);
+    if (mean) {
+      mean[c] = A(kernels::moved(mean[c], batch_mean, momentum));
+      var[c] = A(kernels::moved(var[c], batch_var, momentum, unbiased));
+    }
     if (batches && c == 0) ++*batches;
   }
-  template <class R> __device__ void update_in(int c, double batch_mean, double batch_var) const {
-    R &m = static_cast<R*>(mean)[c], &v = static_cast<R*>(var)[c];
-    m = R(kernels::moved(m, batch_mean, momentum));
-    v = R(kernels::moved(v, batch_var, momentum, unbiased));
-  }
-  void *mean, *var;
+  A *mean, *var;
   int64_t* batches;
-  bool in_double;
   double momentum, unbiased;
 };
 

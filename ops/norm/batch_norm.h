@@ -15,8 +15,8 @@ struct BatchNormOptions {
   bool training = true;   // use and track the batch's statistics; else use the running ones
 };
 
-// Running mean and unbiased variance: (C), f32 or f64. batches: number of batches seen, i64 scalar,
-// or undefined.
+// Running mean and unbiased variance: (C), in the dtype of statistics, precise(). batches: number
+// of batches seen, i64 scalar, or undefined.
 struct RunningStatistics {
   Tensor mean, var, batches = {};
 };

@@ -211,14 +211,12 @@ static void update_running_cpu(const Tensor& statistics, const RunningUpdate& ru
   if (running.batches.defined()) ++*running.batches.ptr<int64_t>();
   const int64_t C = mean.numel();
   visit_float(statistics.dtype(), [&]<class A>(A) {
-    visit_float(mean.dtype(), [&]<class R>(R) {
-      const A* const batch = statistics.ptr<A>();
-      for (int64_t c = 0; c < C; ++c) {
-        R &m = mean.ptr<R>()[c], &v = var.ptr<R>()[c];
-        m = R(kernels::moved(m, batch[c], running.momentum));
-        v = R(kernels::moved(v, batch[C + c], running.momentum, running.unbiased));
-      }
-    });
+    const A* const batch = statistics.ptr<A>();
+    for (int64_t c = 0; c < C; ++c) {
+      A &m = mean.ptr<A>()[c], &v = var.ptr<A>()[c];
+      m = A(kernels::moved(m, batch[c], running.momentum));
+      v = A(kernels::moved(v, batch[C + c], running.momentum, running.unbiased));
+    }
   });
 }
 

@@ -13,7 +13,7 @@ template <class T> struct Statistics {
   using A = Acc<T>;
   const T* x;
   A* out;
-  Running running;
+  Running<A> running;
 
   template <int K, int M> struct Terms {  // M: number of different channels in a piece
     static constexpr int kUnroll = 4;
@@ -65,7 +65,7 @@ __global__ void forward_rows(const T* __restrict__ x, const T* __restrict__ resi
 }
 
 template <class A>
-__global__ void update_channels(Running running, const A* statistics, int channels) {
+__global__ void update_channels(Running<A> running, const A* statistics, int channels) {
   for (int64_t c = thread_index(); c < channels; c += thread_count())
     running.update(int(c), statistics[c], statistics[channels + c]);
 }
@@ -77,7 +77,8 @@ static Tensor statistics_cuda(const Tensor& x_, const RunningUpdate& running) {
   const Tensor x = rows.ordered(x_);
   return visit_stored(x.dtype(), [&]<class T>(T) {
     const Tensor statistics({2, rows.channels}, dtype_of<Acc<T>>, x.device());
-    sum_channels<T>(Statistics<T>{x.ptr<T>(), statistics.ptr<Acc<T>>(), Running(running)}, rows);
+    sum_channels<T>(Statistics<T>{x.ptr<T>(), statistics.ptr<Acc<T>>(), Running<Acc<T>>(running)},
+                    rows);
     return statistics;
   });
 }
@@ -86,7 +87,8 @@ static void update_running_cuda(const Tensor& statistics, const RunningUpdate& r
   if (!running.mean.defined()) return;
   const int channels = int(running.mean.numel());
   visit_float(statistics.dtype(), [&]<class A>(A) {
-    launch(update_channels<A>, grid_of(channels), Running(running), statistics.ptr<A>(), channels);
+    launch(update_channels<A>, grid_of(channels), Running<A>(running), statistics.ptr<A>(),
+           channels);
   });
 }
 

@@ -17,7 +17,7 @@ __global__ void normalize(const T* x, T* y, A* statistics, const A* weight, cons
   const auto mean_of = [&](const auto& term) {
     A sum = 0;
     for_line<T>(
-        n, 1, team, [&](int64_t, A value) { sum += term(value); }, x + row * n);
+        n, team, [&](int64_t, A value) { sum += term(value); }, x + row * n);
     return team.fold(sum, A(0), Plus(), dynamic_shared<A>()) / A(n);
   };
   const A mean = mean_of([](A value) { return value; });
@@ -25,7 +25,7 @@ __global__ void normalize(const T* x, T* y, A* statistics, const A* weight, cons
   const A scale = 1 / std::sqrt(var + eps);
   if (team.rank() == 0) statistics[row] = mean, statistics[rows + row] = var;
   const auto result = [=](int64_t i, A v) { return (v - mean) * scale * weight[i] + bias[i]; };
-  map_line(y + row * n, n, 1, team, result, x + row * n);
+  map_line(y + row * n, n, team, result, x + row * n);
 }
 
 // Moves dy, x and dx once, and reads dy and x again from a cache. Shared memory: one Sums per warp.
@@ -40,13 +40,13 @@ __global__ void backward_rows(const T* dy, const T* x, T* dx, Batch<A> batch, co
     const A g = dy * weight[i];
     sums = sums + Sums<A>{g, g * (value - mean)};
   };
-  for_line<T>(n, 1, team, add, dy + row * n, x + row * n);
+  for_line<T>(n, team, add, dy + row * n, x + row * n);
   sums = team.fold(sums, Sums<A>(), Plus(), dynamic_shared<Sums<A>>());
   const A shift = sums.first / A(n), slope = sums.second / A(n) * scale * scale;
   const auto result = [=](int64_t i, A dy, A value) {
     return (dy * weight[i] - shift - (value - mean) * slope) * scale;
   };
-  map_line(dx + row * n, n, 1, team, result, dy + row * n, x + row * n);
+  map_line(dx + row * n, n, team, result, dy + row * n, x + row * n);
 }
 
 // Sums over kPart rows: blockIdx.x is the part, a thread has one column. Moves dy and x once.
@@ -71,7 +71,7 @@ static Tensor forward_cuda(const Tensor& x, const kernels::Normalization& norm) 
   if (x.numel() == 0) return y;
   visit_stored(x.dtype(), [&]<class T>(T) {
     using A = Acc<T>;
-    const Team team = team_for(x.dim(1), 1);
+    const Team team = team_for(x.dim(1));
     Grid grid = grid_of_lines(x.dim(0), team);
     grid.shared_bytes = kWarp * sizeof(A);
     launch(normalize<T>, grid, x.ptr<T>(), y.ptr<T>(), norm.statistics.ptr<A>(),
@@ -88,7 +88,7 @@ static kernels::LayerNormGrads backward_cuda(const Tensor& dy, const Tensor& x,
   visit_stored(x.dtype(), [&]<class T>(T) {
     using A = Acc<T>;
     const Batch<A> batch(norm.statistics, norm.eps);
-    const Team team = team_for(D, 1);
+    const Team team = team_for(D);
     Grid grid = grid_of_lines(N, team);
     grid.shared_bytes = kWarp * sizeof(Sums<A>);
     launch(backward_rows<T>, grid, dy.ptr<T>(), x.ptr<T>(), grads.dx.ptr<T>(), batch,

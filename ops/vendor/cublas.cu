@@ -77,13 +77,7 @@ using Preference =
 // ---- translation of a Problem
 
 cudaDataType_t type_of(DType dtype) {
-  if (dtype == DType::f64) return CUDA_R_64F;
   return dtype == DType::bf16 ? CUDA_R_16BF : dtype == DType::f16 ? CUDA_R_16F : CUDA_R_32F;
-}
-
-cublasComputeType_t compute_of(const Problem& problem) {
-  if (problem.dtype == DType::f64) return CUBLAS_COMPUTE_64F;
-  return problem.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
 }
 
 // In the order of Epilogue. cuBLAS is column-major: our rows of y are its columns, our b its A and
@@ -125,7 +119,6 @@ struct Product {
   std::vector<Heuristic> algorithms(const Problem& problem) const;
   void run(Bindings bindings, const Heuristic& chosen) const;
 
-  bool wide;  // alpha and beta are doubles
   Operation operation;
   OperandLayout a, b, y;  // cuBLAS is column-major and computes y^T = b^T a^T: `a` describes our b
   Into into;
@@ -133,8 +126,7 @@ struct Product {
 };
 
 Product::Product(const Problem& problem)
-    : wide(problem.dtype == DType::f64),
-      operation(compute_of(problem), wide ? CUDA_R_64F : CUDA_R_32F),
+    : operation(problem.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
       a(problem.b, problem),
       b(problem.a, problem),
       y(problem.y, problem),
@@ -174,15 +166,11 @@ void Product::run(Bindings bindings, const Heuristic& chosen) const {
   for (const auto& [tensor, at] : bindings) address[tensor] = at;
   if (address[kExtra])
     operation.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, const_cast<void*>(address[kExtra]));
-  const float narrow[] = {1, into == Into::add ? 1.0f : 0.0f};
-  const double doubles[] = {1, narrow[1]};
-  const auto scalar = [&](int i) -> const void* {
-    return wide ? static_cast<const void*>(&doubles[i]) : &narrow[i];
-  };
+  const float alpha = 1, beta = into == Into::add ? 1 : 0;
   void* const out = const_cast<void*>(address[kY]);
   const CudaCall call(int64_t(chosen.workspaceSize), tf32);
   const cublasStatus_t status = api().cublasLtMatmul(
-      handle(), operation, scalar(0), address[kB], a, address[kA], b, scalar(1), out, y, out, y,
+      handle(), operation, &alpha, address[kB], a, address[kA], b, &beta, out, y, out, y,
       &chosen.algo, call.workspace(), chosen.workspaceSize, cuda::stream());
   if (status != CUBLAS_STATUS_SUCCESS) [[unlikely]]
     throw PlanFailure(cat("cublasLtMatmul: ", api().cublasLtGetStatusString(status)));

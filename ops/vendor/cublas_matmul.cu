@@ -1,5 +1,6 @@
-// matmul and linear layers with cuBLASLt: f32 (TF32 if enabled), f64, and bf16 and f16 with sums in
-// f32. Bias, bias gradient and relu are epilogues of the product.
+// matmul and linear layers with cuBLASLt: f32 (TF32 if enabled), and bf16 and f16 with sums in f32.
+// Bias, bias gradient and relu are epilogues of the product. Gradient checks, in f64, run on the
+// plain kernels.
 #include "core/tensor/copy.h"
 #include "ops/matmul/linear.h"
 #include "ops/vendor/cublas.h"
@@ -52,12 +53,13 @@ using namespace cublas;
 using kernels::batched;
 
 // Computes the y of a Problem. `extra` may be undefined if the epilogue needs none. Returns false,
-// having done nothing, if a tensor is empty, or, which is logged, if cuBLASLt is missing or none of
-// its algorithms runs. plain() returns y, and for sum_a extra, as the plain kernel computes them.
+// having done nothing, if a tensor is empty or f64, or, which is logged, if cuBLASLt is missing or
+// none of its algorithms runs. plain() returns y, and for sum_a extra, as the plain kernel computes
+// them.
 template <class Plain>
 static bool multiply(const Tensor& y, const Tensor& a, const Tensor& b, Into into,
                      Epilogue epilogue, const Tensor& extra, Slot& slot, const Plain& plain) {
-  if (y.numel() == 0 || a.dim(2) == 0) return false;
+  if (y.numel() == 0 || a.dim(2) == 0 || y.dtype() == DType::f64) return false;
   if (!available()) return note_fallback("no cuBLASLt"), false;
   const Problem problem(y, a, b, into, epilogue, extra.defined() ? extra.bytes() : nullptr);
   const auto call = planned_call(slot, loaded(), problem);

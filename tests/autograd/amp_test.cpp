@@ -34,7 +34,7 @@ TEST(Autocast, ProductsAreLowAndLossesFull) {
   const Tensor y = linear(x, w, b);
   EXPECT_EQ(y.dtype(), DType::bf16);
   EXPECT_EQ(relu(y).dtype(), DType::bf16);
-  EXPECT_EQ(softmax(y, 1).dtype(), DType::f32);
+  EXPECT_EQ(softmax(y).dtype(), DType::f32);
   EXPECT_EQ(cross_entropy(y, labels, {}, Impl::fused).dtype(), DType::f32);
   EXPECT_EQ(matmul(x, transposed(w)).dtype(), DType::bf16);
   EXPECT_EQ(conv2d(image, filter, {}).dtype(), DType::bf16);

@@ -75,9 +75,9 @@ inline Numbered rest_of(Feed& feed, DType dtype = DType::f32) {
 
 struct Fed {
   Fed(Device device, const LoaderOptions& options, DatasetPtr dataset, const Chain& chain,
-      RankShare share = {}, const ModelInput& input = {})
+      RankShare share = {}, DType images = DType::f32)
       : loader(std::move(dataset), chain, options, 5, share),
-        own(make_feed(device, loader, notes, input)),
+        own(make_feed(device, loader, notes, images)),
         feed(own ? *own : loader) {}
   Numbered epoch(int64_t number, int64_t first = 0) {
     feed.start(number, first);

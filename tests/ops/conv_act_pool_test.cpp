@@ -29,7 +29,7 @@ struct Layer {
 std::vector<Tensor> run(const Layer& l, Impl impl, DType dtype) {
   const Tensor x = normal({l.N, l.C, l.H, l.W}, 1, dtype), b = normal({l.K}, 3, dtype);
   const Tensor w = normal({l.K, l.C, l.kernel, l.kernel}, 2, dtype);
-  const Tensor y = conv_act_pool(x, w, b, {.padding = l.padding}, impl);
+  const Tensor y = conv_act_pool(x, w, b, l.padding, impl);
   backward(probe_loss(y));
   std::vector<Tensor> all;
   for (const Tensor& t : {y.detach(), grad(x), grad(w), grad(b)})
@@ -67,8 +67,8 @@ TEST(ConvActPoolBackward, TakesAGradientWithSwappedAxes) {
   const auto gradients = [](Impl impl) {
     const Tensor x = normal({5, 2, 6, 6}, 1, DType::f64), b = normal({3}, 3, DType::f64),
                  w = normal({3, 2, 3, 3}, 2, DType::f64);
-    const Tensor y = conv_act_pool(x, w, b, {.padding = 1}, impl);
-    backward(probe_loss(reshape(transpose(y, 2, 3), {5, 27})));
+    const Tensor y = conv_act_pool(x, w, b, 1, impl);
+    backward(probe_loss(reshape(permute(y, {0, 1, 3, 2}), {5, 27})));
     return std::vector{grad(x), grad(w), grad(b)};
   };
   const auto want = gradients(Impl::composed), got = gradients(Impl::fused);
@@ -78,10 +78,10 @@ TEST(ConvActPoolBackward, TakesAGradientWithSwappedAxes) {
 TEST(ConvActPool, SampleIsTheSameInAnyBatch) {
   const Tensor x = normal({33, 6, 14, 14}, 1), w = normal({16, 6, 5, 5}, 2), b = normal({16}, 3);
   const NoGrad guard;
-  const Tensor all = contiguous(conv_act_pool(x, w, b, {}, Impl::fused));  // samples in the lanes
+  const Tensor all = contiguous(conv_act_pool(x, w, b, 0, Impl::fused));  // samples in the lanes
   const int64_t sample = 6 * 14 * 14;
   const Tensor last = x.view({1, 6, 14, 14}, x.strides(), 32 * sample);
-  const Tensor one = contiguous(conv_act_pool(last, w, b, {}, Impl::fused));  // channels
+  const Tensor one = contiguous(conv_act_pool(last, w, b, 0, Impl::fused));  // channels
   EXPECT_TRUE(std::ranges::equal(one.data<float>(), all.data<float>().last(16 * 5 * 5)));
 }
 
@@ -93,7 +93,7 @@ TEST(ConvActPool, KeepsNaNAndMakesNone) {
     for (const int64_t N : {1, 16}) {
       const Tensor x({N, 1, 2, 2}, DType::f32), w = full({1, 1, 1, 1}, 1), b = full({1}, 0);
       for (int64_t i = 0; i < x.numel(); ++i) x.data<float>()[i] = window[i % 4];
-      const Tensor y = conv_act_pool(x, w, b, {}, Impl::fused), want = full({N, 1, 1, 1}, largest);
+      const Tensor y = conv_act_pool(x, w, b, 0, Impl::fused), want = full({N, 1, 1, 1}, largest);
       EXPECT_EQ(difference(want, y), 0) << N;
     }
 }

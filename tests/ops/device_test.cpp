@@ -197,7 +197,7 @@ Size convolution(const Shape& x, const Shape& w, const Conv2dOptions& o) {
 }
 Size fused_pool(const Shape& x, const Shape& w, int64_t padding) {
   return {"conv_act_pool", {x, w, {w[0]}}, [padding](const Inputs& in) {
-            return conv_act_pool(in[0], in[1], in[2], {.padding = padding}, Impl::fused);
+            return conv_act_pool(in[0], in[1], in[2], padding, Impl::fused);
           }};
 }
 

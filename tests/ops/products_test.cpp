@@ -32,7 +32,7 @@ TEST(Products, RefuseTwoDTypes) {
               conv2d(images, full({4, 3, 1, 1}, 1), b);
             }),
             "conv2d: x is f32 and b is f64");
-  EXPECT_EQ(refusal([&] { conv_act_pool(images, filter, b, {}, Impl::fused); }),
+  EXPECT_EQ(refusal([&] { conv_act_pool(images, filter, b, 0, Impl::fused); }),
             "conv_act_pool: x is f32 and w is bf16");
 }
 

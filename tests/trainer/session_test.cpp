@@ -160,7 +160,7 @@ TEST(Groups, OfAPlanFreezeTheStatisticsOfTheirNormsIfAsked) {
 
 // 28 digits in batches of 8. The transforms on the device need no rounding to bytes before them.
 // Models whose first layer is no convolution receive images in f32.
-TEST(ModelInput, MadeForTheModelTrainsAsCastAndPaddedLaterBitForBit) {
+TEST(ModelInput, MadeForTheModelTrainsAsCastLaterBitForBit) {
   const Values nhwc = {{"data.channels_last", {"true"}},
                        {"model.channels_last", {"true"}},
                        {"kernels.pad_channels", {"true"}}};

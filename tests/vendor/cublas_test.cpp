@@ -19,7 +19,7 @@ static Tensor turned(const Tensor& t) {
 }
 
 TEST(Cublas, TakesTheDescriptionOfEveryProduct) {
-  for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16})
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16})
     for (const Epilogue epilogue : {Epilogue::none, Epilogue::relu, Epilogue::add_row,
                                     Epilogue::add_row_relu, Epilogue::sum_a})
       for (const bool tf32 : {false, true}) {
@@ -30,7 +30,7 @@ TEST(Cublas, TakesTheDescriptionOfEveryProduct) {
         const std::string refused = refusal([&] {
           const Proposals plans =
               cublas::propose({y, a, b, Into::add, epilogue, y.bytes()}, Search::quick);
-          EXPECT_TRUE(!plans.empty() || dtype == DType::f64) << "no algorithm";
+          EXPECT_FALSE(plans.empty()) << "no algorithm";
         });
         if (device_count(Device::cuda) == 0)
           EXPECT_THAT(refused, testing::HasSubstr("cublasLtCreate"));

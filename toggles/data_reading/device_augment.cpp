@@ -12,7 +12,7 @@ static const bellows::AddToggle device_augment({
     .what = "crops, flips and normalizes on the device",
     .idea = "Images are copied as bytes. One kernel crops, flips, cuts out and normalizes them on "
             "the device with the random values that the host would have drawn, and writes the "
-            "input format of the first convolution: 16 bits, padded channels.",
+            "dtype that the first convolution reads.",
     .claim = "a quarter of the bytes from host to device and per worker; no figure for time",
     .cost = "images that the host resizes or recolors first are rounded to bytes once more; memory "
             "for a second batch on the device",

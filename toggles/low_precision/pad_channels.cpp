@@ -9,9 +9,8 @@ static const bellows::AddToggle pad_channels({
             "Weights, checkpoints and results keep their shapes.",
     .claim = "S1, on a V100: K = 1504 instead of 1500 lifts the speedup of a product from 1.05x to "
              "5.02x; N = 9999 reaches 1.01x. MLPerf pads stems of 3 channels.",
-    .cost = "copies the tensors that it pads in each step, except images that device_augment made "
-            "in NHWC; slower on CPUs, whose kernels mask the rest of a row. Idle in f32, and if "
-            "all sizes are multiples of 8",
+    .cost = "copies the tensors that it pads in each step; slower on CPUs, whose kernels mask the "
+            "rest of a row. Idle in f32, and if all sizes are multiples of 8",
     .sources = "S1:57,58,61,62 S4:135",
     .code = "ops/matmul/padded.h: forward",
     .footprint = "pad.channels",

@@ -5,7 +5,6 @@
 #include "data/images/transform.h"
 #include "data/loader/loader.h"
 #include "ops/matmul/matmul.h"
-#include "ops/matmul/padded.h"
 #include "optim/schedule.h"
 #include "trainer/session/data_card.h"
 #include "trainer/session/planted_load.h"
@@ -215,14 +214,12 @@ ModulePtr Session::make_model() {
   return made;
 }
 
-// Returns the form of input that the first conv2d would convert to: low precision, padded channels.
-// A captured update copies its batch in any case, unless a kernel of the feed makes it.
-ModelInput Session::wanted() const {
+// Returns the dtype of images that the first conv2d would convert to. A captured update copies its
+// batch in any case, unless a kernel of the feed makes it.
+DType Session::wanted() const {
   const bool made_on_device =
       plan.data.loader.feed.device_augment || (plan.train.cuda_graph && !by_root());
-  if (!made_on_device || !model->begins_with_conv2d()) return {};
-  const DType dtype = plan.amp.low();
-  return {dtype, padded::wide_channels(plan.kernels, dtype, device, input[0])};
+  return made_on_device && model->begins_with_conv2d() ? plan.amp.low() : DType::f32;
 }
 
 // On the CPU the loader itself may be the feed.

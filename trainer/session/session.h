@@ -110,7 +110,7 @@ class Session {
   void leave_out_damaged(bool trained);
   Facts facts() const;
   ModulePtr make_model();
-  ModelInput wanted() const;
+  DType wanted() const;
   Feed* feed_from(Loader& loader);
   Feed* training_feed();
   void check() const;

@@ -91,7 +91,7 @@ static Json predict(const Session& session, const Tensor& x, const PredictLine& 
     return {{"text", printable(continue_text(session, x))}};
   const Tensor output = (*session.model)(to(session.device, x));
   if (info.classes == 0) return {{"values", on_host(output)}};
-  const std::vector<float> values = on_host(line.logits ? output : softmax(output, -1));
+  const std::vector<float> values = on_host(line.logits ? output : softmax(output));
   const size_t best = rank_classes(values)[0];
   Json json = {{"class", best}};
   if (!info.names.empty()) json["name"] = info.names[best];
