@@ -27,11 +27,12 @@ template <class F> Tensor binary_kernel(const Tensor& a, const Tensor& b) {
   const Tensor a_ = broadcast_to(a, shape), b_ = broadcast_to(b, shape);
   return mapped<F>(empty_like(b.shape() == shape ? b : a_), {&a_, &b_});
 }
+// An operand that the formula does not read is replaced by one that it reads anyway.
 template <class F> Tensor da_kernel(const Tensor& dy, const Tensor& a, const Tensor& b) {
-  return mapped<functors::Da<F>>(empty_like(a), {&dy, &a, &b});
+  return mapped<functors::Da<F>>(empty_like(a), {&dy, F::da_reads_a ? &a : &dy, &b});
 }
 template <class F> Tensor db_kernel(const Tensor& dy, const Tensor& a, const Tensor& b) {
-  return mapped<functors::Db<F>>(empty_like(b), {&dy, &a, &b});
+  return mapped<functors::Db<F>>(empty_like(b), {&dy, &a, F::db_reads_b ? &b : &a});
 }
 
 Tensor affine_kernel(const Tensor& x, double scale, double shift) {

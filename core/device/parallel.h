@@ -51,7 +51,8 @@ class ChunkExceptions {
 // it do not run.
 template <class Fn> void parallel_for(int64_t n, int64_t chunk, const Fn& fn) {
   const int64_t chunks = ceil_div(n, chunk);
-  const auto threads = static_cast<int>(std::min<int64_t>(omp_get_max_threads(), chunks));
+  const auto threads =
+      chunks <= 1 ? 1 : static_cast<int>(std::min<int64_t>(omp_get_max_threads(), chunks));
   if (threads <= 1) {
     for (int64_t c = 0; c < chunks; ++c) fn(c * chunk, std::min(n, (c + 1) * chunk));
     return;

@@ -8,8 +8,8 @@ namespace bellows {
 template <class F> struct Apply {
   // Results have as few bits as the operands, so storing them needs no rounding.
   static constexpr bool exact = F::exact;
-  // True if an operand may be stretched along a row: of a slope, after the sum of a whole tensor.
-  static constexpr bool broadcasts = F::arity == 3 || std::is_base_of_v<functors::Binary, F>;
+  // Bits of the operands that have loops in which they are constant along a row.
+  static constexpr int constants = F::constants;
   template <class... A> FORMULA auto operator()(A... x) const { return F::value(x...); }
 };
 

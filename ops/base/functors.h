@@ -18,7 +18,7 @@ struct Joined<TypeList<Fs...>, TypeList<Gs...>, Rest...> : Joined<TypeList<Fs...
 namespace functors {
 
 struct Unary {
-  static constexpr int arity = 1;
+  static constexpr int arity = 1, constants = 0;
   static constexpr bool from_y = false, positive = false;
   // Results have as few bits as the inputs, and slopes are -1, 0 or 1: nothing to round.
   static constexpr bool exact = false;
@@ -117,9 +117,10 @@ struct Abs : Unary {
 // da and db return dy times the derivative with respect to a and b. A linear op needs neither: its
 // gradients are dy and dy * b_slope, and nothing is saved.
 struct Binary {
-  static constexpr int arity = 2;
+  static constexpr int arity = 2, constants = 0b11;
   static constexpr bool linear = false, shared = false, positive = false, distinct = false;
   static constexpr bool exact = false;  // results have as few bits as the inputs: nothing to round
+  static constexpr bool da_reads_a = true, db_reads_b = true;  // da and db always read the other
 };
 
 struct Add : Binary {
@@ -138,6 +139,7 @@ struct Sub : Binary {
 
 struct Mul : Binary {
   static constexpr const char *name = "mul", *math = "a * b, broadcast";
+  static constexpr bool da_reads_a = false, db_reads_b = false;
   template <class T> FORMULA static T value(T a, T b) { return a * b; }
   template <class T> FORMULA static T da(T dy, T, T b) { return dy * b; }
   template <class T> FORMULA static T db(T dy, T a, T) { return dy * a; }
@@ -145,7 +147,7 @@ struct Mul : Binary {
 
 struct Div : Binary {
   static constexpr const char *name = "div", *math = "a / b, broadcast";
-  static constexpr bool positive = true;
+  static constexpr bool positive = true, da_reads_a = false;
   template <class T> FORMULA static T value(T a, T b) { return a / b; }
   template <class T> FORMULA static T da(T dy, T, T b) { return dy / b; }
   template <class T> FORMULA static T db(T dy, T a, T b) { return -dy * (a / b / b); }
@@ -193,19 +195,19 @@ using SharedOps = TypeList<AddRelu>;
 // Backward of each functor, as functors that a chain may use.
 template <class F> struct Slope {
   static constexpr const char *name = F::name, *mark = "'";
-  static constexpr int arity = 2;
+  static constexpr int arity = 2, constants = 0b1;
   static constexpr bool exact = F::exact;
   template <class T> FORMULA static T value(T dy, T v) { return dy * F::slope(v); }
 };
 template <class F> struct Da {
   static constexpr const char *name = F::name, *mark = "'a";
-  static constexpr int arity = 3;
+  static constexpr int arity = 3, constants = F::da_reads_a ? 0b110 : 0b100;
   static constexpr bool exact = false;
   template <class T> FORMULA static T value(T dy, T a, T b) { return F::da(dy, a, b); }
 };
 template <class F> struct Db {
   static constexpr const char *name = F::name, *mark = "'b";
-  static constexpr int arity = 3;
+  static constexpr int arity = 3, constants = F::db_reads_b ? 0b110 : 0b010;
   static constexpr bool exact = false;
   template <class T> FORMULA static T value(T dy, T a, T b) { return F::db(dy, a, b); }
 };

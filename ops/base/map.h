@@ -8,6 +8,7 @@
 #pragma once
 #include <immintrin.h>
 #include <array>
+#include <cstddef>
 #include <cstring>
 #include <span>
 #include <utility>
@@ -120,7 +121,7 @@ void map_rows(const void* fn_, const Rows<T>& rows_) {
       else
         return x;
     };
-    alignas(64) std::array<T, kMapBlock<T>> block;
+    alignas(64) std::array<std::byte, kMapBlock<T> * sizeof(T)> block;  // an array of T is cleared
     for (int64_t row = 0; row < r.rows; ++row) {
       T* const y = r.y + row * r.y_row;
       const bool streamed = constant < 0 && r.access == Access::streamed;
@@ -128,7 +129,7 @@ void map_rows(const void* fn_, const Rows<T>& rows_) {
         if (r.access == Access::prefetched)
           for (int64_t i = 0; i < r.n; i += 64 / sizeof(T))
             __builtin_prefetch(r.x[0] + (row + 1) * r.x_row[0] + i);
-      map_dense(streamed ? block.data() : y, r.n, fn,
+      map_dense(streamed ? reinterpret_cast<T*>(block.data()) : y, r.n, fn,
                 operand(std::bool_constant<k == constant>(), r.x[k] + row * r.x_row[k])...);
       if (streamed) stream_out(y, block.data(), sizeof block);
     }
@@ -148,15 +149,15 @@ struct Loops {
   LoopsOf<double> f64;
 };
 
-// Loops with a constant operand exist if Fn requests them, but not for derivatives in Bf16, for
-// which tiles take little longer.
+// Returns the loop with a constant operand, or null if Fn does not request it.
+template <class T, class Fn, int constant, size_t... k> constexpr Loop<T> loop_with() {
+  if constexpr (requires { Fn::constants; })
+    if constexpr ((Fn::constants >> constant & 1) == 1) return map_rows<T, Fn, constant, k...>;
+  return nullptr;
+}
 template <class T, class Fn, size_t... k>
 constexpr LoopsOf<T> make_loops(std::index_sequence<k...>) {
-  LoopsOf<T> loops{map_rows<T, Fn, -1, k...>};
-  constexpr bool wanted = !std::is_same_v<T, Bf16> || sizeof...(k) < 3;
-  if constexpr (wanted && requires { requires Fn::broadcasts; })
-    ((loops.constant[k] = map_rows<T, Fn, k, k...>), ...);
-  return loops;
+  return {map_rows<T, Fn, -1, k...>, {loop_with<T, Fn, k, k...>()...}};
 }
 template <class Fn, size_t N, class All = std::make_index_sequence<N>>
 inline constexpr Loops kLoops{make_loops<float, Fn>(All()), make_loops<Bf16, Fn>(All()),

@@ -4,7 +4,9 @@
 #include <omp.h>
 #include <numeric>
 #include <set>
+#include "core/base/crc32c.h"
 #include "data/images/transform.h"
+#include "data/sets/arrays.h"
 #include "tests/data/files.h"
 #include "tests/data/options.h"
 #include "tests/place.h"
@@ -273,6 +275,45 @@ TEST_P(Drawn, HasTheStatisticsThatItNames) {
     EXPECT_NEAR(mean, info.mean[c], .01);
     EXPECT_NEAR(std::sqrt(squares / n - mean * mean), info.std[c], .01);
   }
+}
+
+// A sample is a function of its split and index, whatever was read before it. Sets that need files
+// cannot be made here.
+TEST(EverySet, HasTheSameSamplesWhateverWasReadBefore) {
+  int64_t made = 0;
+  for (const std::string& name : DatasetChoice::names())
+    for (const Split split : {Split::train, Split::test}) {
+      SCOPED_TRACE(name);
+      DatasetPtr a, b;
+      try {
+        a = DatasetChoice(name).make({split});
+      } catch (const Error&) {
+        continue;
+      }
+      DatasetChoice(name).make({split == Split::train ? Split::test : Split::train});
+      b = DatasetChoice(name).make({split});
+      ASSERT_EQ(a->size(), b->size());
+      ++made;
+      if (const Arrays* x = a->arrays(); x) {
+        const auto bytes = [](const Tensor& t) {
+          return t.defined() ? std::string(reinterpret_cast<const char*>(t.bytes()), t.nbytes())
+                             : "";
+        };
+        for (const auto tensor : {&Arrays::x, &Arrays::y, &Arrays::offsets})
+          EXPECT_EQ(bytes(x->*tensor), bytes(b->arrays()->*tensor));
+        continue;
+      }
+      Scratch first, second;
+      std::map<int64_t, std::pair<int64_t, uint32_t>> samples;  // label and checksum
+      const auto read = [](const Dataset& set, int64_t i, Scratch& scratch) {
+        const Sample s = set.at(i, scratch);
+        return std::pair(s.label, crc32c(std::as_bytes(std::span(s.pixels, s.shape.numel()))));
+      };
+      const int64_t n = std::min<int64_t>(a->size(), 50);
+      for (int64_t i = 0; i < n; ++i) samples[i] = read(*a, i, first);
+      for (int64_t i = n; i-- > 0;) EXPECT_EQ(read(*b, i, second), samples[i]) << i;
+    }
+  EXPECT_GE(made, 8);
 }
 
 // Scaled down again, the images match those of `shapes`, with the same labels.

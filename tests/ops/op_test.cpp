@@ -1,7 +1,9 @@
 // Every registered op, checked the same way. Adding an op adds its tests; this file never changes.
 #include <set>
 #include "autograd/gradcheck.h"
+#include "autograd/op_log.h"
 #include "core/device/parallel.h"
+#include "ops/base/work.h"
 #include "tests/guards.h"
 #include "tests/moved.h"
 #include "tests/ops/op_results.h"
@@ -142,12 +144,13 @@ TEST_P(DifferentiableOp, GradientWithGapsGivesTheSame) {
 
 TEST_P(Op, WritesAllOfItsOutputsAndNothingElse) {
   for (const Shapes& shapes : all_shapes(op))
-    for (const bool vendor : {false, true}) {
-      SCOPED_TRACE(cat(describe(op, shapes), vendor ? " vendor" : ""));
+    for (const auto& [dtype, vendor] :
+         {std::pair(DType::f64, false), {DType::f32, false}, {DType::f32, true}}) {
+      SCOPED_TRACE(cat(describe(op, shapes), " ", dtype, vendor ? " vendor" : ""));
       guard_complaint();
       guard_allocations(true);
       {
-        const auto result = run(op, op.run, make_inputs(op, shapes, DType::f32), vendor);
+        const auto result = run(op, op.run, make_inputs(op, shapes, dtype), vendor);
         for (const Tensor& t : result.tensors) {
           EXPECT_TRUE(!is_float(t.dtype()) || all_finite(t));
         }
@@ -155,6 +158,29 @@ TEST_P(Op, WritesAllOfItsOutputsAndNothingElse) {
       guard_allocations(false);
       EXPECT_EQ(guard_complaint(), "");
     }
+}
+
+// An element of y needs at most a multiply-add, or four as in a pooled convolution, for each
+// element of an operand. Each pass reads and writes a tensor a few times at most.
+TEST_P(DifferentiableOp, StatesNoMoreWorkThanItsOperandsAllow) {
+  for (const Shapes& shapes : op.cases) {
+    OpLog log;
+    const Tensor y = op.run(make_inputs(op, shapes, DType::f32));
+    for (const RecordedOp& recorded : log.ops) {
+      if (recorded.name == "einsum") continue;  // its shapes do not show its work
+      const OpWork work = work_of(recorded);
+      double largest = 1, bytes = 4 * double(recorded.y.numel());
+      for (const Operand& input : recorded.inputs) {
+        if (!input.defined) continue;
+        largest = std::max(largest, double(input.shape.numel()));
+        bytes += input.bytes();
+      }
+      for (const Cost& pass : {work.forward, work.backward}) {
+        EXPECT_LE(pass.flop, 16 * double(recorded.y.numel()) * largest) << recorded.name;
+        EXPECT_LE(pass.bytes, 16 * bytes) << recorded.name;
+      }
+    }
+  }
 }
 
 // In f64, so that rounding to f32 cannot hide a sum that was split differently.

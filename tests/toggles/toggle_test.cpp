@@ -113,6 +113,12 @@ TEST_P(EachToggle, ChangesAnOptionThatNobodyElseChanges) {
   EXPECT_EQ(dump(switched(Plan{}, toggle, toggle.off())), dump(Plan{})) << "off is the plain plan";
 }
 
+TEST_P(EachToggle, CountsNothingWhenItIsSet) {
+  const auto before = trace::counters();
+  for (const std::string& value : toggle.values) switched(Plan{}, toggle, value);
+  EXPECT_EQ(trace::counters(), before) << "a footprint counts the mechanism, not the setting";
+}
+
 TEST_P(EachToggle, IsTheOnlyWayToSetItsOptions) {
   for (const auto& [key, owner] : option_owners()) {
     if (owner != &toggle) continue;

@@ -48,6 +48,13 @@ TEST_P(TogglesInTraining, KeepsItsPromiseBesideEveryOther) {
   }
 }
 
+TEST_P(TogglesInTraining, KeepsItsPromiseOnSequencesBesideEveryOther) {
+  for (const Toggle& other : toggles()) {
+    if (&other <= &toggle || !can_run(other, device)) continue;
+    EXPECT_EQ(pair_findings_of_the_adder(toggle, other), "");
+  }
+}
+
 class TogglesOnDevice : public TogglesInTraining {
  protected:
   TogglesOnDevice() : TogglesInTraining(DeviceChoice::cuda) {}

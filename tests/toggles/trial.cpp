@@ -24,6 +24,17 @@ Plan tiny_plan(DeviceChoice device) {
   return plan;
 }
 
+Plan tiny_adder() {
+  return load(tiny_plan(), {{"model.name", {"gpt"}},
+                            {"model.layers", {"1"}},
+                            {"model.width", {"16"}},
+                            {"model.heads", {"2"}},
+                            {"data.name", {"sums"}},
+                            {"data.train_size", {"96"}},
+                            {"data.test_size", {"32"}},
+                            {"data.digits", {"2"}}});
+}
+
 // Writes checkpoints only if the plan requests some during the run. Returns the losses of training,
 // or those of evaluations after these updates.
 static std::vector<double> train(const Plan& plan, const std::set<int64_t>& evaluated_after) {
@@ -165,14 +176,28 @@ std::string evaluation_findings(const Toggle& toggle, DeviceChoice device) {
   return findings_of(toggle, device, evaluated, compare_evaluations);
 }
 
-std::string pair_findings(const Toggle& toggle, const Toggle& other, DeviceChoice device) {
-  const Plan plan = proof_plan(toggle, device);
+static std::string pair_findings(const Plan& plan, const Toggle& toggle, const Toggle& other) {
   const Plan both =
       switched(switched(plan, toggle, toggle.values.back()), other, other.values.back());
   const Trial &plain = tried(plan), &changed = tried(both);
   const std::string complaint = compare(
       plain, changed, weaker(closeness(toggle, plain, changed), closeness(other, plain, changed)));
   return complaint.empty() ? "" : cat(toggle.name, " and ", other.name, ": ", complaint, "\n");
+}
+
+std::string pair_findings(const Toggle& toggle, const Toggle& other, DeviceChoice device) {
+  return pair_findings(proof_plan(toggle, device), toggle, other);
+}
+
+std::string pair_findings_of_the_adder(const Toggle& toggle, const Toggle& other) {
+  Plan plan = tiny_adder();
+  std::set<std::string> needs(toggle.needs.begin(), toggle.needs.end());
+  needs.insert(other.needs.begin(), other.needs.end());
+  for (const std::string& need : needs)
+    if (const Toggle* const needed = find_toggle(need);
+        needed && needed != &toggle && needed != &other)
+      plan = switched(plan, *needed, suggested(*needed));
+  return pair_findings(plan, toggle, other);
 }
 
 bool can_run(const Toggle& toggle, DeviceChoice device) {

@@ -17,6 +17,8 @@ struct Trial {
 // The plan that proofs start from: LeNet, on a GPU pooled_lenet(), on a few digits, silent, without
 // files. Use the CPU unless the toggle needs a GPU.
 Plan tiny_plan(DeviceChoice device = DeviceChoice::cpu);
+// The same for sequences: a GPT of one layer that learns to add.
+Plan tiny_adder();
 // Trains the plan to its end. Plans that were tried before in this process are cached.
 const Trial& tried(const Plan& plan);
 // The same for 24 updates. The losses are those of evaluations after updates 1, 4 and 24.
@@ -42,8 +44,10 @@ std::string compare(const Trial& plain, const Trial& changed, const Closeness& a
 std::string footprint_findings(const Toggle& toggle, DeviceChoice device);
 std::string loss_findings(const Toggle& toggle, DeviceChoice device);
 std::string evaluation_findings(const Toggle& toggle, DeviceChoice device);
-// Compares losses with both toggles on, in the proof plan of the first.
+// Compares losses with both toggles on, in the proof plan of the first, or in tiny_adder() with
+// the toggles that both need.
 std::string pair_findings(const Toggle& toggle, const Toggle& other, DeviceChoice device);
+std::string pair_findings_of_the_adder(const Toggle& toggle, const Toggle& other);
 
 bool can_run(const Toggle& toggle, DeviceChoice device);  // the machine has what it needs
 

@@ -50,7 +50,7 @@ TEST_F(Explain, FindsNamesInAnyCaseAndThoseOfOtherTools) {
   expect_refusal({"explain", "einsum", "ij,jk->kz"}, 2, "z");
   expect_refusal({"explain", "num_worker"}, 2, "the nearest name is 'num_workers'");
   expect_refusal({"explain", "alignmen"}, 2, "the nearest name is 'alignment'");
-  expect_refusal({"explain", "foobar"}, 2, "nothing is called 'foobar'; trainer list");
+  expect_refusal({"explain", "qqqqqqq"}, 2, "nothing is called 'qqqqqqq'; trainer list");
 }
 
 TEST_F(Explain, FindsTheStatementsThatAToggleAnswers) {
@@ -172,7 +172,9 @@ TEST_F(Explain, ListsEveryCollectionAndTogglesByKeyPointIn80Columns) {
       EXPECT_THAT(list, HasSubstr(cat("\n", list[at - 1], " ", why, "\n")));
     }
   }
-  for (const char* table : {"topics", "counters"}) expect_80_columns(succeed({"list", table}));
+  for (const char* table : {"topics", "counters", "ops"})
+    expect_80_columns(succeed({"list", table}));
+  EXPECT_THAT(all, HasSubstr("\nops:\nop "));
   for (const char* entry : {"num_workers", "lenet", "digits", "mnist", "conv2d", "sgd", "cosine",
                             "normalize", "predict", "conv_act_pool"})
     EXPECT_THAT(all, HasSubstr(entry));
