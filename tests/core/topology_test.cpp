@@ -7,8 +7,8 @@
 #include <set>
 #include <thread>
 #include "core/base/trace.h"
-#include "core/device/topology.h"
 #include "core/device/threads.h"
+#include "core/device/topology.h"
 #include "tests/refusal.h"
 #include "tests/temp_folder.h"
 

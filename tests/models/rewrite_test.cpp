@@ -98,9 +98,7 @@ static std::vector<Tensor> evaluations(const Texts& texts) {
   return outputs;
 }
 
-static std::vector<Texts> models() {
-  return {{{"name", "lenet"}}, {{"name", "mlp"}}, {}};
-}
+static std::vector<Texts> models() { return {{{"name", "lenet"}}, {{"name", "mlp"}}, {}}; }
 
 static void with_each_rewrite(const Texts& model, const auto& check) {
   for (const Rewrite& rewrite : rewrites()) {

@@ -10,8 +10,7 @@ using testing::HasSubstr;
 namespace {
 
 GroupOptions group(const std::string& parameters, double lr) {
-  return load(GroupOptions{},
-              {{"parameters", {parameters}}, {"name", {"sgd"}}, {"lr", {cat(lr)}}});
+  return load(GroupOptions{}, {{"parameters", {parameters}}, {"name", {"sgd"}}, {"lr", {cat(lr)}}});
 }
 
 // Returns the decrease of a.weight, a.bias and b.bias, all 0 at first, by updates with gradients of

@@ -1,4 +1,3 @@
-#include "core/config/yaml.h"
 #include "trainer/session/planted_load.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -56,8 +56,8 @@ std::string resumed_hash(const SafeTensors& saved, const Plan& plan) {
 static const Values kOverflowing = {{"amp.dtype", {"fp16"}}, {"amp.scaler.init_scale", {"1e7"}}};
 
 TEST(Resume, AtAnyStepEndsWithTheSameBits) {
-  const Values groups = from_yaml(
-      "optimizer: {groups: [{parameters: '*.weight', name: adamw}], ema_decay: 0.7}");
+  const Values groups =
+      from_yaml("optimizer: {groups: [{parameters: '*.weight', name: adamw}], ema_decay: 0.7}");
   Plan adamw = small_plan();
   adamw.optimizer.rule.choose("adamw");
   // The copies of weights that a fused optimizer writes are made again.

@@ -1,10 +1,10 @@
 // Config files and overrides that are refused, and the errors, with line and column.
+#include "core/config/yaml.h"
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 #include <filesystem>
 #include <functional>
 #include "core/config/config.h"
-#include "core/config/yaml.h"
 #include "tests/data/files.h"
 #include "tests/refusal.h"
 
