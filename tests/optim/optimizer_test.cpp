@@ -26,24 +26,6 @@ const std::vector<double> kGrads = {0.5, -1.25, 2, 0.125, -0.75};
 
 }  // namespace
 
-// Fastest of many updates of 4096 elements, which the caches hold.
-static double fastest_update_us(DType dtype) {
-  const Tensor leaf = require_grad(normal({4096}, dtype, 1));
-  OptimizerOptions options = sgd_options({{"momentum", "0.9"}, {"weight_decay", "0.05"}});
-  options.fused = true;
-  Optimizer optimizer(options, {{"w", leaf}}, rates({0.1}));
-  DeviceStepState state(Device::cpu);
-  set_grad(leaf, normal({4096}, dtype, 2));
-  double fastest = INFINITY;
-  for (int i = 0; i < 500; ++i) {
-    const auto start = std::chrono::steady_clock::now();
-    optimizer.step(state);
-    const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - start;
-    fastest = std::min(fastest, took.count());
-  }
-  return fastest;
-}
-
 // w = 1.5, lr 0.1 and the five gradients, in f64. torch.optim 2.15.0 produced the values with
 // weight decay, except the first. The others follow from the formulas in its documentation.
 TEST(Optimizer, AgreesWithNumbersFromPyTorch) {
