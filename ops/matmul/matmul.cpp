@@ -26,6 +26,7 @@ static Shape product_shape(const Shape& a, const Shape& b) {
         " need a last axis of the first equal to the second to last of the second");
   Shape y = a;
   y[-1] = b[-1];
+  if (b.rank() == 2) return y;
   bool same = a.rank() == b.rank();
   for (int i = 0; same && i < a.rank() - 2; ++i) same = a[i] == b[i];
   CHECK(same, "matmul: shapes ", a, " and ", b, " differ in their leading axes");
@@ -44,7 +45,12 @@ Tensor matmul(const Tensor& a_, const Tensor& b_) {
                  needs_db = needs_grad(b)](const Tensor& dy) mutable {
                   Grads grads(2);
                   if (needs_da) grads[0] = kernels::product(dy, transposed(b()), &cache);
-                  if (needs_db) grads[1] = kernels::product(transposed(a()), dy, &cache);
+                  if (needs_db) {
+                    const bool shared = b().rank() == 2 && a().rank() > 2;
+                    grads[1] = shared ? kernels::product(transposed(kernels::flat_rows(a())),
+                                                         kernels::flat_rows(dy), &cache)
+                                      : kernels::product(transposed(a()), dy, &cache);
+                  }
                   return grads;
                 });
 }
@@ -53,13 +59,14 @@ static const AddWork work("matmul", [](const RecordedOp& op) {
   return product(op, 2.0 * double(op.y.numel()) * double(op.inputs.at(0).shape[-1]));
 });
 
-static const AddOp spec({.name = "matmul",
-                         .math = "y = a b, over the last two axes",
-                         .cases = {{{3, 5}, {5, 4}}, {{1, 7}, {7, 1}}, {{2, 3, 4}, {2, 4, 5}}},
-                         .run = [](const Inputs& in) { return matmul(in[0], in[1]); },
-                         .rejects = {{{3, 5}, {4, 5}}, {{5}, {5, 2}}, {{2, 3, 4}, {3, 4, 5}}},
-                         .large = {{{130, 150}, {150, 70}}, {{3, 33, 40}, {3, 40, 65}}},
-                         .close_f32 = false});
+static const AddOp spec(
+    {.name = "matmul",
+     .math = "y = a b, over the last two axes",
+     .cases = {{{3, 5}, {5, 4}}, {{1, 7}, {7, 1}}, {{2, 3, 4}, {2, 4, 5}}, {{2, 3, 4}, {4, 5}}},
+     .run = [](const Inputs& in) { return matmul(in[0], in[1]); },
+     .rejects = {{{3, 5}, {4, 5}}, {{5}, {5, 2}}, {{2, 3, 4}, {3, 4, 5}}},
+     .large = {{{130, 150}, {150, 70}}, {{3, 33, 40}, {3, 40, 65}}},
+     .close_f32 = false});
 
 // ---- conversion to the shapes and strides that the kernel takes
 
@@ -79,6 +86,7 @@ std::optional<MatrixLayout> matrix_layout(const Tensor& t) {
   return std::nullopt;
 }
 
+// One matrix for a whole batch gets stride 0.
 Tensor kernels::batched(const Tensor& t, int64_t batch) {
   const Tensor fit = matrix_layout(t) ? t : contiguous(t);
   const int64_t rows = t.dim(-2), columns = t.dim(-1);
@@ -90,11 +98,13 @@ Tensor kernels::batched(const Tensor& t, int64_t batch) {
 
 void kernels::multiply(const Tensor& y, const Tensor& a, const Tensor& b, Into into, Slot* slot) {
   if (y.numel() == 0) return;
-  const int64_t M = a.dim(-2), N = b.dim(-1), batch = y.numel() / (M * N);
+  const bool one_matrix = b.rank() == 2 && a.rank() > 2;
+  const Tensor a_ = one_matrix ? flat_rows(a) : a;
+  const int64_t M = a_.dim(-2), N = b.dim(-1), batch = y.numel() / (M * N);
   Slot cache = slot ? *slot : Slot();
   y.raise_version();
   const Tensor y3 = y.view_as({batch, M, N});
-  const Tensor a3 = batched(a, batch), b3 = batched(b, batch);
+  const Tensor a3 = batched(a_, batch), b3 = batched(b, batch);
   const bool chosen = y.device() == Device::cpu && y.dtype() == DType::f32;
   const Blas blas = chosen ? kernel_options().blas : Blas::onednn;
   if (blas == Blas::openblas && a.dim(-1) > 0) return openblas::multiply(y3, a3, b3, into);

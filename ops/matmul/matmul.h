@@ -6,9 +6,9 @@
 
 namespace bellows {
 
-// a: (..., M, K). b: (..., K, N) with the same leading axes. Returns y: (..., M, N), row-major.
-// Both have one float dtype; 16-bit types accumulate in f32, and under amp f32 inputs are cast to
-// 16 bits. Throws (exit 2) if shapes or dtypes do not fit.
+// a: (..., M, K). b: (..., K, N) with the same leading axes, or (K, N) for all of them. Returns y:
+// (..., M, N), row-major. Both have one float dtype; 16-bit types accumulate in f32, and under amp
+// f32 inputs are cast to 16 bits. Throws (exit 2) if shapes or dtypes do not fit.
 Tensor matmul(const Tensor& a, const Tensor& b);
 
 // Swaps the last two axes. Returns a view without history.

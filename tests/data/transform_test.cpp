@@ -182,6 +182,36 @@ TEST(Cutout, MakesAHoleThatMayHangOverTheEdge) {
   EXPECT_EQ(only("cutout", {}, in, TransformMode::evaluation).plan(in, 1, 0, 0).hole.height, 0);
 }
 
+TEST(ColorJitter, IsBrightnessThenContrastThenSaturation) {
+  const Shape in{3, 1, 1};
+  DatasetInfo info = info_of(in);
+  info.mean = {.4f, .5f, .6f};
+  const float grey = .299f * .4f + .587f * .5f + .114f * .6f;
+  const Transforms jitter({TransformChoice("color_jitter")}, info);
+  float least = 2, most = 0;
+  for (int i = 0; i < 200; ++i) {
+    const Colors map = *jitter.plan(in, 1, 0, i).colors;
+    // Saturation does not change a gray, so two grays determine the other two factors.
+    const float dark = map.at(0, 100, 100, 100) / 255, bright = map.at(0, 120, 120, 120) / 255;
+    const float both = (bright - dark) * 255 / 20;  // brightness * contrast
+    const float contrast = 1 - (dark - both * 100 / 255) / grey, brightness = both / contrast;
+    least = std::min({least, brightness, contrast}), most = std::max({most, brightness, contrast});
+    const float x[] = {.4f, .45f, .35f};
+    float y[3], luma = 0;
+    for (int c = 0; c < 3; ++c) y[c] = grey + (x[c] * brightness - grey) * contrast;
+    for (int c = 0; c < 3; ++c) luma += y[c] * std::array{.299f, .587f, .114f}[c];
+    const auto red = map.at(0, 255 * x[0], 255 * x[1], 255 * x[2]) / 255;
+    const float saturation = (red - luma) / (y[0] - luma);
+    if (std::abs(y[0] - luma) < .01f) continue;
+    for (int c = 0; c < 3; ++c)
+      EXPECT_NEAR(map.at(c, 255 * x[0], 255 * x[1], 255 * x[2]) / 255,
+                  luma + (y[c] - luma) * saturation, 2e-3);
+    EXPECT_NEAR(saturation, 1, .45);
+  }
+  EXPECT_NEAR(least, .6, .05);
+  EXPECT_NEAR(most, 1.4, .05);
+}
+
 // torchvision's adjust_hue, step by step: RGB to HSV, shift of the hue, and back by sector.
 static std::array<double, 3> hue_moved(std::array<double, 3> rgb, double by) {
   const auto [r, g, b] = rgb;
@@ -198,51 +228,69 @@ static std::array<double, 3> hue_moved(std::array<double, 3> rgb, double by) {
   return back[sector % 6];
 }
 
-// Reference: the four changes one after the other, as torchvision defines them, with the number
-// that each draws for the same sample while the other three are off.
-TEST(ColorJitter, IsBrightnessContrastSaturationAndHueByIndependentNumbers) {
+TEST(ColorJitter, TurnsTheHueAsTorchvisionDoes) {
+  const Philox rng(RngKey{.seed = 5});
+  for (uint64_t i = 0; i < 4000; ++i) {
+    const int64_t levels[] = {2, 3, 256};  // few, so that channels are sometimes equal
+    std::array<double, 3> rgb;
+    for (int c = 0; c < 3; ++c)
+      rgb[c] = 255. * double(rng.below(levels[i % 3], 8 * i + c)) / double(levels[i % 3] - 1);
+    const auto turn = float(rng.uniform(8 * i + 4) - .5);
+    const auto wanted = hue_moved(rgb, turn);
+    float got[] = {float(rgb[0]), float(rgb[1]), float(rgb[2])};
+    turn_hue(turn, got[0], got[1], got[2]);
+    for (int c = 0; c < 3; ++c) ASSERT_NEAR(got[c], wanted[c], 1e-2) << i << " by " << turn;
+  }
+}
+
+TEST(ColorJitter, TurnsTheHueByWhatIsDrawnAndAfterTheOthers) {
+  const Shape in{3, 1, 4};
+  const Texts still{{"brightness", "0"}, {"contrast", "0"}, {"saturation", "0"}, {"hue", "0.3"}};
+  const Transforms hue = only("color_jitter", still, in);
+  const Transforms all = only("color_jitter", {{"hue", "0.3"}}, in);
+  const uint8_t pixels[] = {200, 10, 90, 7, 40, 120, 90, 255, 60, 70, 90, 31};
+  double least = 1, most = -1;
+  for (int i = 0; i < 200; ++i) {
+    const Colors map = *all.plan(in, 1, 0, i).colors;
+    EXPECT_EQ(map.turn, hue.plan(in, 1, 0, i).colors->turn);
+    least = std::min<double>(least, map.turn), most = std::max<double>(most, map.turn);
+    std::vector<float> out(12);
+    all.write({pixels, in, 0}, 1, 0, i, out.data());
+    for (int x = 0; x < 4; ++x) {
+      std::array<double, 3> rgb;
+      for (int c = 0; c < 3; ++c) rgb[c] = map.at(c, pixels[x], pixels[4 + x], pixels[8 + x]);
+      const auto wanted = hue_moved(rgb, map.turn);
+      for (int c = 0; c < 3; ++c) ASSERT_NEAR(out[4 * c + x] * 255, wanted[c], 1e-2) << i;
+    }
+  }
+  EXPECT_NEAR(least, -.3, .01);
+  EXPECT_NEAR(most, .3, .01);
+}
+
+// Draws each of the four for the same samples, with the other three switched off. Each number is
+// scaled to lie between -1 and 1.
+TEST(ColorJitter, DrawsItsFourNumbersIndependently) {
   constexpr int kSamples = 2000;
-  const Shape in{3, 1, 7};
-  DatasetInfo info = info_of(in);
-  info.mean = {.4f, .5f, .6f};
-  std::vector<double> drawn[4];
-  Texts all;
-  for (int k = 0; k < 4; ++k) {
+  const Shape in{3, 1, 1};
+  const std::pair<std::string, double> scales[] = {
+      {"brightness", .4}, {"contrast", .4}, {"saturation", .4 * (1 - .299)}, {"hue", .4}};
+  std::vector<std::vector<double>> drawn;
+  for (const auto& [name, scale] : scales) {
     Texts alone{{"brightness", "0"}, {"contrast", "0"}, {"saturation", "0"}, {"hue", "0"}};
-    const char* const name = std::array{"brightness", "contrast", "saturation", "hue"}[k];
-    alone[name] = all[name] = "0.4";
-    const Transforms jitter({named("color_jitter", alone)}, info);
+    alone[name] = "0.4";
+    const Transforms jitter = only("color_jitter", alone, in);
+    std::vector<double>& numbers = drawn.emplace_back();
     for (int i = 0; i < kSamples; ++i) {
       const Colors map = *jitter.plan(in, 1, 0, i).colors;
-      drawn[k].push_back(k == 3 ? map.turn : (map.matrix[0][0] - 1) / (k == 2 ? 1 - .299 : 1));
-    }
-    EXPECT_NEAR(std::ranges::min(drawn[k]), -.4, .01) << name;
-    EXPECT_NEAR(std::ranges::max(drawn[k]), .4, .01) << name;
-    for (int b = 0; b <= k; ++b)
-      EXPECT_NEAR(std::inner_product(drawn[k].begin(), drawn[k].end(), drawn[b].begin(), 0.),
-                  b == k ? .16 / 3 * kSamples : 0, .16 * .03 * kSamples)
-          << name << ", " << b;
-  }
-  const Transforms jitter({named("color_jitter", all)}, info);
-  // Some have equal channels.
-  const uint8_t pixels[] = {200, 10,  90, 7,  0,  255, 255, 40,  120, 90, 255,
-                            255, 255, 0,  60, 70, 90,  31,  255, 0,   255};
-  const double grey = 255 * (.299 * .4 + .587 * .5 + .114 * .6);
-  for (int i = 0; i < kSamples; ++i) {
-    std::vector<float> out(21);
-    jitter.write({pixels, in, 0}, 1, 0, i, out.data());
-    for (int x = 0; x < 7; ++x) {
-      std::array<double, 3> rgb;
-      for (int c = 0; c < 3; ++c)
-        rgb[c] = grey + (pixels[7 * c + x] * (1 + drawn[0][i]) - grey) * (1 + drawn[1][i]);
-      const double luma = .299 * rgb[0] + .587 * rgb[1] + .114 * rgb[2];
-      for (double& value : rgb)
-        value = std::clamp(luma + (value - luma) * (1 + drawn[2][i]), 0., 255.);
-      const auto wanted = hue_moved(rgb, drawn[3][i]);
-      for (int c = 0; c < 3; ++c)
-        ASSERT_NEAR((out[7 * c + x] + info.mean[c]) * 255, wanted[c], 2e-2) << i;
+      numbers.push_back((name == "hue" ? map.turn : map.matrix[0][0] - 1) / scale);
     }
   }
+  for (int a = 0; a < 4; ++a)
+    for (int b = 0; b <= a; ++b)
+      EXPECT_NEAR(
+          std::inner_product(drawn[a].begin(), drawn[a].end(), drawn[b].begin(), 0.) / kSamples,
+          a == b ? 1 / 3. : 0, .03)
+          << scales[a].first << ", " << scales[b].first;
 }
 
 TEST(Transforms, WantPicturesOfDifferingSizesMadeAlike) {

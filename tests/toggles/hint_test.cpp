@@ -64,7 +64,7 @@ TEST(Hint, FindsAKeyInAnotherSection) {
   EXPECT_EQ(hint("train.grad_clip", keys), "it is called 'optimizer.clip_norm' here");
   EXPECT_EQ(hint("optimizer.0", keys),
             "because optimizer is a map; trainer --print-config  prints its keys");
-  EXPECT_EQ(remedy("resnet", "lenet or resnet18 or resnet50"), "; the nearest one is 'resnet18'");
+  EXPECT_EQ(nearest("resnet", {"lenet", "resnet18", "resnet50"}), "resnet18");
   EXPECT_EQ(hint("save_dir", keys),
             "and no known key is like it; trainer --print-config  prints all keys");
 }

@@ -276,8 +276,8 @@ TEST(AbLosses, ThatAreDeclaredCloseMayDivergeAsFarAndAsEarlyAsThePlacebos) {
   const auto all = [](const LossList& losses) { return std::vector<LossList>(3, losses); };
   const LossList half = ending(0.5, 0.5, 0.5), near = ending(0.5, 0.501, 0.5);
   const LossList one = ending(1, 1, 1), late = ending(1, 1, 1.1), early = ending(1.001, 1, 1);
-  const LossList shorter(near.begin(), near.end() - 1);
-  LossList apart = near, last = one, first = one, too_far = one;
+  const LossList shorter(near.begin(), near.end() - 1), flat(kFewestSteps, 1);
+  LossList apart = near, last = flat, first = flat, too_far = flat;
   apart.back() = 9;
   last.back() = 1.01;
   first.front() = 1.09;
@@ -294,8 +294,8 @@ TEST(AbLosses, ThatAreDeclaredCloseMayDivergeAsFarAndAsEarlyAsThePlacebos) {
       {"earlier in all rounds", one, all(late), all(early), false},
       {"earlier by chance in some", one, all(late), {early, one, early}, true},
       {"too few rounds to tell", one, {late, late}, {early, early}, true},
-      {"in the first steps", one, all(last), all(first), true},
-      {"too far in the first steps", one, all(last), all(too_far), false},
+      {"in the first steps", flat, all(last), all(first), true},
+      {"too far in the first steps", flat, all(last), all(too_far), false},
       {"too few steps to tell", {1, 1}, all({1, 1}), all({1.5, 1}), true},
       {"after the end of a run under --time-to", half, all(shorter), all(apart), true},
       {"before that", half, all(near), all(apart), false},
