@@ -13,9 +13,9 @@ namespace {
 
 // Lines of source files, or of all files under docs.
 const std::map<std::string, size_t> kBudgets = {
-    {"core", 9216}, {"autograd", 1157}, {"data", 6799},   {"ops", 13052},    {"optim", 1192},
-    {"dist", 3551}, {"models", 2679},   {"plan", 872},    {"toggles", 1040}, {"trainer", 13142},
-    {"labs", 8105}, {"peers", 1927},    {"tests", 40375}, {"docs", 2577}};
+    {"core", 9197}, {"autograd", 1121}, {"data", 6794},   {"ops", 12610},    {"optim", 1179},
+    {"dist", 3551}, {"models", 2670},   {"plan", 867},    {"toggles", 1038}, {"trainer", 13133},
+    {"labs", 7819}, {"peers", 1927},    {"tests", 34461}, {"docs", 2576}};
 // A budget may exceed the lines by this many, so that a mend need not touch this file.
 constexpr size_t kSlack = 25;
 const std::set<std::string> kSources = {".cpp", ".h", ".cu", ".cuh", ".py", ".html", ".css", ".js"};
@@ -24,8 +24,8 @@ constexpr size_t kLongestFile = 350, kLongestFunction = 50;
 // Files and functions that are longer today, by "file" and "file: first line". They may only go.
 const std::map<std::string, size_t> kLongFiles = {
     {"ops/conv/conv2d_winograd.cpp", 527},
-    {"ops/conv/conv_act_pool.cu", 361},
-    {"ops/norm/batch_norm_cpu.cpp", 399},
+    {"ops/conv/conv_act_pool.cu", 360},
+    {"ops/norm/batch_norm_cpu.cpp", 358},
 };
 const std::set<std::string> kLongFunctions = {
     "data/sets/digits.cpp: const std::vector<std::vector<Glyph>>& digit_glyphs() {"};
