@@ -12,7 +12,7 @@ static Tensor recorded(const Kernel<Tensor(const Tensor&)>& kernel,
                        const Kernel<Tensor(const Tensor&, const Tensor&)>& backward,
                        const Tensor& x_) {
   const Tensor x = amp::full(x_);
-  CHECK(x.rank() > 0, kernel.name(), ": x has no axis");
+  CHECK(x.rank() > 0, kernel.name(), ": x ", x.shape(), " has no axis");
   const Tensor y = kernel(x);
   if (!will_record(x)) return y;
   return record(kernel.name(), y, {x},
@@ -29,7 +29,7 @@ static AddOp spec(const char* name, const char* math, Tensor (*op)(const Tensor&
                 .math = math,
                 .cases = {{{1, 1}}, {{5, 10}}, {{2, 9, 3, 4}}},
                 .run = [op](const Inputs& in) { return op(in[0]); },
-                .rejects = {{{}}},
+                .rejects = {{Shape()}},
                 .large = {{{300, 100}}, {{7, 5000}}, {{3, 700, 33}}}});
 }
 static const AddOp specs[] = {

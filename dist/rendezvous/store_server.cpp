@@ -168,12 +168,10 @@ StoreServer::StoreServer(const Ranks& ranks) try
         Loop loop{ranks_, listener_.get()};
         try {
           loop.run(leaving_);
-        } catch (const std::bad_alloc&) {  // no rank can go on, and no thread but this one knows
-          warn("store: out of memory; free some memory");
-          _exit(int(Exit::memory));
-        } catch (const std::exception& error) {
-          warn(cat("store: ", error.what(), "; the other ranks are cut off"));
-          ::shutdown(listener_.get(), SHUT_RDWR);
+        } catch (const std::exception& error) {  // no rank can go on, and no other thread knows
+          const auto* const known = dynamic_cast<const Error*>(&error);  // else std::bad_alloc
+          warn(known ? error.what() : "store: out of memory; free some memory");
+          _exit(static_cast<int>(known ? known->exit : Exit::memory));
         }
       }) {
 } catch (const std::system_error&) {
