@@ -40,10 +40,11 @@ static void say_what_is_missing(Device device) {
 
 static void print_product(const Shape& a, const Shape& b, const Measuring& how) {
   std::vector<TableRow> rows = {{"", "median", "rate", "fastest", "slowest"}};
-  for (auto precision = precisions(how.device).begin();
-       const Timing& t : measure(precisions(how.device), a, b, how))
-    rows.push_back({(precision++)->name, time_text(t.median()), rate(t, a, b),
-                    time_text(t.fastest()), time_text(t.slowest())});
+  const std::vector<Precision>& all = precisions(how.device);
+  const std::vector<Timing> times = measure(all, a, b, how);
+  for (size_t i = 0; i < all.size(); ++i)
+    rows.push_back({all[i].name, time_text(times[i].median()), rate(times[i], a, b),
+                    time_text(times[i].fastest()), time_text(times[i].slowest())});
   say(cat(a, " x ", b, " on ", device_text(how.device)));
   say_part(aligned(rows, "lrrrr"));
   say_what_is_missing(how.device);
@@ -67,10 +68,9 @@ constexpr SeedRow kSeedTable[] = {{36, 1504, 10000, 1.340, 0.267, "M, K, N multi
 static std::map<std::string, double> times_here(const SeedRow& seed, const Measuring& how) {
   std::vector<Precision> wanted = precisions(how.device);
   std::erase_if(wanted, [](const Precision& p) { return p.dtype == DType::f64; });
+  const auto measured = measure(wanted, {16, seed.m, seed.k}, {seed.k, seed.n}, how);
   std::map<std::string, double> times;
-  for (auto precision = wanted.begin();
-       const Timing& t : measure(wanted, {16, seed.m, seed.k}, {seed.k, seed.n}, how))
-    times[(precision++)->name] = 1e3 * t.median();
+  for (size_t i = 0; i < wanted.size(); ++i) times[wanted[i].name] = 1e3 * measured[i].median();
   return times;
 }
 
