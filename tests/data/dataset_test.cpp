@@ -214,22 +214,22 @@ TEST(RealData, AreReadWhereTheyAre) {
     double mean;
     std::vector<int64_t> labels;                                        // of the first test images
   } sets[] = {{"mnist", 0.1325, {7, 2}}, {"cifar10", 0.4763, {3, 8}}};  // a cat and a ship
-  for (const auto& [name, mean, labels] : sets) {
+  for (const auto& set : sets) {
     DatasetPtr test;
     const std::string missing = refusal([&] {
-      test = make(name, Split::test, {{"root", cat(folder, "/", name)}});
+      test = make(set.name, Split::test, {{"root", cat(folder, "/", set.name)}});
     });
     if (missing.find("tools/fetch_data.sh") != missing.npos) GTEST_SKIP() << missing;
-    ASSERT_EQ(test->size(), 10000) << name;
+    ASSERT_EQ(test->size(), 10000) << set.name;
     double sum = 0;
     Scratch scratch;
     for (int64_t i = 0; i < test->size(); ++i) {
       const Sample sample = test->at(i, scratch);
-      EXPECT_TRUE(i >= 2 || sample.label == labels[i]) << name << " " << i;
+      EXPECT_TRUE(i >= 2 || sample.label == set.labels[i]) << set.name << " " << i;
       const int64_t values = sample.shape.numel();
       sum += std::accumulate(sample.pixels, sample.pixels + values, 0.) / double(values);
     }
-    EXPECT_NEAR(sum / 10000 / 255, mean, 1e-3) << name;
+    EXPECT_NEAR(sum / 10000 / 255, set.mean, 1e-3) << set.name;
   }
 }
 
