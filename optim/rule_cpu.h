@@ -50,9 +50,9 @@ void run_part(const Rule& rule, const Launch& u, size_t weight, int64_t from, in
 // Splits the flattened list into chunks, so that threads share the work evenly, whether weights are
 // few and large or many and small.
 template <class Run, class Rule, class T> void run_all(const Rule& rule, const Launch& u, T) {
-  constexpr int64_t kChunk = 1 << 14;  // about 20 us of one core; less runs on this thread
-  const int64_t first = u.starts.front();
-  parallel_for(u.starts.back() - first, kChunk, [&](int64_t begin, int64_t end) {
+  // To wake other threads takes about as long as to update 2^16 elements.
+  const int64_t first = u.starts.front(), n = u.starts.back() - first;
+  parallel_for(n, n <= 1 << 16 ? 1 << 16 : 1 << 14, [&](int64_t begin, int64_t end) {
     const auto after = std::ranges::upper_bound(u.starts, begin += first);
     end += first;
     for (size_t k = after - u.starts.begin() - 1; begin < end; begin = u.starts[++k]) {
