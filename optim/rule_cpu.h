@@ -50,7 +50,7 @@ void run_part(const Rule& rule, const Launch& u, size_t weight, int64_t from, in
 // Splits the flattened list into chunks, so that threads share the work evenly, whether weights are
 // few and large or many and small.
 template <class Run, class Rule, class T> void run_all(const Rule& rule, const Launch& u, T) {
-  // To wake other threads takes about as long as to update 2^16 elements.
+  // Waking other threads takes about as long as updating 2^16 elements.
   const int64_t first = u.starts.front(), n = u.starts.back() - first;
   parallel_for(n, n <= 1 << 16 ? 1 << 16 : 1 << 14, [&](int64_t begin, int64_t end) {
     const auto after = std::ranges::upper_bound(u.starts, begin += first);

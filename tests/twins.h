@@ -26,7 +26,7 @@ class RunCount {
 };
 
 // Returns the CUDA kernels of a folder that have not run on both devices since then, one per line.
-// Where a kernel has no CPU implementation, its op runs as a composition there, which is the twin.
+// The twin of a kernel without CPU implementation is the composition that its op runs there.
 inline std::string without_twin(const RunCount& runs, const std::string& folder) {
   std::map<std::string, int> missing;
   for (const KernelRecord* kernel : kernel_records()) {

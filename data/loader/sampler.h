@@ -22,7 +22,7 @@ struct RankShare {
   Uneven uneven = Uneven::pad;
 };
 
-// How samples of varying length are put into batches (the toggle length_buckets).
+// Rules that put samples of varying length into batches (the toggle length_buckets).
 enum class LengthBuckets {
   off,      // samples in random order
   sorted,   // from the shortest to the longest, in the same order in each epoch

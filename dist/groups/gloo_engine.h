@@ -6,7 +6,7 @@
 
 namespace bellows {
 
-// How to perform a collective over TCP, within `timeout` for each wait.
+// Settings of a collective over TCP. `timeout` limits each wait for a peer.
 struct GlooCall {
   GlooMesh context;
   uint32_t tag;

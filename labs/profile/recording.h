@@ -16,7 +16,7 @@ struct StepTime {
   int64_t begin_ns, end_ns;  // from the end of the update before it
 };
 
-// How busy a core was for a while, with the work of all processes.
+// Load of a core during an interval, from all processes.
 struct CoreLoad {
   int core;
   int64_t begin_ns, end_ns;  // by trace::now_ns()

@@ -153,7 +153,7 @@ struct Div : Binary {
   template <class T> FORMULA static T db(T dy, T a, T b) { return -dy * (a / b / b); }
 };
 
-// Where a = b, each input gets half of dy, as in PyTorch.
+// Each input gets half of dy at elements where a = b, as in PyTorch.
 struct Maximum : Binary {
   static constexpr const char *name = "maximum", *math = "max(a, b), broadcast";
   static constexpr bool distinct = true, exact = true;

@@ -82,7 +82,7 @@ template <class T, class Fn, class... X>
   }
 }
 
-// How a loop reaches memory.
+// Ways in which a loop reaches memory.
 enum class Access {
   cached,      // the operands fit into the second-level cache
   prefetched,  // operands are larger: the loop prefetches rows of its only operand

@@ -51,8 +51,8 @@ using Propose = std::function<Proposals(Search)>;
 
 class PlannedCall {
  public:
-  // How a search runs a plan, any number of times, and what the plain kernel returns for the same
-  // inputs. Results are compared pairwise.
+  // A search calls `run` with a plan, any number of times, and compares the results pairwise with
+  // those of `plain`, the plain kernel on the same inputs.
   using Tensors = std::vector<Tensor>;
   struct Trial {
     std::function<Tensors(const VendorPlan&)> run;

@@ -117,8 +117,7 @@ TEST_P(FeedOnDevice, ThrowsWhatWentWrongWhenItIsDue) {
 
 using Costs = std::map<std::string, int64_t>;
 
-// What counters count in an epoch of 12 batches after two others, and the allocations on the
-// device.
+// Counts `counters`, and the allocations on the device, in an epoch of 12 batches after two others.
 Costs costs(LoaderOptions options, DatasetPtr dataset, const Names& counters) {
   const auto now = [&] {
     Costs values{{"allocations", allocator_stats(Device::cuda).system_calls}};

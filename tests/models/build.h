@@ -50,7 +50,7 @@ inline ModulePtr build(const Texts& texts, const BuildContext& context = {}) {
   return model;
 }
 
-// What PyTorch computed, by tests/oracle/make_fixtures.py.
+// Reads results of PyTorch, written by tests/oracle/make_fixtures.py.
 inline NamedTensors fixture(const std::string& name) {
   return read_safetensors(source_dir() + "/tests/oracle/" + name + ".safetensors").tensors;
 }

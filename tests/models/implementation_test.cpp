@@ -1,5 +1,5 @@
-// Where no fast kernel fits, oneDNN falls back to a reference that is some hundred times slower. No
-// layer of a ResNet may use it, nor a layout that the fast kernels lack (ncsp).
+// oneDNN has a reference implementation, some hundred times slower, for calls that no fast kernel
+// fits. No layer of a ResNet may use it, nor a layout that the fast kernels lack (ncsp).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include "autograd/amp.h"

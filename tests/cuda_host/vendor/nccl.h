@@ -14,7 +14,8 @@ struct NcclCall {
   std::string text;  // "ncclAllReduce of 100 f32, avg"
   cudaStream_t stream;
 };
-// What tests plant and see. The runtime's mutex guards it while ranks call NCCL.
+// State of the stand-in: faults that tests plant, and calls that they check. The runtime's mutex
+// guards it while ranks call NCCL.
 struct NcclStandIn {
   std::vector<NcclCall> calls;       // of all ranks, in order
   std::atomic<int> aborted = 0;      // communicators
