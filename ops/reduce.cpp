@@ -89,6 +89,7 @@ static bool add_specs(const char* name, const char* math, Reduction op) {
 }
 static const bool specs =
     add_specs("sum", "sum of x over axes", sum) && add_specs("mean", "mean of x over axes", mean);
+
 // ---- CPU: one double per element of y, summed over x in memory order
 
 namespace {

@@ -78,17 +78,13 @@ static constexpr Resource kResources[] = {
      "no effect with a single rank"},
 };
 
-static const Resource* find_resource(const std::string& name) {
-  for (const Resource& resource : kResources)
-    if (resource.name == name) return &resource;
-  return nullptr;
-}
 std::string no_effect(const Toggle& toggle, DeviceChoice device, const std::string& value) {
   for (const std::string& need : toggle.needs) {
     const size_t is = need.find('=');
     if (is != std::string::npos && need.substr(0, is) != value) continue;
-    const Resource* const resource = find_resource(need.substr(is + 1));  // npos + 1 is 0
-    if (resource && !resource->is_there(device)) return resource->lack;
+    const std::string name = need.substr(is + 1);  // npos + 1 is 0
+    for (const Resource& resource : kResources)
+      if (resource.name == name && !resource.is_there(device)) return resource.lack;
   }
   return "";
 }

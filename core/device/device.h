@@ -65,7 +65,7 @@ std::string why_no_device(Device device);  // reason, as "no CUDA driver"; "" if
 void choose_gpu(int number);
 int chosen_gpu();  // 0 if none was selected
 
-// Streams of a device: for ops, for copies of batches, and for communication of gradients.
+// Streams of a device: for ops, and for copies of batches.
 enum class StreamUse : uint8_t { compute, copy };
 Stream stream_of(Device device, StreamUse use = StreamUse::compute);
 Stream current_stream(Device device);  // this thread's; compute outside StreamGuards

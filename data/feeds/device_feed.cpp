@@ -72,7 +72,7 @@ class CopyFeed : public Feed {
     if (ahead_)
       sent_ = send();
     else
-      synchronize(copies_);
+      synchronize(copies_), drop_what_was_read();
     return true;
   }
 

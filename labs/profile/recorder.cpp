@@ -78,7 +78,7 @@ static std::map<std::string, int64_t> held_by(const Session& session) {
       add(dot == std::string::npos ? "weights" : name.substr(0, dot), tensor);
     }
   for (const NamedTensor& state : session.optimizer->state()) add("optimizer state", state.tensor);
-  held["other"] = std::max<int64_t>(0, other);
+  held["other"] += std::max<int64_t>(0, other);
   return held;
 }
 

@@ -11,7 +11,6 @@
 #include "core/tensor/copy.h"
 #include "core/tensor/line.cuh"
 #include "core/tensor/map.cuh"
-#include "ops/base/functors.h"
 #include "ops/norm/batch_norm.h"
 
 namespace bellows::batch_norm_cuda {
@@ -266,9 +265,9 @@ __global__ void fold_groups(Job job, Groups groups, const Sums<A>* parts) {
 // ---- elementwise pass
 
 // Calls use(i) for this thread's pieces [i, i + K), one in each of its rows.
-template <int unroll, class Use>
+template <class Use>
 __device__ void for_own_rows(const Groups& groups, int column, const Use& use) {
-#pragma unroll unroll
+#pragma unroll 2
   for (int64_t row = groups.first(blockIdx.y) + threadIdx.y; row < groups.rows.count;
        row += groups.step)
     use(row * groups.rows.length + column);

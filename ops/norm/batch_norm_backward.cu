@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(kThreads, 3)
   Backward<K, A> backward;
   for (int k = 0; k < K; ++k)
     backward.of(k, batch, weight, dw, db, share, (column + k) / groups.rows.inner);
-  for_own_rows<2>(groups, column, [&](int64_t i) { backward.put(dx, i, incoming); });
+  for_own_rows(groups, column, [&](int64_t i) { backward.put(dx, i, incoming); });
 }
 
 }  // namespace

@@ -60,8 +60,8 @@ __global__ void forward_rows(const T* __restrict__ x, const T* __restrict__ resi
   if (column >= groups.rows.length) return;
   Forward<K, A> forward;
   for (int k = 0; k < K; ++k) forward.of(k, batch, weight, bias, (column + k) / groups.rows.inner);
-  for_own_rows<2>(groups, column,
-                  [&](int64_t i) { forward.template put<adds>(x, residual, y, bits, i); });
+  for_own_rows(groups, column,
+               [&](int64_t i) { forward.template put<adds>(x, residual, y, bits, i); });
 }
 
 template <class A>

@@ -193,4 +193,6 @@ TEST_F(CoreOnDevice, ASyncGuardWarnsOnceOfEachLineOnWhichTheHostWaits) {
   const auto here =
       testing::HasSubstr("the host waits for the device at tests/core/device_test.cpp:");
   EXPECT_THAT(take_sync_reports(), testing::ElementsAre(here, here, here));
+  const SyncGuard strict(OnSync::refuse);
+  EXPECT_THAT(refusal([&] { one.item(); }), here);
 }

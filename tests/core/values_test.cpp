@@ -146,6 +146,7 @@ TEST(Values, ArePrintedAsNestedYamlWithTheirOrigins) {
   EXPECT_THAT(text, testing::ContainsRegex("\n  sizes:\n    - 28 +# default\n    - 28 "));
   EXPECT_THAT(text, testing::ContainsRegex("\n  - name: sgd +# a.yaml:2:1\n    lr: 0.1 +# default\n"
                                            "    momentum: 0.5 +# a.yaml:3:1\n  - name: adam "));
+  EXPECT_THAT(text, testing::ContainsRegex("\noptimizer:\n  name: sgd +# default\n  lr: 0.1 "));
   EXPECT_THAT(print(Options{}, {}), HasSubstr("\nphases: []"));
 }
 

@@ -94,7 +94,8 @@ TEST_P(EachToggle, RefersToWhatExists) {
     EXPECT_TRUE(find_toggle(other)) << "supersedes " << other;
   // "S0:12,13 S1:27": statements 12 and 13 of the first source, 27 of the second.
   const std::string sources = toggle.sources;
-  const std::regex part("(S[0-9]:)|[0-9]+");
+  const std::regex part("(S[0-9]:)|[0-9]+"), all("none|(S[0-9]:[0-9]+(,[0-9]+)* ?)+");
+  EXPECT_TRUE(std::regex_match(sources, all)) << sources;
   std::string source;
   for (std::sregex_iterator at(sources.begin(), sources.end(), part), end; at != end; ++at)
     if ((*at)[1].matched)

@@ -1,5 +1,5 @@
-// Arms as processes, which are real programs: their time slices, that they are stopped in between,
-// every failure of an arm, and `trainer ab` on several ranks.
+// Arms as processes, which are real programs: their time slices, every failure of an arm, and
+// `trainer ab` on several ranks.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
@@ -25,6 +25,16 @@ constexpr double kPatience = 60;  // s
 std::vector<std::string> shell(const std::string& script) { return {"sh", "-c", script}; }
 
 }  // namespace
+
+TEST(ArmProcess, StartsWithAnEmptySignalMask) {
+  sigset_t blocked, before;
+  sigfillset(&blocked);
+  pthread_sigmask(SIG_BLOCK, &blocked, &before);
+  // Not in a shell, which would clear the mask itself.
+  ArmProcess arm("arm", {"sed", "-n", "/SigBlk/w/proc/self/fd/3", "/proc/self/status"}, kPatience);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  EXPECT_EQ(arm.finish(), "SigBlk:\t0000000000000000");
+}
 
 TEST(ArmProcess, MayReportMoreThanAPipeOrALineOfARankHolds) {
   ArmProcess arm("arm",

@@ -44,6 +44,15 @@ TEST_F(CheckpointsTest, KeepsTheNewestAndLeavesForeignFilesAlone) {
                           "step_00000004.safetensors", "step_1.safetensors"));
 }
 
+TEST_F(CheckpointsTest, ABackgroundSaveHoldsTheStateOfItsStep) {
+  Checkpoints checkpoints(folder_, {.async = true});
+  const Tensor w = full({4}, 1);
+  checkpoints.save(1, {{"w", w}}, {});
+  w.data<float>()[0] = 99;  // training goes on at once
+  checkpoints.wait();
+  EXPECT_EQ(load_newest(folder_, messages_).content.tensors[0].tensor.data<float>()[0], 1);
+}
+
 TEST_F(CheckpointsTest, RetriesASaveAndNeverReportsAFailedOneAsDone) {
   const trace::Counter& retries = trace::counter("ckpt.retries");
   const fs::path file = folder_ / "a file, no folder";

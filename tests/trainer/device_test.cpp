@@ -7,6 +7,7 @@
 #include "tests/on_device.h"
 #include "tests/plans.h"
 #include "tests/pooled_lenet.h"
+#include "tests/refusal.h"
 #include "tests/trainer/runs.h"
 
 using namespace bellows;
@@ -89,6 +90,13 @@ TEST_F(TrainingOnDevice, CapturedUpdateEqualsEagerBitForBit) {
     EXPECT_EQ(fallbacks.value(), fell_back) << "every captured plan has run before";
     EXPECT_GE(replays.value() - before, 5);
   }
+}
+
+TEST_F(TrainingOnDevice, ASyncGuardNamesTheLineThatWaits) {
+  Plan plan = fast(small_lenet({{"debug.sync_guard", {"error"}}}));
+  plan.log.deferred = false;  // each loss is read at once
+  EXPECT_THAT(refusal([&] { run(plan); }),
+              testing::HasSubstr("the host waits for the device at trainer/session/losses.cpp:"));
 }
 
 // The host runs ahead, so it waits for steps and not for data.

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <fstream>
 #include <random>
+#include <set>
 #include "core/base/check.h"
 #include "core/tensor/safetensors.h"
 #include "tests/place.h"
@@ -22,13 +23,16 @@ static int signals_to_send() {
   return count ? std::atoi(count) : 10;
 }
 
-// True once the process blocks signals. Before, in the dynamic linker, one would end it.
-static bool blocks_signals(pid_t process) {
-  std::ifstream lines(cat("/proc/", process, "/status"));
+// Returns that mask of signals out of the /proc/PID/status of a process or a thread.
+static uint64_t mask(const fs::path& task, const std::string& name) {
+  std::ifstream lines(task / "status");
   for (std::string line; std::getline(lines, line);)
-    if (line.starts_with("SigBlk:")) return line.find_first_of("123456789abcdef", 7) != line.npos;
-  return false;
+    if (line.starts_with(name + ":")) return std::stoull(line.substr(name.size() + 1), nullptr, 16);
+  return 0;
 }
+
+// True once the process blocks signals. Before, in the dynamic linker, one would end it.
+static bool blocks_signals(pid_t process) { return mask(cat("/proc/", process), "SigBlk") != 0; }
 
 class SignalsTest : public Program {
  protected:
@@ -44,6 +48,27 @@ class SignalsTest : public Program {
 
   std::mt19937 random_{7};
 };
+
+TEST_F(SignalsTest, AreBlockedInEveryThreadAndHaveNoHandler) {
+  const auto running = start(tiny({"train.epochs=1000000", "toggles={num_workers: 2}"}));
+  ASSERT_TRUE(running->says("iter: 2/4"));
+  uint64_t taken = 0;
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU})
+    taken |= uint64_t{1} << (signal - 1);
+  std::multiset<std::string> threads;
+  for (const auto& task : fs::directory_iterator(cat("/proc/", running->process(), "/task"))) {
+    std::string name;
+    std::getline(std::ifstream(task.path() / "comm"), name);
+    threads.insert(name);
+    if (name == "signals" || name.empty()) continue;  // it waits for them, or has ended meanwhile
+    EXPECT_EQ(mask(task.path(), "SigBlk") & taken, taken) << name;
+    EXPECT_EQ(mask(task.path(), "SigCgt") & taken, 0u) << name;
+  }
+  EXPECT_EQ(threads.count("signals"), 1u);
+  EXPECT_GE(threads.size(), 4u);  // main, signals, two workers
+  running->send(SIGTERM);
+  EXPECT_EQ(running->end().code, 143);
+}
 
 TEST_F(SignalsTest, APauseIsNoTimeoutOfTheWorkers) {
   for (const char* rings : {"on", "off"}) {
