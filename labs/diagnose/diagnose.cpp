@@ -88,7 +88,7 @@ static int run_diagnose(CommandLine& line, const Arguments& args) {
         "diagnose: --apply ", given.apply, ": exists; name a new file");
   AbOptions options;
   options.verb = "diagnose";
-  limit_time(options, parse_budget("diagnose", given.budget));
+  limit_time(options, given.budget);
   const Json report =
       diagnose(given.config.empty()
                    ? read_evidence(given.run)

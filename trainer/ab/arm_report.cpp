@@ -12,7 +12,6 @@
 #include "core/config/config.h"
 #include "core/device/topology.h"
 #include "plan/toggle.h"
-#include "trainer/log/log_line.h"
 #include "trainer/log/system.h"
 #include "trainer/session/planted_load.h"
 #include "trainer/verbs/tables.h"
@@ -26,6 +25,13 @@ void declare_config(CommandLine& line, ArmOptions& o) {
   line.add_option("--config,-c", o.config, "YAML file").required();
 }
 
+void declare_report(CommandLine& line, ArmOptions& o) {
+  line.add_option("--timeout", o.timeout_s, "limit for one block, in seconds").positive();
+  line.add_option(
+      "--report", o.report,
+      "Markdown file to write, FILE.md; FILE.json and the page FILE.html are written beside it");
+}
+
 void declare_rounds(CommandLine& line, ArmOptions& o, std::string& budget) {
   const auto processes =
       line.add_option("--processes", o.processes, "processes per arm").positive();
@@ -36,28 +42,21 @@ void declare_rounds(CommandLine& line, ArmOptions& o, std::string& budget) {
   line.add_option("--blocks", o.blocks, "blocks per process").positive();
   line.add_option("--steps", o.steps, "steps per block").positive();
   line.add_option("--warmup", o.warmup, "steps before the first block").positive();
-  line.add_option("--timeout", o.timeout_s, "limit for one block, in seconds").positive();
-  line.add_option(
-      "--report", o.report,
-      "Markdown file to write, FILE.md; FILE.json and the page FILE.html are written beside it");
+  declare_report(line, o);
 }
 
-double parse_budget(const std::string& verb, const std::string& text) {
-  if (text.empty()) return 0;
+void limit_time(ArmOptions& options, const std::string& text) {
+  if (text.empty()) return;
   double amount = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), amount);
   const std::string unit = end;
   const double seconds = unit == "m" ? 60 * amount : amount;
   constexpr double kLongest = 1e7;
   CHECK(error == std::errc() && (unit == "s" || unit == "m") && seconds > 0 && seconds < kLongest,
-        verb, ": --budget: '", text,
+        options.verb, ": --budget: '", text,
         "' is not a duration; write seconds or minutes, such as 90s or 2m, below 1e7 s");
-  return seconds;
-}
-
-void limit_time(ArmOptions& options, double budget_s) {
-  options.budget_s = budget_s;
-  if (budget_s > 0) options.processes = std::numeric_limits<int64_t>::max();
+  options.budget_s = seconds;
+  options.processes = std::numeric_limits<int64_t>::max();
 }
 
 static Plan common_plan(const ArmOptions& o) {
@@ -85,18 +84,13 @@ Names split(const std::string& list) {
   return parts;
 }
 
-static void check_report(const ArmOptions& o) {
-  const Path report = o.report;
-  if (report.empty()) return;
-  CHECK(report.extension() == ".md", o.verb, ": --report ", report.string(),
+void prepare(ArmOptions& options, const std::string& budget) {
+  limit_time(options, budget);
+  const Path report = options.report;
+  CHECK(report.empty() || report.extension() == ".md", options.verb, ": --report ", report.string(),
         ": the report is Markdown; write  --report ",
         quoted(Path(report).replace_extension(".md").string()));
-  check_place(report, cat(o.verb, ": --report"));
-}
-
-void prepare(ArmOptions& options, const std::string& budget) {
-  limit_time(options, parse_budget(options.verb, budget));
-  check_report(options);
+  check_place(report, cat(options.verb, ": --report"));  // no-op without a report
   settle_planted_load(options);
 }
 
@@ -273,9 +267,8 @@ Json counters_json(const AbArm& before, const AbArm& after) {
 }
 
 int64_t peak(const AbArm& arm, int64_t AbEnd::*bytes) {
-  int64_t most = 0;
-  for (const AbProcess& process : arm.processes) most = std::max(most, process.end.*bytes);
-  return most;
+  const auto of = [&](const AbProcess& process) { return process.end.*bytes; };
+  return of(*std::ranges::max_element(arm.processes, {}, of));
 }
 
 std::string ended_early(const Comparison& c) {

@@ -8,12 +8,12 @@ namespace bellows {
 // ---- the command line
 
 void declare_config(CommandLine& line, ArmOptions& options);  // --config, key=value
+void declare_report(CommandLine& line, ArmOptions& options);  // --timeout, --report
 // --processes, --budget, --blocks, --steps, --warmup, --timeout, --report
 void declare_rounds(CommandLine& line, ArmOptions& options, std::string& budget);
-// Returns the seconds in "90s" or "2m"; 0 for "". Throws Error (exit 2).
-double parse_budget(const std::string& verb, const std::string& text);
-// Limits the time of the comparison, not its number of rounds. 0 changes nothing.
-void limit_time(ArmOptions& options, double budget_s);
+// Limits the time of the comparison to "90s" or "2m", not its number of rounds. "" changes nothing.
+// Throws Error (exit 2).
+void limit_time(ArmOptions& options, const std::string& budget);
 // Replaces sim.compute: auto for all arms alike (trainer/session/planted_load.h).
 void settle_planted_load(ArmOptions& options);
 // Applies --budget and checks --report, before a verb measures. Throws Error (exit 2) for a budget
@@ -46,8 +46,6 @@ int publish(const Comparison& c, const std::string& markdown, Json json);
 // ---- results
 
 // Returns rows as a Markdown table that is readable unrendered. The first row is the head.
-// `padded`: cells as wide as the widest of the column, aligned to the right but for the first
-// column.
 std::string markdown_table(const std::vector<Names>& rows);
 // A column of a Markdown table of JSON objects. It has their values under `key`, a path such as
 // "speedup/ratio": numbers times `unit`, and a speedup as "1.035 (1.021, 1.049) *", where the star

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include "core/base/utf8.h"
 #include "core/base/words.h"
-#include "core/config/config.h"
 #include "dist/rendezvous/rendezvous.h"
 #include "plan/toggle.h"
 #include "trainer/ab/arm_report.h"
@@ -94,10 +93,7 @@ static void declare(CommandLine& line, TuneOptions& o, std::string& budget) {
   line.add_option("--memory", o.memory, "the most peak memory, as a multiple of the start's")
       .positive()
       .shows_default();
-  line.add_option("--timeout", o.timeout_s, "limit for one block, in seconds").positive();
-  line.add_option("--report", o.report,
-                  "Markdown file to write, FILE.md; FILE.json and the page FILE.html are written "
-                  "beside it");
+  declare_report(line, o);
 }
 
 static void check_out(const TuneOptions& o) {
