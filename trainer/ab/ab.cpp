@@ -93,34 +93,22 @@ static Values settings(const Toggle& toggle, const std::string& value) {
   return set;
 }
 
-static Config config_with(std::vector<Values> sources, const Toggle& toggle, const Values& set) {
+static AbArm arm_with(const AbOptions& options, const Toggle& toggle, const std::string& value) {
+  return make_arm(options, cat(toggle.name, "=", value), settings(toggle, value));
+}
+
+static Config config_of(const AbArm& arm, const AbOptions& options) {
   try {
-    sources.push_back(set);
-    return make_config(sources);
+    return load_config(arm, options.overrides);
   } catch (const Error& error) {
-    fail(error.exit, "ab: no arm with ", toggle.name, "=",
-         set.at(cat("toggles.", toggle.name)).text, ": ", error.what());
+    fail(error.exit, "ab: no arm with ", arm.name, ": ", error.what());
   }
 }
 
-Config arm_config(const AbOptions& options, const Toggle& toggle, const std::string& value) {
-  const std::vector<Values> sources = read_sources(options.config, options.overrides);
-  make_config(sources);  // reports errors that do not come from the toggle
-  return config_with(sources, toggle, settings(toggle, value));
-}
-
-static Names arm_settings(const Toggle& toggle, const std::string& value) {
-  Names set;
-  for (const auto& [key, setting] : settings(toggle, value))
-    set.push_back(cat(key, "=", setting.text));
-  return set;
-}
-
 static Names forced_off(const AbOptions& options, const Toggle& toggle) {
-  Values off = settings(toggle, options.values.front());
-  Values own;
+  Values off = settings(toggle, options.values.front()), own;
   own.insert(off.extract(cat("toggles.", toggle.name)));
-  const Config free = config_with(read_sources(options.config, options.overrides), toggle, own);
+  const Config free = config_of(make_arm(options, toggle.name, own), options);
   Names held;
   for (const auto& [key, value] : off) {
     const std::string name = key.substr(key.find('.') + 1);
@@ -129,7 +117,9 @@ static Names forced_off(const AbOptions& options, const Toggle& toggle) {
   return held;
 }
 
-Names differences(const Config& a, const Config& b, const std::string& except) {
+// Returns the differences between two configurations, one line each: toggles, but for `except`, and
+// options that no toggle sets. The runs' names do not count.
+static Names differences(const Config& a, const Config& b, const std::string& except = "") {
   Names found;
   for (const auto& [name, value] : a.toggles) {
     const Value& other = b.toggles.at(name);
@@ -142,61 +132,49 @@ Names differences(const Config& a, const Config& b, const std::string& except) {
   return found;
 }
 
-void check_arms(const AbOptions& options, const Toggle& toggle) {
-  const Config off = arm_config(options, toggle, toggle.off());
+// Throws Error (exit 2) if two arms are equal or the toggle has no effect on this machine.
+static void add_arms(AbResult& result, const AbOptions& options, const Toggle& toggle) {
+  make_config(read_sources(options.config, options.overrides));  // other errors than the toggle's
+  result.words =
+      fmt::format(" --toggle {} --value {}", toggle.name, fmt::join(options.values, ","));
+  result.arms = {arm_with(options, toggle, toggle.off())};
+  const Config off = config_of(result.off(), options);
   for (const std::string& value : options.values) {
     CHECK(value != toggle.off(), "ab: ", toggle.name, "=", value,
           " is off, so two arms would be equal; choose another with --value");
     CHECK(std::ranges::count(options.values, value) == 1, "ab: --value: '", value,
           "' is named twice; name each value once");
-    const Config on = arm_config(options, toggle, value);
+    const AbArm& arm = result.arms.emplace_back(arm_with(options, toggle, value));
+    const Config on = config_of(arm, options);
     const std::string why = no_effect(toggle, on.options.device, value);
-    CHECK(why.empty(), "ab: ", toggle.name, "=", value, ": ", why);
+    CHECK(why.empty(), "ab: ", arm.name, ": ", why);
     const Names extra = differences(off, on, toggle.name);
     INVARIANT(extra.empty(), "ab: the arms differ in more than ", toggle.name, ": ", extra.front());
   }
+  result.forced_off = forced_off(options, toggle);
 }
 
-static Names check_against(const AbOptions& options) {
-  const Names found = differences(make_config(read_sources(options.config, options.overrides)),
-                                  make_config(read_sources(options.against, options.overrides)));
+static void add_files(AbResult& result, const AbOptions& options) {
+  result.words =
+      cat(" --against ", quoted(options.against), options.allow_many ? " --allow-many" : "");
+  result.arms = {{options.config, options.config}, {options.against, options.against}};
+  const Names found = differences(load_config(result.arms[0], options.overrides),
+                                  load_config(result.arms[1], options.overrides));
   CHECK(!found.empty(), "ab: --against: ", options.config, " and ", options.against,
         " describe the same run; change an option in one of them");
   CHECK(found.size() == 1 || options.allow_many, "ab: --against: ", found.size(),
         " differences, so a result would not tell which one matters: ", joined(found),
         "; leave one, or add --allow-many");
-  return found;
-}
-
-static AbResult make_arms(const AbOptions& options, const Toggle* toggle) {
-  AbResult result;
-  result.options = options;
-  result.toggle = toggle;
-  if (toggle) {
-    result.words =
-        fmt::format(" --toggle {} --value {}", toggle->name, fmt::join(options.values, ","));
-    result.forced_off = forced_off(options, *toggle);
-  } else {
-    result.words =
-        cat(" --against ", quoted(options.against), options.allow_many ? " --allow-many" : "");
-    result.differences = check_against(options);
-  }
-  const auto add = [&](const std::string& config, const std::string& value) {
-    if (toggle)
-      result.arms.push_back({cat(toggle->name, "=", value), config, arm_settings(*toggle, value)});
-    else
-      result.arms.push_back({config, config});
-  };
-  add(options.config, toggle ? toggle->off() : "");
-  for (const std::string& value : options.values) add(options.config, value);
-  if (!toggle) add(options.against, "");
-  result.placebo = make_placebo(result.off());
-  return result;
+  result.differences = found;
 }
 
 AbResult compare_arms(const AbOptions& options, const Toggle* toggle) {
   const Signals signals;
-  AbResult result = make_arms(options, toggle);
+  AbResult result;
+  result.options = options;
+  result.toggle = toggle;
+  toggle ? add_arms(result, options, *toggle) : add_files(result, options);
+  result.placebo = make_placebo(result.off());
   const Ranks ranks = this_rank(load_config(result.off(), options.overrides).plan.dist);
   result.options.ranks = ranks.world;
   if (ranks.rank == 0) {
@@ -239,7 +217,6 @@ static int run_ab(CommandLine& line, const Arguments& args) {
   if (toggle) {
     options.toggle = toggle->name;  // replaces an alias
     if (options.values.empty()) options.values = {suggested(*toggle)};
-    check_arms(options, *toggle);
   }
   prepare(options, given.budget);
   const AbResult result = compare_arms(options, toggle);

@@ -16,22 +16,6 @@ struct AbOptions : ArmOptions {
   bool allow_many = false;  // `against` may differ in more than one option
 };
 
-// ---- configurations
-
-// Returns the configuration of the arm in which the toggle has `value`. Toggles that need this one
-// are off in all arms. The off arm could not have them, so the arms would differ in more than one
-// toggle. Throws Error (exit 2).
-Config arm_config(const AbOptions& options, const Toggle& toggle, const std::string& value);
-
-// Returns the differences between two configurations, one line each: toggles, but for `except`, and
-// options that no toggle sets. The runs' names do not count.
-Names differences(const Config& a, const Config& b, const std::string& except = "");
-
-// Throws Error (exit 2) if two arms are equal or the toggle has no effect on this machine.
-void check_arms(const AbOptions& options, const Toggle& toggle);
-
-// ---- findings
-
 // Arms: the off arm (or that of --config), then one per value (or that of --against).
 struct AbResult : Comparison {
   const Toggle* toggle = nullptr;  // null with --against
@@ -41,8 +25,9 @@ struct AbResult : Comparison {
   std::span<const AbArm> on() const { return std::span(arms).subspan(1); }
 };
 
-// Starts and measures the arms. Prints what differs between them, and toggles that are off in all.
-// `toggle`: null with options.against. Throws Error as run_rounds() does.
+// Starts and measures the arms. Prints what differs between them, and toggles that are off in all:
+// those that need this one, because the off arm could not have them. `toggle`: null with
+// options.against. Throws Error: exit 2 if there are no such arms, and as run_rounds() does.
 AbResult compare_arms(const AbOptions& options, const Toggle* toggle);
 
 int64_t misses(const AbResult& result);  // runs that ended before they reached their target

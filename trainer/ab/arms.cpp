@@ -2,7 +2,6 @@
 #include "trainer/ab/arms.h"
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include "core/config/config.h"
 #include "plan/toggle.h"
 
@@ -21,6 +20,12 @@ std::string no_other_run(const AbArm& before, const AbArm& after, const Names& o
   } catch (const Error& error) {
     return error.what();
   }
+}
+
+AbArm make_arm(const ArmOptions& options, const std::string& name, const Values& set) {
+  AbArm arm = {.name = name, .config = options.config};
+  for (const auto& [key, value] : set) arm.set.push_back(cat(key, "=", value.text));
+  return arm;
 }
 
 AbArm make_placebo(AbArm arm) {

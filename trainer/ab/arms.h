@@ -9,6 +9,7 @@
 #include "core/base/json.h"
 #include "core/base/statistics.h"
 #include "core/base/trace.h"
+#include "core/config/values.h"
 #include "core/device/timer.h"
 #include "core/tensor/tensor.h"
 #include "plan/run_options.h"
@@ -85,6 +86,8 @@ struct AbArm {
   std::vector<AbProcess> processes = {};  // one per round
 };
 
+// Returns the arm with these settings beside those of the config.
+AbArm make_arm(const ArmOptions& options, const std::string& name, const Values& set);
 AbArm make_placebo(AbArm arm);  // returns a copy of the arm that is marked as a placebo
 // Returns the configuration of an arm. Throws Error (exit 2).
 Config load_config(const AbArm& arm, const Names& overrides);

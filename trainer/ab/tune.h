@@ -44,9 +44,6 @@ struct TuneResult {
 // threads. Fills left_out with the others.
 TuneResult find_changes(const TuneOptions& options);
 
-// Returns the arm with these settings beside those of the config.
-AbArm make_arm(const TuneOptions& options, const std::string& name, const Values& set);
-
 // Races, adds up and confirms. A signal or the end of the budget ends it with what is known. Throws
 // Error: exit 2 if the budget has no time to try one change, and as run_rounds() if the start
 // fails.

@@ -1,6 +1,5 @@
 // The changes that `trainer tune` tries.
 #include <set>
-#include "core/config/config.h"
 #include "core/device/threads.h"
 #include "plan/toggle.h"
 #include "trainer/ab/tune.h"
@@ -24,12 +23,6 @@ static Names values_to_try(const Toggle& toggle, const std::string& now) {
   Names values = toggle.values;
   std::erase_if(values, [&](const std::string& value) { return value == now || value == "auto"; });
   return values;
-}
-
-AbArm make_arm(const TuneOptions& options, const std::string& name, const Values& set) {
-  AbArm arm = {.name = name, .config = options.config};
-  for (const auto& [key, value] : set) arm.set.push_back(cat(key, "=", value.text));
-  return arm;
 }
 
 static std::string obstacle(const TuneOptions& o, const Config& start, const Change& change) {
