@@ -12,16 +12,17 @@
 
 namespace bellows {
 
-ArmCommand arm_command(const ArmOptions& options, const AbArm& arm,
-                       const ArmProcessOptions& process, const Names& more) {
-  Names argv = {"/proc/self/exe", "ab", "--config", arm.config, "--arm-folder", process.folder};
+// Returns the command that starts a process of the arm. `more`: settings of this process alone.
+static Names arm_command(const ArmOptions& options, const AbArm& arm, const std::string& folder,
+                         const Round& round, const Names& more) {
+  Names argv = {"/proc/self/exe", "ab", "--config", arm.config, "--arm-folder", folder};
   const auto add = [&](const char* option, const auto& value) {
     argv.insert(argv.end(), {option, cat(value)});
   };
   for (const std::string& setting : arm.set) add("--set", setting);
-  if (process.placebo) argv.push_back("--placebo");
-  add("--round", process.round);
-  add("--mantissa", process.mantissa);
+  if (arm.placebo) argv.push_back("--placebo");
+  add("--round", round.number);
+  add("--mantissa", round.mantissa);
   add("--parent", getpid());
   if (options.measure == AbMeasure::epoch) add("--measure", "epoch");
   if (options.measure == AbMeasure::target)
@@ -31,7 +32,7 @@ ArmCommand arm_command(const ArmOptions& options, const AbArm& arm,
   add("--warmup", options.warmup);
   argv.insert(argv.end(), options.overrides.begin(), options.overrides.end());
   argv.insert(argv.end(), more.begin(), more.end());
-  return {cat(options.verb, ": ", arm.name), argv, &arm};
+  return argv;
 }
 
 std::vector<size_t> slice_order(size_t arms, int64_t blocks) {
@@ -43,23 +44,21 @@ std::vector<size_t> slice_order(size_t arms, int64_t blocks) {
 }
 
 // Returns the results so far: "amp=off 10.12 s a step, its placebo not measured".
-static std::string partial_text(const std::vector<ArmCommand>& arms,
+static std::string partial_text(const std::vector<AbArm*>& arms,
                                 const std::vector<AbProcess>& measured) {
   Names all;
   for (size_t i = 0; i < arms.size(); ++i) {
     const AbProcess& process = measured[i];
     const AbBlock& last = process.blocks.empty() ? process.warmup : process.blocks.back();
-    const std::string name = arms[i].arm ? arms[i].arm->name : arms[i].name;
-    all.push_back(last.steps == 0
-                      ? name + " not measured"
-                      : fmt::format("{} {:.4g} s a step", name, last.wall_s / double(last.steps)));
+    const double step_s = last.wall_s / double(last.steps);
+    all.push_back(last.steps == 0 ? arms[i]->name + " not measured"
+                                  : fmt::format("{} {:.4g} s a step", arms[i]->name, step_s));
   }
   return joined(all);
 }
 
 static void end_if_due(const ArmOptions& options, const Signals& signals,
-                       const std::vector<ArmCommand>& arms,
-                       const std::vector<AbProcess>& measured) {
+                       const std::vector<AbArm*>& arms, const std::vector<AbProcess>& measured) {
   const int signal = signals.stop();
   if (!signal && (options.ranks > 1 || budget_left_s(options) > 0)) return;
   const std::string why = signal ? cat("interrupted by ", name_of_signal(signal))
@@ -69,17 +68,18 @@ static void end_if_due(const ArmOptions& options, const Signals& signals,
                     signal);
 }
 
-std::vector<AbProcess> interleave(const std::vector<ArmCommand>& arms, const ArmOptions& options,
-                                  const Signals& signals,
-                                  const std::function<void()>& after_slice) {
+void interleave(const std::vector<AbArm*>& arms, const ArmOptions& options, const Signals& signals,
+                const Round& round, const std::function<void()>& after_slice) {
+  const ScratchFolder scratch;
   std::vector<AbProcess> measured(arms.size());
   const auto check = [&] { end_if_due(options, signals, arms, measured); };
   std::deque<ArmProcess> processes;
+  const auto name_of = [&](size_t arm) { return cat(options.verb, ": ", arms[arm]->name); };
   const auto run_slice = [&](size_t arm) {
     check();
     for (size_t other = 0; other < processes.size(); ++other)
       if (other != arm && !processes[other].stopped())
-        fail(Exit::internal, arms[other].name, " ran during another arm's time slice");
+        fail(Exit::internal, name_of(other), " ran during another arm's time slice");
     AbBlock block = parse_block(processes[arm].run_slice());
     after_slice();
     return block;
@@ -87,7 +87,10 @@ std::vector<AbProcess> interleave(const std::vector<ArmCommand>& arms, const Arm
   size_t now = 0;  // the arm that runs
   try {
     for (now = 0; now < arms.size(); ++now) {
-      processes.emplace_back(arms[now].name, arms[now].argv, options.timeout_s, check);
+      const Names more = round.settings.empty() ? Names() : round.settings[now];
+      const std::string folder = scratch / cat("arm", now).c_str();
+      processes.emplace_back(name_of(now), arm_command(options, *arms[now], folder, round, more),
+                             options.timeout_s, check);
       measured[now].warmup = run_slice(now);
     }
     for (const size_t arm : slice_order(arms.size(), options.blocks))
@@ -99,9 +102,9 @@ std::vector<AbProcess> interleave(const std::vector<ArmCommand>& arms, const Arm
   } catch (const RoundsEnded&) {
     throw;
   } catch (const Error& error) {
-    throw ArmFailed(error, arms[now].arm);
+    throw ArmFailed(error, arms[now]);
   }
-  return measured;
+  for (size_t i = 0; i < arms.size(); ++i) arms[i]->processes.push_back(std::move(measured[i]));
 }
 
 // ---- the pilot
@@ -112,18 +115,15 @@ static bool may_warm_up_less(const ArmOptions& options) {
 
 static Pilot run_pilot(std::vector<AbArm>& arms, const ArmOptions& options,
                        const Signals& signals) {
-  const ScratchFolder scratch;
-  std::vector<ArmCommand> commands;
-  for (const AbArm& arm : arms)
-    commands.push_back(
-        arm_command(options, arm, {.folder = scratch / cat("arm", commands.size()).c_str()}));
+  std::vector<AbArm*> all;
+  for (AbArm& arm : arms) all.push_back(&arm);
   const int64_t begin = trace::now_ns();
-  const std::vector<AbProcess> processes = interleave(commands, options, signals);
+  interleave(all, options, signals, {});
   double blocks_s = 0, steps = 0;
-  for (size_t i = 0; i < arms.size(); ++i) {
-    arms[i].processes.push_back(processes[i]);
-    blocks_s += processes[i].blocks[0].wall_s;
-    steps += double(processes[i].blocks[0].steps);
+  for (const AbArm& arm : arms) {
+    const AbBlock& block = arm.processes.back().blocks[0];
+    blocks_s += block.wall_s;
+    steps += double(block.steps);
   }
   const double step_s = blocks_s / steps;
   const double arm_s = (seconds_since(begin) - blocks_s) / double(arms.size());

@@ -3,14 +3,12 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <deque>
-#include <nlohmann/json.hpp>
 #include "core/base/output.h"
 #include "dist/rendezvous/rendezvous.h"
 #include "plan/toggle.h"
 #include "trainer/ab/arm_report.h"
 #include "trainer/launch/child.h"
 #include "trainer/log/log_line.h"
-#include "trainer/state/run_folder.h"
 
 namespace bellows {
 
@@ -137,14 +135,6 @@ class Rounds {
     const std::vector<Names> settings = link_.next_round(!plan_.finished(), arms_.size());
     if (settings.empty()) return false;
     std::rotate(arms_.begin(), arms_.begin() + (plan_.done() > 0), arms_.end());
-    std::vector<ArmCommand> commands;
-    for (size_t i = 0; i < arms_.size(); ++i)
-      commands.push_back(arm_command(c_.options, *arms_[i],
-                                     {.folder = scratch_ / cat("arm", i).c_str(),
-                                      .round = plan_.done(),
-                                      .placebo = arms_[i]->placebo,
-                                      .mantissa = c_.mantissa},
-                                     settings[i]));
     int64_t slices = 0;
     const std::string estimate = estimate_text(c_);
     const auto draw = [&] {
@@ -152,8 +142,8 @@ class Rounds {
                  estimate);
     };
     draw();
-    const auto processes = interleave(commands, c_.options, signals_, [&] { ++slices, draw(); });
-    for (size_t i = 0; i < arms_.size(); ++i) arms_[i]->processes.push_back(processes[i]);
+    interleave(arms_, c_.options, signals_, {plan_.done(), c_.mantissa, settings},
+               [&] { ++slices, draw(); });
     return true;
   }
 
@@ -193,7 +183,6 @@ class Rounds {
   const Signals& signals_;
   const AtLook& at_look_;
   std::vector<AbArm*> arms_;  // arms in the order of this round
-  const ScratchFolder scratch_;
   RankLink link_;
   RoundPlan plan_;
   LiveLine line_;

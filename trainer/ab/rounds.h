@@ -10,23 +10,20 @@ namespace bellows {
 // is always the first, and a steady drift affects all alike.
 std::vector<size_t> slice_order(size_t arms, int64_t blocks);
 
-struct ArmCommand {
-  std::string name;
-  Names argv;
-  const AbArm* arm = nullptr;
+// What is special about one round.
+struct Round {
+  int64_t number = 0, mantissa = 23;
+  std::vector<Names> settings = {};  // of each arm in this round alone; empty: none
 };
-// Returns the command that starts a process of the arm. `more`: settings of this process alone.
-ArmCommand arm_command(const ArmOptions& options, const AbArm& arm,
-                       const ArmProcessOptions& process, const Names& more = {});
-
-// One round: starts the arms one after the other and lets each run its warm-up, then options.blocks
-// time slices each in slice_order. Calls `after_slice` after every slice, warm-ups included. All
-// arms have ended when it returns or throws. Throws ArmFailed if an arm fails (its exit code, or
-// 9), takes longer than timeout_s for a slice (9) or runs outside its slice (9), and RoundsEnded
-// within a second after a signal or the end of the budget, with what was measured until then.
-std::vector<AbProcess> interleave(
-    const std::vector<ArmCommand>& arms, const ArmOptions& options, const Signals& signals,
-    const std::function<void()>& after_slice = [] {});
+// Starts the arms one after the other and lets each run its warm-up, then options.blocks time
+// slices each in slice_order. Calls `after_slice` after every slice, warm-ups included. Adds a
+// process to each arm at the end. All processes have ended when it returns or throws. Throws
+// ArmFailed if an arm fails (its exit code, or 9), takes longer than timeout_s for a slice (9) or
+// runs outside its slice (9), and RoundsEnded within a second after a signal or the end of the
+// budget, with what was measured until then.
+void interleave(
+    const std::vector<AbArm*>& arms, const ArmOptions& options, const Signals& signals,
+    const Round& round, const std::function<void()>& after_slice = [] {});
 struct RoundsEnded : Error {
   RoundsEnded(const std::string& what, int signal)
       : Error(what, signal ? static_cast<Exit>(128 + signal) : Exit::usage), signal(signal) {}
