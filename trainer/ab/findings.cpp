@@ -74,10 +74,8 @@ static Same promise(const AbResult& result, const AbArm& on) {
 }
 
 Divergence divergence(const AbResult& result, const AbArm& on) {
-  const auto least = [](double a, double b) { return std::min(a, b); };
-  const auto most = [](double a, double b) { return std::max(a, b); };
-  Divergence d = {distances(result.off(), on, least),
-                  distances(result.off(), result.placebo, most)};
+  Divergence d = {distances(result.off(), on, std::ranges::min),
+                  distances(result.off(), result.placebo, std::ranges::max)};
   if (!result.toggle || promise(result, on) != Same::close || d.placebo.empty()) return d;
   const std::vector<double>& losses = result.off().processes.front().end.losses;
   // Rounding of the loss itself can be larger than all that the placebo shows.

@@ -133,19 +133,6 @@ LadderResult ladder_arms(const ArmOptions& options, const LadderPlan& plan) {
   return result;
 }
 
-Speedup step_speedup(const LadderResult& result, size_t i) {
-  return i == 0 ? speedup(result, result.step(0))
-                : speedup(result, {&result.before(i)}, result.step(i));
-}
-
-Speedup lost_without(const LadderResult& result, size_t i) {
-  return speedup(result, {&result.without(i)}, result.all());
-}
-
-static bool ran(const LadderResult& result, size_t i) {
-  return footprint(*result.plan.toggles[i].toggle, result.step(i)) > 0;
-}
-
 Json to_json(const LadderResult& result) {
   Json steps = Json::array(), ablation = Json::array();
   for (size_t i = 0; i < result.steps(); ++i) {
@@ -153,15 +140,17 @@ Json to_json(const LadderResult& result) {
     Json step = arm_json(result.step(i), result.options);
     step["toggle"] = toggle->name;
     step["value"] = value;
-    step["speedup"] = speedup_json(step_speedup(result, i), result);
-    step["speedup_over_plain"] = speedup_json(speedup(result, result.step(i)), result);
+    const Speedup over_plain = speedup(result, result.step(i));
+    const Speedup over_before = speedup(result, {&result.before(i)}, result.step(i));
+    step["speedup"] = speedup_json(i == 0 ? over_plain : over_before, result);
+    step["speedup_over_plain"] = speedup_json(over_plain, result);
     step["footprint"] = toggle->footprint;
-    step["ran"] = ran(result, i);
+    step["ran"] = footprint(*toggle, result.step(i)) > 0;
     step["counters_per_step"] = counters_json(result.before(i), result.step(i));
     steps.push_back(step);
     Json without = arm_json(result.without(i), result.options);
     without["toggle"] = toggle->name;
-    without["slowdown"] = speedup_json(lost_without(result, i), result);
+    without["slowdown"] = speedup_json(speedup(result, {&result.without(i)}, result.all()), result);
     ablation.push_back(without);
   }
   return report_json("ladder", result,
@@ -183,7 +172,7 @@ static std::pair<std::string, std::string> tables(const LadderResult& result) {
   for (size_t i = 0; i < result.steps(); ++i) {
     Json& step = steps.emplace_back(report["steps"][i]);
     step["s"] = cost(result, result.step(i));
-    step["ran"] = ran(result, i) ? "ran" : "never ran";
+    step["ran"] = step["ran"].get<bool>() ? "ran" : "never ran";
     without[i]["s"] = cost(result, result.without(i));
     without[i]["name"] = cat("- ", result.plan.toggles[i].toggle->name);
   }
@@ -263,11 +252,11 @@ static int run_ladder(CommandLine& line, const Arguments& args) {
   if (wanted.empty() && !ends[1].processes.empty()) drop_idle(plan, ends[1]);
   CHECK(!plan.toggles.empty(), "ladder: no toggle ran; raise --warmup or choose with --toggles");
   // Arms: plain, its placebo and, per toggle, a step and an arm without it, which the last lacks.
-  const size_t fits = pilot.fit(options, 2 * plan.toggles.size() + 1);
-  const size_t affordable = (std::max<size_t>(fits, 1) - 1) / 2;
-  for (size_t i = std::max<size_t>(affordable, 1); i < plan.toggles.size(); ++i)
+  const size_t fits = std::max<size_t>(pilot.fit(options, 2 * plan.toggles.size() + 1), 1);
+  const size_t kept = std::clamp<size_t>((fits - 1) / 2, 1, plan.toggles.size());
+  for (size_t i = kept; i < plan.toggles.size(); ++i)
     plan.reasons["no time in the budget"].push_back(plan.toggles[i].toggle->name);
-  plan.toggles.resize(std::clamp<size_t>(affordable, 1, plan.toggles.size()));
+  plan.toggles.resize(kept);
   LadderResult result = ladder_arms(options, plan);
   if (!wanted.empty())
     for (const auto& [toggle, value] : plan.toggles)

@@ -47,11 +47,6 @@ struct LadderResult : Comparison {
 // Names the arms and sets their configurations.
 LadderResult ladder_arms(const ArmOptions& options, const LadderPlan& plan);
 
-// Returns the speedup of step i over the step before; of the first step over plain and placebo.
-Speedup step_speedup(const LadderResult& result, size_t i);
-// Returns the speedup of the full set over the set without toggle i.
-Speedup lost_without(const LadderResult& result, size_t i);
-
 std::string to_markdown(const LadderResult& result);
 Json to_json(const LadderResult& result);
 

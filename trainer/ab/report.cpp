@@ -60,14 +60,6 @@ static std::string samples_text(const AbArm& arm) {
                      quantile(samples, 1));
 }
 
-static std::string megabytes(int64_t bytes) { return fmt::format("{:.2f}", double(bytes) / 1e6); }
-
-static double stopped_cpu_s(const AbArm& arm) {
-  double most = 0;
-  for (const AbProcess& process : arm.processes) most = std::max(most, process.cpu_s_waiting);
-  return most;
-}
-
 static std::string arm_table(const AbResult& result) {
   std::vector<Names> rows = {{""}};
   for (const AbArm& arm : result.arms) rows[0].push_back(arm.name);
@@ -96,14 +88,19 @@ static std::string arm_table(const AbResult& result) {
   if (whole_runs) add("samples per run: median (smallest, largest)", samples_text);
   add("blocks that were outliers",
       [&](const AbArm& arm) { return std::to_string(count_outliers(wall(arm))); });
-  add("peak of tensors, MB",
-      [](const AbArm& arm) { return megabytes(peak(arm, &AbEnd::peak_tensor_bytes)); });
-  add("peak of the process, MB",
-      [](const AbArm& arm) { return megabytes(peak(arm, &AbEnd::peak_resident_bytes)); });
+  const auto add_peak = [&](const std::string& of, int64_t AbEnd::*bytes) {
+    add(cat("peak of ", of, ", MB"),
+        [&](const AbArm& arm) { return fmt::format("{:.2f}", 1e-6 * double(peak(arm, bytes))); });
+  };
+  add_peak("tensors", &AbEnd::peak_tensor_bytes);
+  add_peak("the process", &AbEnd::peak_resident_bytes);
   add("threads of the pool",
       [](const AbArm& arm) { return std::to_string(arm.processes.front().end.threads); });
-  add("CPU time while it was stopped, ms",
-      [](const AbArm& arm) { return fmt::format("{:.3f}", 1e3 * stopped_cpu_s(arm)); });
+  add("CPU time while it was stopped, ms", [](const AbArm& arm) {
+    const auto waited = &AbProcess::cpu_s_waiting;
+    const double most_s = std::ranges::max_element(arm.processes, {}, waited)->cpu_s_waiting;
+    return fmt::format("{:.3f}", 1e3 * most_s);
+  });
   return markdown_table(rows);
 }
 

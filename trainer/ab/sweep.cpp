@@ -2,8 +2,6 @@
 #include "trainer/ab/sweep.h"
 #include <fmt/format.h>
 #include <algorithm>
-#include <nlohmann/json.hpp>
-#include "core/base/output.h"
 #include "core/base/words.h"
 #include "dist/rendezvous/rendezvous.h"
 #include "plan/toggle.h"
@@ -47,13 +45,12 @@ static std::string to_yaml(const Values& values, const std::string& list) {
 // Returns the assignment of a key. Items of a list are not set one by one, so an option of an item
 // ("data.transforms.0.size") is set by the whole list.
 static std::string assignment(Values options, const std::string& key, const std::string& value) {
-  size_t item = key.find_first_of("0123456789");
-  while (item != key.npos && (item == 0 || key[item - 1] != '.'))
-    item = key.find_first_of("0123456789", item + 1);
-  if (item == key.npos) return cat(key, "=", value);
+  const auto item = std::ranges::adjacent_find(
+      key, [](char dot, char digit) { return dot == '.' && digit >= '0' && digit <= '9'; });
+  if (item == key.end()) return cat(key, "=", value);
   CHECK(options.contains(key), key, " is not an option of this configuration");
   options[key].text = value;
-  const std::string list = key.substr(0, item - 1);
+  const std::string list(key.begin(), item);
   return cat(list, "=", to_yaml(options, list));
 }
 

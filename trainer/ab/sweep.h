@@ -36,16 +36,6 @@ void record_work(SweepResult& result);
 // Returns the time per sample of the first arm divided by that of `arm`.
 Speedup speedup_over_first(const SweepResult& result, const AbArm& arm);
 
-// Returns the mean loss of the last tenth of the first `updates` updates, over all processes.
-double loss_after(const AbArm& arm, int64_t updates);
-struct AtEqual {
-  double samples = INFINITY, updates = INFINITY, seconds = INFINITY;
-};
-// Samples that all arms have seen, updates that all arms have made, and the time that all arms have
-// trained: each update counts as its median cost, so the warm-up's first steps do not matter.
-AtEqual common(const SweepResult& result);
-AtEqual equal_losses(const SweepResult& result, const AbArm& arm);  // after the updates in common()
-
 // The laws of arms that differ only in their number of workers: the arms' indices, and the law if
 // they determine one.
 struct SweptLaw {

@@ -6,7 +6,6 @@
 #include "core/base/output.h"
 #include "core/base/utf8.h"
 #include "core/base/words.h"
-#include "core/config/config.h"
 #include "data/loader/loader.h"
 #include "plan/toggle.h"
 #include "trainer/ab/arm_report.h"
@@ -75,16 +74,16 @@ void record_work(SweepResult& result) {
   }
 }
 
-double loss_after(const AbArm& arm, int64_t updates) {
-  double sum = 0;
-  const int64_t window = std::max<int64_t>(1, updates / 10);
-  for (const AbProcess& process : arm.processes)
-    for (int64_t i = updates - window; i < updates; ++i) sum += process.end.losses[size_t(i)];
-  return sum / double(window * std::ssize(arm.processes));
-}
+namespace {
+// Samples that all arms have seen, updates that all arms have made, and the time that all arms have
+// trained: each update counts as its median cost, so the warm-up's first steps do not matter.
+struct Common {
+  double samples = INFINITY, updates = INFINITY, seconds = INFINITY;
+};
+}  // namespace
 
-AtEqual common(const SweepResult& result) {
-  AtEqual least;
+static Common common(const SweepResult& result) {
+  Common least;
   for (const AbArm& arm : result.arms)
     for (const AbProcess& process : arm.processes) {
       const auto updates = double(process.end.losses.size());
@@ -95,14 +94,14 @@ AtEqual common(const SweepResult& result) {
   return least;
 }
 
-AtEqual equal_losses(const SweepResult& result, const AbArm& arm) {
-  const AtEqual all = common(result);
-  const auto after = [&](double updates) {
-    return loss_after(arm, std::max<int64_t>(1, std::llround(updates)));
-  };
-  return {.samples = after(all.samples / batch_of(arm)),
-          .updates = after(all.updates),
-          .seconds = after(all.seconds / batch_cost(arm))};
+// Returns the mean loss of the last tenth of the first `count` updates, over all processes.
+static double loss_after(const AbArm& arm, double count) {
+  const int64_t updates = std::max<int64_t>(1, std::llround(count));
+  const int64_t window = std::max<int64_t>(1, updates / 10);
+  double sum = 0;
+  for (const AbProcess& process : arm.processes)
+    for (int64_t i = updates - window; i < updates; ++i) sum += process.end.losses[size_t(i)];
+  return sum / double(window * std::ssize(arm.processes));
 }
 
 // ---- the law of workers
@@ -152,10 +151,10 @@ static Json to_json(const SweepResult& result, size_t i) {
   json["pixels"] = pixels;
   if (work) json["flop"] = work->flop, json["bytes"] = work->bytes;
   if (!vary(result, &SweepFacts::batch)) return json;
-  const AtEqual losses = equal_losses(result, arm);
-  json["loss_at_equal_samples"] = losses.samples;
-  json["loss_at_equal_updates"] = losses.updates;
-  json["loss_at_equal_time"] = losses.seconds;
+  const Common all = common(result);
+  json["loss_at_equal_samples"] = loss_after(arm, all.samples / batch_of(arm));
+  json["loss_at_equal_updates"] = loss_after(arm, all.updates);
+  json["loss_at_equal_time"] = loss_after(arm, all.seconds / batch_cost(arm));
   return json;
 }
 
@@ -228,7 +227,7 @@ static std::string cost_section(const TableOf& table, bool gaps) {
 
 static std::string sections(const SweepResult& result, const TableOf& table) {
   const ArmColumn intensity = {"FLOP/byte", "flop_per_byte", "{:.2f}", 1, "unknown"};
-  const AtEqual all = common(result);
+  const Common all = common(result);
   std::string text;
   if (vary(result, &SweepFacts::batch))
     text += cat("\n## Batch size\n\n",
