@@ -20,7 +20,9 @@ void print_line(LogFormat format, const std::string& text) {
   say(format == LogFormat::json ? to_line({{"message", text}}) : text);
 }
 
-// True for a row that the resumed run writes again. Rows that Log did not write are kept.
+// True for a row that the resumed run writes again: a row after from.step, the evaluation at
+// from.step unless from.evaluated is that step, and the totals of an earlier end. Rows that Log did
+// not write are kept.
 static bool is_repeated(const std::string& line, const Position& from) {
   const Json row = parse_json(line);
   if (!row.is_object()) return false;
@@ -31,7 +33,8 @@ static bool is_repeated(const std::string& line, const Position& from) {
          (*split == "test" && at == from.step && from.evaluated != at);
 }
 
-int64_t drop_rows_after(const Position& from, const Path& metrics_jsonl) {
+// Returns the number of dropped rows.
+static int64_t drop_rows_after(const Position& from, const Path& metrics_jsonl) {
   constexpr int64_t kLargest = int64_t{1} << 30;
   std::error_code error;
   if (!std::filesystem::exists(metrics_jsonl, error)) return 0;

@@ -19,11 +19,6 @@ using ScalarLists = std::vector<std::pair<std::string, std::vector<double>>>;
 // valid JSON lines.
 void print_line(LogFormat format, const std::string& text);
 
-// Removes the rows of metrics.jsonl that a run resumed at `from` writes again. These are rows after
-// from.step, the evaluation at from.step unless from.evaluated is that step, and the totals of an
-// earlier end. Returns their number. Throws Error (exit 8).
-int64_t drop_rows_after(const Position& from, const Path& metrics_jsonl);
-
 // Returns a PNG file with the first 64 images of x, (B, C, H, W), as a square grid with a border of
 // a pixel. The smallest value of x is black, the largest white; one channel is shown as gray; of
 // several channels, the first three are red, green and blue. Waits for the device.

@@ -3,7 +3,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 #include <algorithm>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include "core/base/json.h"
 #include "core/base/output.h"

@@ -96,7 +96,8 @@ double peak_resident_bytes() {
 
 // ---- CPUs of the machine
 
-CpuTicks parse_ticks(const std::string& line) {
+// `line` of /proc/stat: "cpu3 user nice ..."
+static CpuTicks parse_ticks(const std::string& line) {
   std::istringstream words(line);
   std::string cpu;
   int64_t user = 0, nice = 0, system = 0, idle = 0, iowait = 0, irq = 0, softirq = 0, steal = 0;
@@ -104,8 +105,6 @@ CpuTicks parse_ticks(const std::string& line) {
   const int64_t used = user + nice + system + irq + softirq;
   return {used + idle + iowait + steal, used, steal};
 }
-
-CpuTicks ticks_of_machine() { return parse_ticks(first_line("/proc/stat")); }
 
 std::map<int, CpuTicks> ticks_by_core() {
   std::map<int, CpuTicks> cores;
@@ -139,17 +138,20 @@ std::vector<std::string> BusyMachine::reasons() const {
   return found;
 }
 
-BusyMachine shares(const CpuTicks& begin, const CpuTicks& end, double own) {
-  const auto all = double(std::max<int64_t>(end.all - begin.all, 1));
-  const auto used = double(end.used - begin.used);
-  return {.others = std::max(0.0, used - own) / all,
-          .stolen = double(end.stolen - begin.stolen) / all};
-}
+CpuTicks MachineClock::ticks() { return parse_ticks(first_line("/proc/stat")); }
 
 double MachineClock::own_ticks() {
   tms used = {};
   times(&used);
   return double(used.tms_utime + used.tms_stime + used.tms_cutime + used.tms_cstime);
+}
+
+BusyMachine MachineClock::since_begin() const {
+  const CpuTicks end = ticks();
+  const auto all = double(std::max<int64_t>(end.all - begin_.all, 1));
+  const double others = double(end.used - begin_.used) - (own_ticks() - own_begin_);
+  return {.others = std::max(0.0, others) / all,
+          .stolen = double(end.stolen - begin_.stolen) / all};
 }
 
 double MachineLoad::cpu() const { return mean(cores); }

@@ -85,8 +85,6 @@ double peak_resident_bytes();  // of this process, in host memory
 struct CpuTicks {
   int64_t all = 0, used = 0, stolen = 0;
 };
-CpuTicks parse_ticks(const std::string& line);  // /proc/stat: "cpu3 user nice ..."
-CpuTicks ticks_of_machine();                    // sum over all cores
 std::map<int, CpuTicks> ticks_by_core();
 // Returns the share of the time between two readings in which a core was busy or stolen, 0 to 1.
 double busy_share(const CpuTicks& begin, const CpuTicks& end);
@@ -102,21 +100,16 @@ struct BusyMachine {
   std::vector<std::string> reasons() const;
 };
 
-// Returns `others` and `stolen` between two readings, in which this process and its children used
-// `own` ticks.
-BusyMachine shares(const CpuTicks& begin, const CpuTicks& end, double own);
-
 class MachineClock {
  public:
   // Returns `others` and `stolen` since construction. Children count once they have ended.
-  BusyMachine since_begin() const {
-    return shares(begin_, ticks_of_machine(), own_ticks() - own_begin_);
-  }
+  BusyMachine since_begin() const;
 
  private:
-  static double own_ticks();
+  static CpuTicks ticks();    // of all cores
+  static double own_ticks();  // of this process and its children
 
-  CpuTicks begin_ = ticks_of_machine();
+  CpuTicks begin_ = ticks();
   double own_begin_ = own_ticks();
 };
 

@@ -6,7 +6,6 @@
 #include "trainer/run/run.h"
 #include "trainer/session/session.h"
 #include "trainer/session/training_step.h"
-#include "trainer/state/checkpoints.h"
 #include "trainer/state/training_state.h"
 
 namespace bellows {

@@ -1,4 +1,3 @@
-#include "core/base/words.h"
 #include "trainer/run/loop_parts.h"
 #include "trainer/session/session.h"
 
