@@ -82,6 +82,16 @@ class NamesOnce : public CLI::Formatter {
     const bool is_second = !is_positional && option->get_positional();
     return is_second ? "" : CLI::Formatter::make_option(option, is_positional);
   }
+  // CLI11 ends with the excluded options in the order of their addresses, which differs by run.
+  std::string make_option_opts(const CLI::Option* option) const override {
+    const std::string text = CLI::Formatter::make_option_opts(option), head = " Excludes:";
+    const size_t end = text.find(head);
+    if (end == text.npos) return text;
+    Names names;
+    for (const CLI::Option* other : option->get_excludes()) names.push_back(other->get_name());
+    std::ranges::sort(names);
+    return cat(text.substr(0, end), head, " ", fmt::format("{}", fmt::join(names, " ")));
+  }
 };
 }  // namespace
 
