@@ -1,5 +1,6 @@
 // Catches the Error that a call throws: its message and its exit code.
 #pragma once
+#include <gtest/gtest.h>
 #include <string>
 #include "core/base/check.h"
 
@@ -18,5 +19,12 @@ template <class Body> Refusal refused(const Body& body) {
   }
 }
 template <class Body> std::string refusal(const Body& body) { return refused(body).message; }
+
+// Returns the message, and expects that exit code.
+template <class Body> std::string complaint(Exit exit, const Body& body) {
+  const Refusal answer = refused(body);
+  EXPECT_EQ(answer.exit, exit) << answer.message;
+  return answer.message;
+}
 
 }  // namespace bellows

@@ -1,14 +1,11 @@
 // Samples that are not images: padding, counts and divisors of batches, on any number of ranks and
 // with any feed.
 #include "data/sets/arrays.h"
-#include <gmock/gmock.h>
 #include "core/tensor/copy.h"
 #include "data/feeds/device_feed.h"
 #include "tests/data/files.h"
 
 using namespace bellows;
-using testing::ElementsAre;
-using testing::HasSubstr;
 
 namespace {
 
@@ -91,7 +88,7 @@ TEST(Arrays, AreDeliveredOnDeviceAsOnTheHost) {
       Loader loader(stairs(23), {}, options, 1);
       std::vector<std::string> notes;
       const auto feed = make_feed(Device::cuda, loader, notes);
-      EXPECT_THAT(notes, testing::IsEmpty());
+      EXPECT_THAT(notes, IsEmpty());
       host.start(1);
       feed->start(1);
       Batch a, b;

@@ -1,7 +1,5 @@
 // Transforms on the device give the same bits as those on the host.
 #include "data/feeds/augment.h"
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include "tests/data/files.h"
 #include "tests/data/noise.h"
 #include "tests/on_device.h"
@@ -135,7 +133,7 @@ TEST(Augment, RefusesMoreTransformsThanTheDeviceDoes) {
                           Transforms(Chain(9, flip()), noise->info(), TransformMode::training,
                                      DoneBy::device);
                         }),
-              testing::HasSubstr("more than 8 transforms for a device"));
+              HasSubstr("more than 8 transforms for a device"));
 }
 
 // ---- on a device

@@ -1,6 +1,5 @@
 // Readers of MNIST and CIFAR-10, and the data sets that are generated.
 #include "data/sets/dataset.h"
-#include <gmock/gmock.h>
 #include <omp.h>
 #include <numeric>
 #include <set>
@@ -13,12 +12,6 @@
 #include "tests/refusal.h"
 
 using namespace bellows;
-using testing::AllOf;
-using testing::HasSubstr;
-
-static DatasetPtr make(const std::string& name, Split split, const Texts& options) {
-  return chosen<DatasetChoice>(name, options).make({split});
-}
 
 static std::vector<uint8_t> bytes_of(const Dataset& dataset) {
   std::vector<uint8_t> bytes;
@@ -172,10 +165,10 @@ TEST(Cifar10, NamesItsClassesAsTheFileBesideItDoesOrAsPublished) {
   const auto names = [&] {
     return make("cifar10", Split::test, {{"root", folder.path}})->info().names;
   };
-  EXPECT_THAT(names(), testing::ElementsAre("airplane", "automobile", "bird", "cat", "deer", "dog",
-                                            "frog", "horse", "ship", "truck"));
+  EXPECT_THAT(names(), ElementsAre("airplane", "automobile", "bird", "cat", "deer", "dog", "frog",
+                                   "horse", "ship", "truck"));
   folder.write("batches.meta.txt", "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n\n");
-  EXPECT_THAT(names(), testing::ElementsAre("a", "b", "c", "d", "e", "f", "g", "h", "i", "j"));
+  EXPECT_THAT(names(), ElementsAre("a", "b", "c", "d", "e", "f", "g", "h", "i", "j"));
   folder.write("batches.meta.txt", "a\nb\n");
   EXPECT_THAT(complaint(Exit::data, names), HasSubstr("batches.meta.txt: 2 names of classes"));
   folder.write("batches.meta.txt", std::string(1 << 17, 'a'));
@@ -189,12 +182,12 @@ TEST(Cifar10, SaysWhatIsWrongWithItsFiles) {
     folder.write("test_batch.bin", test_batch);
     return complaint(Exit::data, [&] { make("cifar10", Split::test, {{"root", folder.path}}); });
   };
-  EXPECT_THAT(complaint(Exit::data,
-                        [&] {
-                          make("cifar10", Split::train, {{"root", folder.path}});
-                        }),
-              testing::AllOf(HasSubstr("no file data_batch_1.bin"),
-                             HasSubstr("tools/fetch_data.sh cifar10")));
+  EXPECT_THAT(
+      complaint(Exit::data,
+                [&] {
+                  make("cifar10", Split::train, {{"root", folder.path}});
+                }),
+      AllOf(HasSubstr("no file data_batch_1.bin"), HasSubstr("tools/fetch_data.sh cifar10")));
   const std::string good = records(3);
   for (const size_t size : {size_t(1), good.size() - 1, good.size() - 3072})
     EXPECT_THAT(load(good.substr(0, size)), HasSubstr("test_batch.bin: "));

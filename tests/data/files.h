@@ -1,9 +1,8 @@
 // Helpers for tests of readers: temporary folders, gzip streams, IDX bytes.
 #pragma once
-#include <gtest/gtest.h>
 #include <zlib.h>
-#include <string>
-#include "core/base/check.h"
+#include "tests/matchers.h"
+#include "tests/refusal.h"
 #include "tests/temp_folder.h"
 
 namespace bellows {
@@ -36,17 +35,17 @@ inline std::string idx(std::initializer_list<uint32_t> dims) {
   return bytes;
 }
 
-// Returns the message of the Error that `fn` throws and checks its exit code. If nothing is thrown,
-// the test fails.
-template <class Fn> std::string complaint(Exit exit, const Fn& fn) {
-  try {
-    fn();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.exit, exit) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return "";
+// A file in NumPy's format, version 1. `shape` is that of a tuple: "2," or "2, 3".
+inline std::string npy(const std::string& dtype, const std::string& shape, const std::string& data,
+                       const std::string& order = "False") {
+  std::string header =
+      cat("{'descr': '", dtype, "', 'fortran_order': ", order, ", 'shape': (", shape, "), }");
+  header += std::string(64 - (header.size() + 11) % 64, ' ') + "\n";
+  return std::string("\x93NUMPY\x01\x00", 8) + char(header.size() % 256) +
+         char(header.size() / 256) + header + data;
+}
+template <class T> std::string data_of(const std::vector<T>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
 }
 
 }  // namespace bellows

@@ -1,12 +1,10 @@
 // Every malformed IDX file is refused with one clear Error(Exit::data).
 #include "data/sets/idx.h"
-#include <gmock/gmock.h>
 #include "data/images/file.h"
 #include "tests/data/files.h"
 #include "tests/moved.h"
 
 using namespace bellows;
-using testing::HasSubstr;
 
 static const std::string kGood = idx({3, 4, 5});
 
@@ -92,7 +90,7 @@ TEST(Idx, AllocatesNoMoreThanItsFileCanHoldWhateverItsHeaderClaims) {
 TEST(Idx, RefusesEmptyAxesAndAnotherRank) {
   EXPECT_THAT(refusal(idx({0, 28, 28})), HasSubstr("axis 0 has size 0"));
   EXPECT_THAT(refusal(kGood, 1), HasSubstr("not 0 0 8 1"));
-  EXPECT_THAT(refusal(""), HasSubstr("shorter than an IDX header"));
+  EXPECT_THAT(refusal(std::string()), HasSubstr("shorter than an IDX header"));
 }
 
 // 10 MB of zeros are 10 kB of gzip.

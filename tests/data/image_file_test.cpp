@@ -1,12 +1,10 @@
 // JPEG and PNG files of every kind are decoded to RGB or refused with one clear Error(Exit::data).
-#include <gmock/gmock.h>
 #include <sys/resource.h>
 #include <zlib.h>
 #include "data/images/file.h"
 #include "tests/data/decoded.h"
 
 using namespace bellows;
-using testing::HasSubstr;
 
 static Pixels of_three(const Pixels& p) {
   Pixels rgb{p.height, p.width, 3, {}};

@@ -1,5 +1,4 @@
 // image_folder: files, labels, and the treatment of damaged images.
-#include <gmock/gmock.h>
 #include "data/loader/loader.h"
 #include "tests/data/files.h"
 #include "tests/data/image_files.h"
@@ -8,14 +7,11 @@
 #include "tests/refusal.h"
 
 using namespace bellows;
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
 using Pair = std::pair<int, int>;
 
 static DatasetPtr make(const TempFolder& folder, Split split, Texts options = {}) {
   options.emplace("root", folder.path);
-  return chosen<DatasetChoice>("image_folder", options).make({split});
+  return make("image_folder", split, options);
 }
 
 static std::string complaint_of(const TempFolder& folder, Split split, const Texts& options = {}) {
@@ -139,7 +135,7 @@ TEST(ImageFolder, CountsWhatItLeavesOutByKind) {
   };
   link("0.png", "train/a/to_it.png");
   const auto train = [&] { return make(folder, Split::train); };
-  EXPECT_THAT(train()->notes(), testing::IsEmpty());
+  EXPECT_THAT(train()->notes(), IsEmpty());
   link("nowhere.png", "train/a/more/gone.png");
   const std::string where = "warning: " + (folder.path / "train").string() + ": ";
   EXPECT_THAT(train()->notes(), ElementsAre(where + "1 left out: broken link 1; the first is " +
@@ -163,7 +159,7 @@ TEST(ImageFolder, ReadsTheFormatsThatTorchvisionReads) {
   for (const char* name : {"a.bmp", "b.ppm", "c.PGM", "d.pnm", "e.webp", "f.jpeg"})
     folder.write(cat("train/a/", name), "P5 1 1 255\n" + std::string(1, name[0]));
   const auto train = make(folder, Split::train);
-  EXPECT_THAT(train->notes(), testing::IsEmpty());
+  EXPECT_THAT(train->notes(), IsEmpty());
   EXPECT_THAT(contents(*train), ElementsAre(Pair{'a', 0}, Pair{'b', 0}, Pair{'c', 0}, Pair{'d', 0},
                                             Pair{'e', 0}, Pair{'f', 0}));
 }
@@ -177,7 +173,7 @@ TEST(ImageFolder, FollowsLinksToFoldersButNoLoops) {
     std::filesystem::create_directory_symlink(to, folder.path / name);
   };
   link("../../elsewhere", "train/a/linked");
-  EXPECT_THAT(make(folder, Split::train)->notes(), testing::IsEmpty());
+  EXPECT_THAT(make(folder, Split::train)->notes(), IsEmpty());
   link("..", "elsewhere/deep/up");
   link(".", "train/a/self");
   link("../../elsewhere/deep", "train/a/z");

@@ -1,15 +1,12 @@
 // BMP, PNM and WebP files of every kind are decoded to RGB or refused with one clear
 // Error(Exit::data).
-#include <gmock/gmock.h>
 #include <webp/decode.h>
 #include <webp/encode.h>
 #include <random>
 #include "tests/data/decoded.h"
 
 using namespace bellows;
-using testing::ElementsAre;
 using testing::ElementsAreArray;
-using testing::HasSubstr;
 
 namespace {
 

@@ -1,8 +1,8 @@
 // write_image does in one pass what the steps of a ImagePlan do one after the other.
 #include "data/images/image_plan.h"
-#include <gmock/gmock.h>
 #include "core/base/philox.h"
 #include "core/tensor/safetensors.h"
+#include "tests/matchers.h"
 #include "tests/place.h"
 
 using namespace bellows;

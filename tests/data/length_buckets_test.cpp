@@ -1,9 +1,9 @@
 // length_buckets: each sample once per epoch, batches of like length, ranks of like work.
-#include <gmock/gmock.h>
 #include <algorithm>
 #include <numeric>
 #include "core/base/philox.h"
 #include "data/loader/sampler.h"
+#include "tests/matchers.h"
 
 using namespace bellows;
 

@@ -1,6 +1,5 @@
 // Order, content, counters and errors of the loader, for any number of workers.
 #include "data/loader/loader.h"
-#include <gmock/gmock.h>
 #include <map>
 #include <semaphore>
 #include "core/tensor/copy.h"
@@ -10,8 +9,6 @@
 #include "tests/trainer/processes.h"
 
 using namespace bellows;
-using testing::AllOf;
-using testing::HasSubstr;
 
 static Loader make(const LoaderOptions& options, int64_t samples = 103) {
   return Loader(std::make_shared<Numbers>(samples), {}, options, 5);

@@ -20,9 +20,13 @@ template <class AChoice> AChoice chosen(const std::string& name, const Texts& op
   return choice;
 }
 
+inline DatasetPtr make(const std::string& name, Split split, const Texts& options) {
+  return chosen<DatasetChoice>(name, options).make({split});
+}
+
 // Returns the data set of the shards in a folder.
 inline DatasetPtr open_packed(const TempFolder& folder, Split split = Split::train) {
-  return chosen<DatasetChoice>("packed", {{"folder", folder.path}}).make({split});
+  return make("packed", split, {{"folder", folder.path}});
 }
 
 }  // namespace bellows

@@ -1,5 +1,4 @@
 // Shards that are truncated, damaged, foreign or of another packing: one error line with the path.
-#include <gmock/gmock.h>
 #include <cstring>
 #include "core/base/crc32c.h"
 #include "core/base/file.h"
@@ -10,9 +9,6 @@
 #include "tests/data/options.h"
 
 using namespace bellows;
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::StartsWith;
 namespace fs = std::filesystem;
 
 static constexpr size_t kHead = 96, kNames = 20, kRecord = 32;

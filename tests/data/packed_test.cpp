@@ -1,5 +1,4 @@
 // Packed shards return the samples that were packed, with few opens and reads of files.
-#include <gmock/gmock.h>
 #include "data/images/image_file.h"
 #include "data/loader/loader.h"
 #include "data/packed/shard.h"
@@ -10,13 +9,7 @@
 #include "tests/moved.h"
 
 using namespace bellows;
-using testing::AllOf;
-using testing::HasSubstr;
 namespace fs = std::filesystem;
-
-static DatasetPtr make(const std::string& name, Split split, const Texts& options) {
-  return chosen<DatasetChoice>(name, options).make({split});
-}
 
 // Returns the pixels as (C, H, W), from a planar or an interleaved sample.
 static std::vector<uint8_t> pixels_of(const Sample& s) {

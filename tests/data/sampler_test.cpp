@@ -1,6 +1,5 @@
 // Order of the samples, and the parts of it that ranks take.
 #include "data/loader/sampler.h"
-#include <gmock/gmock.h>
 #include <numeric>
 #include "tests/data/files.h"
 #include "tests/moved.h"
@@ -40,17 +39,17 @@ TEST(Sampler, VisitsEverySampleOnceInAnOrderThatIsAFunctionOfSeedAndEpoch) {
 
 TEST(Sampler, RefusesAnEpochWithoutABatch) {
   EXPECT_THAT(complaint(Exit::data, [] { Sampler(0, {}, 1, {}); }),
-              testing::HasSubstr("the data set is empty"));
+              HasSubstr("the data set is empty"));
   EXPECT_THAT(
       complaint(Exit::data, [] { Sampler(63, {.batch_size = 64, .drop_last = true}, 1, {}); }),
-      testing::HasSubstr("drop_last leaves nothing: 63 samples do not fill a batch of 64"));
+      HasSubstr("drop_last leaves nothing: 63 samples do not fill a batch of 64"));
   EXPECT_THAT(complaint(Exit::data,
                         [] {
                           Sampler(63, {.batch_size = 32}, 1,
                                   {.rank = 1, .world = 2, .uneven = Uneven::drop});
                         }),
-              testing::HasSubstr("dist.uneven: drop leaves nothing: 63 samples do not fill a batch "
-                                 "of 32 on 2 ranks"));
+              HasSubstr("dist.uneven: drop leaves nothing: 63 samples do not fill a batch "
+                        "of 32 on 2 ranks"));
 }
 
 // 21 samples in batches of 4 on 4 ranks: a round of 16, and 5 samples. drop and join give the
@@ -65,6 +64,5 @@ TEST(Sampler, PadRepeatsTheFirstSamplesSoThatAllRanksHaveAsMany) {
     EXPECT_EQ(sampler.joint_size(1), 8);
     last.push_back(part(sampler, 1, 0));
   }
-  EXPECT_THAT(
-      last, testing::ElementsAre(Indices{16, 17}, Indices{18, 19}, Indices{20, 0}, Indices{1, 2}));
+  EXPECT_THAT(last, ElementsAre(Indices{16, 17}, Indices{18, 19}, Indices{20, 0}, Indices{1, 2}));
 }

@@ -1,5 +1,4 @@
 // A JPEG that is decoded only as far as needed gives the same image.
-#include <gmock/gmock.h>
 #include "core/base/philox.h"
 #include "data/images/image_plan.h"
 #include "data/loader/loader.h"

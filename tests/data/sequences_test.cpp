@@ -1,20 +1,16 @@
 // Data sets that have no images: sums, text, lines, csv, npy. What they deliver, and what they
 // refuse.
-#include <gmock/gmock.h>
 #include "data/sets/arrays.h"
 #include "tests/data/files.h"
 #include "tests/data/options.h"
-#include "tests/temp_folder.h"
 
 using namespace bellows;
-using testing::ElementsAre;
-using testing::HasSubstr;
 
 namespace {
 
 DatasetPtr open(Texts texts, Split split = Split::train) {
   const std::string name = texts.extract("name").mapped();
-  return chosen<DatasetChoice>(name, texts).make({split});
+  return make(name, split, texts);
 }
 std::string refusal(const Texts& texts, Split split = Split::train) {
   return complaint(Exit::data, [&] { open(texts, split); });
@@ -30,12 +26,8 @@ std::vector<int64_t> sample(const Arrays& a, const Tensor& part, int64_t i) {
   return {part.ptr<int64_t>() + offsets[i], part.ptr<int64_t>() + offsets[i + 1]};
 }
 
-class Sets : public testing::Test {
- protected:
-  std::string file(const std::string& name, const std::string& content) {
-    return folder_.write(name, content);
-  }
-  TempFolder folder_;
+struct Sets : testing::Test {
+  const TempFolder folder;
 };
 
 // ---- sums
@@ -63,7 +55,7 @@ TEST_F(Sets, SumsAreRightAndOnlyTheirAnswersCount) {
 
 TEST_F(Sets, TextHasWindowsWhoseTargetsAreTheNextBytes) {
   const Texts texts = {{"name", "text"},
-                       {"file", file("t.txt", "abcdefghijk")},
+                       {"file", folder.write("t.txt", "abcdefghijk")},
                        {"length", "3"},
                        {"test_every", "3"}};
   const DatasetPtr train = open(texts), test = open(texts, Split::test);
@@ -75,7 +67,7 @@ TEST_F(Sets, TextHasWindowsWhoseTargetsAreTheNextBytes) {
 }
 
 TEST_F(Sets, LinesCountWhatFollowsTheTab) {
-  const DatasetPtr set = open({{"name", "lines"}, {"file", file("l.txt", "ab\tcd\nef\n")}});
+  const DatasetPtr set = open({{"name", "lines"}, {"file", folder.write("l.txt", "ab\tcd\nef\n")}});
   const Arrays& a = *set->arrays();
   EXPECT_THAT(sample(a, a.x, 0), ElementsAre('a', 'b', '\t', 'c', 'd'));
   EXPECT_THAT(sample(a, a.y, 0), ElementsAre(-1, -1, 'c', 'd', '\n'));
@@ -83,18 +75,19 @@ TEST_F(Sets, LinesCountWhatFollowsTheTab) {
 }
 
 TEST_F(Sets, LinesHaveLabelsThatTheTrainingFileKnows) {
-  const std::string train = file("l.txt", "good\tyes\nbad\tno\n");
+  const std::string train = folder.write("l.txt", "good\tyes\nbad\tno\n");
   const Texts texts = {{"name", "lines"},
                        {"file", train},
                        {"target", "label"},
-                       {"test_file", file("test.txt", "fine\tmaybe\n")}};
+                       {"test_file", folder.write("test.txt", "fine\tmaybe\n")}};
   EXPECT_THAT(open(texts)->info().names, ElementsAre("no", "yes"));
   EXPECT_THAT(ints(open(texts)->arrays()->y), ElementsAre(1, 0));
 }
 
 TEST_F(Sets, LinesRefuseWhatIsNoSample) {
   const auto lines = [&](const std::string& content, const char* longest = "9") {
-    return refusal({{"name", "lines"}, {"file", file("l.txt", content)}, {"longest", longest}});
+    return refusal(
+        {{"name", "lines"}, {"file", folder.write("l.txt", content)}, {"longest", longest}});
   };
   EXPECT_THAT(lines("ab\n\ncd\n"), HasSubstr("l.txt, line 2: is empty"));
   EXPECT_THAT(lines("ab\xff\n"), HasSubstr("line 1: byte 2 is not UTF-8 text"));
@@ -107,8 +100,10 @@ TEST_F(Sets, LinesRefuseWhatIsNoSample) {
 constexpr const char* kTable = "height,color,kind\n1,red,a\n2,blue,b\n3,red,a\n4,blue,b\n";
 
 TEST_F(Sets, CsvStandardizesNumbersByTheTrainingRowsAndHasAPlaceForEachCategory) {
-  const Texts texts = {
-      {"name", "csv"}, {"file", file("t.csv", kTable)}, {"target", "kind"}, {"test_every", "4"}};
+  const Texts texts = {{"name", "csv"},
+                       {"file", folder.write("t.csv", kTable)},
+                       {"target", "kind"},
+                       {"test_every", "4"}};
   const DatasetPtr train = open(texts), test = open(texts, Split::test);
   EXPECT_THAT(train->info().names, ElementsAre("a", "b"));
   const Tensor x = train->arrays()->x;
@@ -122,7 +117,7 @@ TEST_F(Sets, CsvStandardizesNumbersByTheTrainingRowsAndHasAPlaceForEachCategory)
 
 TEST_F(Sets, CsvRefusesDamageWithItsLine) {
   const auto csv = [&](const std::string& content) {
-    return refusal({{"name", "csv"}, {"file", file("t.csv", content)}, {"target", "kind"}});
+    return refusal({{"name", "csv"}, {"file", folder.write("t.csv", content)}, {"target", "kind"}});
   };
   const std::string start = "height,kind\n1,a\n";
   EXPECT_THAT(csv(start + "2\n"), HasSubstr("t.csv, line 3: 1 cell, the first line has 2"));
@@ -135,7 +130,7 @@ TEST_F(Sets, CsvRefusesDamageWithItsLine) {
   EXPECT_THAT(csv("height,other\n1,a\n"), HasSubstr("no column kind; it has height, other"));
   EXPECT_THAT(csv("height,kind\n"), HasSubstr("no rows"));
   const Texts split = {{"name", "csv"},
-                       {"file", file("t.csv", "c,kind\nred,a\nblue,a\n")},
+                       {"file", folder.write("t.csv", "c,kind\nred,a\nblue,a\n")},
                        {"target", "kind"},
                        {"test_every", "2"}};
   EXPECT_THAT(refusal(split, Split::test),
@@ -144,22 +139,10 @@ TEST_F(Sets, CsvRefusesDamageWithItsLine) {
 
 // ---- npy
 
-std::string npy(const std::string& dtype, const std::string& shape, const std::string& data,
-                const std::string& order = "False") {
-  std::string header =
-      cat("{'descr': '", dtype, "', 'fortran_order': ", order, ", 'shape': (", shape, "), }");
-  header += std::string(64 - (header.size() + 11) % 64, ' ') + "\n";
-  return std::string("\x93NUMPY\x01\x00", 8) + char(header.size() % 256) +
-         char(header.size() / 256) + header + data;
-}
-template <class T> std::string data_of(const std::vector<T>& values) {
-  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
-}
-
 TEST_F(Sets, NpyRefusesWhatItCannotHold) {
-  const std::string y = file("y.npy", npy("<i8", "1,", data_of<int64_t>({0})));
+  const std::string y = folder.write("y.npy", npy("<i8", "1,", data_of<int64_t>({0})));
   const auto x = [&](const std::string& content) {
-    return refusal({{"name", "npy"}, {"x", file("x.npy", content)}, {"y", y}});
+    return refusal({{"name", "npy"}, {"x", folder.write("x.npy", content)}, {"y", y}});
   };
   const std::string one = data_of<float>({1});
   EXPECT_THAT(x(npy("|O", "1,", one)), HasSubstr("x.npy: holds pickled Python objects"));

@@ -1,12 +1,10 @@
 #include "data/images/transform.h"
-#include <gmock/gmock.h>
 #include <numeric>
 #include "tests/data/files.h"
 #include "tests/data/noise.h"
 #include "tests/data/numbers.h"
 
 using namespace bellows;
-using testing::HasSubstr;
 
 static const DatasetInfo kInfo{
     .input = {DType::u8, {2, 3, 5}}, .classes = 10, .mean = {.25f, .5f}, .std = {.5f, .125f}};

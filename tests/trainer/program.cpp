@@ -1,6 +1,5 @@
 #include "tests/trainer/program.h"
 #include <fcntl.h>
-#include <gmock/gmock.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <algorithm>
@@ -164,6 +163,14 @@ Ended Program::run(const Args& args, const std::function<void()>& in_child) {
   return start(args, in_child)->end();
 }
 
+Ended Program::run_until(const std::string& text, int signal, const Args& args,
+                         const std::function<void()>& in_child) {
+  const auto running = start(args, in_child);
+  EXPECT_TRUE(running->says(text)) << testing::PrintToString(args);
+  running->send(signal);
+  return running->end();
+}
+
 std::string Program::succeed(const Args& args, const std::function<void()>& in_child) {
   const Ended ended = run(args, in_child);
   EXPECT_EQ(ended.code, 0) << testing::PrintToString(args) << "\n" << ended.err;
@@ -175,9 +182,9 @@ void Program::expect_refusal(const Args& args, int code, const std::string& text
   const Ended ended = run(args, in_child);
   SCOPED_TRACE(testing::PrintToString(args));
   EXPECT_EQ(ended.code, code) << ended.err;
-  EXPECT_THAT(ended.err, testing::StartsWith("trainer: "));
+  EXPECT_THAT(ended.err, StartsWith("trainer: "));
   EXPECT_EQ(std::ranges::count(ended.err, '\n'), 1) << ended.err;
-  EXPECT_THAT(ended.err, testing::HasSubstr(text));
+  EXPECT_THAT(ended.err, HasSubstr(text));
 }
 
 std::string Program::program() const { return program_dir() + "/trainer"; }

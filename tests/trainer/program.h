@@ -1,6 +1,5 @@
 // Runs the real program as a user does, each test in an empty folder of its own.
 #pragma once
-#include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/types.h>
 #include <filesystem>
@@ -9,6 +8,7 @@
 #include <utility>
 #include <vector>
 #include "core/base/json.h"
+#include "tests/matchers.h"
 
 namespace bellows {
 
@@ -59,6 +59,9 @@ class Program : public testing::Test {
   std::unique_ptr<RunningProgram> start(const Args& args,
                                         const std::function<void()>& in_child = {});
   Ended run(const Args& args, const std::function<void()>& in_child = {});
+  // Sends the signal once stdout has that text.
+  Ended run_until(const std::string& text, int signal, const Args& args,
+                  const std::function<void()>& in_child = {});
   // Expects exit code 0. Returns stdout.
   std::string succeed(const Args& args, const std::function<void()>& in_child = {});
   // Expects that exit code and exactly one line on stderr, "trainer: ...", that contains the text.

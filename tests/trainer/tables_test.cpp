@@ -1,22 +1,11 @@
 // Rows of tables and arrays of NumPy through every verb of the real program.
-#include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
+#include "tests/data/files.h"
 #include "tests/trainer/program.h"
 
 using namespace bellows;
-using testing::HasSubstr;
 
 namespace {
-
-// Little-endian values in NumPy's format, version 1.
-template <class T>
-std::string npy(const char* type, const std::string& shape, const std::vector<T>& values) {
-  std::string header = cat("{'descr': '", type, "', 'fortran_order': False, 'shape': ", shape, "}");
-  header.resize(117, ' ');
-  header += '\n';
-  std::string file = std::string("\x93NUMPY\x01\x00", 8) + char(header.size()) + '\0' + header;
-  return file.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
-}
 
 class TablesTest : public Program {
  protected:
@@ -59,7 +48,7 @@ TEST_F(TablesTest, RowsOfClassesAndOfValuesGoThroughEveryVerb) {
 
   write("new.csv", "width,colour\n1,red\n16,blue\n");
   EXPECT_THAT(succeed({"predict", "kinds", "new.csv", "--json"}),
-              testing::ContainsRegex("\"small\"(.|\n)*\"large\""));
+              ContainsRegex("\"small\"(.|\n)*\"large\""));
   EXPECT_THAT(succeed({"predict", "prices", "new.csv"}), HasSubstr("]\n["));
   const Args arms = {"ab",      "--toggle", "fused_optimizer", "--processes", "2", "--blocks", "2",
                      "--steps", "3",        "--config",        "values.yaml"};
@@ -74,12 +63,12 @@ TEST_F(TablesTest, ArraysOfTwelveClassesGoThroughEveryVerb) {
     y.push_back(int16_t(i % 12));
     for (int k = 0; k < 12; ++k) x.push_back(k == i % 12 ? 1 + 0.001 * i : 0.1);
   }
-  write("x.npy", npy("<f8", "(240, 12)", x));
-  write("y.npy", npy("<i2", "(240,)", y));
+  write("x.npy", npy("<f8", "240, 12", data_of(x)));
+  write("y.npy", npy("<i2", "240,", data_of(y)));
   const std::string data = "{name: npy, x: x.npy, y: y.npy, batch_size: 20}";
   go_through(training(data, 12, "cross_entropy", "accuracy"), "accuracy", "twelve");
   x.resize(12);
-  write("one.npy", npy("<f8", "(1, 12)", x));
+  write("one.npy", npy("<f8", "1, 12", data_of(x)));
   EXPECT_THAT(succeed({"predict", "twelve", "one.npy", "--json"}), HasSubstr("\"class\":0"));
 }
 
