@@ -1,13 +1,12 @@
 // Autotuning: the fastest candidate wins, is kept on disk, and is not searched for again.
 #include "core/tensor/autotune.h"
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include "core/base/check.h"
 #include "core/base/disk_cache.h"
 #include "core/base/trace.h"
 #include "core/device/allocator.h"
 #include "core/tensor/foreach.h"
 #include "core/tensor/tuned_kernel.h"
+#include "tests/matchers.h"
 #include "tests/temp_folder.h"
 #include "tests/variable.h"
 

@@ -1,10 +1,8 @@
 // Checks whether the binary fits the driver and the GPUs, for invented machines.
 #include "core/device/device_info.h"
-#include <gmock/gmock.h>
+#include "tests/matchers.h"
 
 using namespace bellows;
-using testing::AllOf;
-using testing::HasSubstr;
 
 static CudaReport h200() {
   CudaReport report;

@@ -1,6 +1,4 @@
 // GPU allocator: streams, pools of captured graphs, out of memory.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <thread>
 #include "core/base/module_path.h"
 #include "core/base/trace.h"
@@ -8,11 +6,10 @@
 #include "core/device/graph.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/foreach.h"
+#include "tests/matchers.h"
 #include "tests/refusal.h"
 
 using namespace bellows;
-using testing::AllOf;
-using testing::HasSubstr;
 
 static AllocatorStats stats() { return allocator_stats(Device::cuda); }
 static Tensor on_gpu(int64_t floats) { return Tensor({floats}, DType::f32, Device::cuda); }
@@ -214,9 +211,7 @@ TEST_F(AllocatorOnDevice, AnotherThreadReleasesABlockThatTheCapturedStreamUses) 
 TEST_F(AllocatorOnDevice, SaysWhoHoldsWhatAndWhatToDo) {
   const ModuleScope at(site_of("layer1.conv"));
   const Tensor large = on_gpu(3 << 20), a = on_gpu(1 << 20), b = on_gpu(1 << 20);
-  const Refusal refusal = refused([] { on_gpu(int64_t{1} << 44); });
-  EXPECT_EQ(refusal.exit, Exit::memory);
-  EXPECT_THAT(refusal.message,
+  EXPECT_THAT(complaint(Exit::memory, [] { on_gpu(int64_t{1} << 44); }),
               AllOf(HasSubstr("out of cuda memory: asked for 67108864 MiB with "),
                     HasSubstr(" reserved (fragmentation "), HasSubstr(" free on the device; "),
                     HasSubstr("the largest tensors: 12 MiB in layer1.conv, 2 x 4 MiB in layer1"),
@@ -238,7 +233,7 @@ TEST_F(AllocatorOnDevice, GivesUpWhatItKeepsBeforeItRefuses) {
   }
   EXPECT_EQ(stats().reserved, 24 << 20);
   limit = 0;
-  EXPECT_EQ(refused([] { on_gpu(7 << 20); }).exit, Exit::memory);
+  complaint(Exit::memory, [] { on_gpu(7 << 20); });
   EXPECT_EQ(stats().reserved, 0) << "it refused while it kept memory that nobody uses";
   api.allocate = system;
 }

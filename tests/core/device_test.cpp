@@ -1,6 +1,4 @@
 // Checks every CUDA kernel of core/ against its CPU implementation.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <cmath>
 #include <optional>
 #include "core/device/sync_guard.h"
@@ -10,6 +8,7 @@
 #include "core/tensor/rng.h"
 #include "core/tensor/step_state.h"
 #include "tests/difference.h"
+#include "tests/matchers.h"
 #include "tests/moved.h"
 #include "tests/on_device.h"
 #include "tests/refusal.h"
@@ -190,9 +189,8 @@ TEST_F(CoreOnDevice, ASyncGuardWarnsOnceOfEachLineOnWhichTheHostWaits) {
     synchronize(current_stream(Device::cuda));
   }
   EXPECT_EQ(found, 6);
-  const auto here =
-      testing::HasSubstr("the host waits for the device at tests/core/device_test.cpp:");
-  EXPECT_THAT(take_sync_reports(), testing::ElementsAre(here, here, here));
+  const auto here = HasSubstr("the host waits for the device at tests/core/device_test.cpp:");
+  EXPECT_THAT(take_sync_reports(), ElementsAre(here, here, here));
   const SyncGuard strict(OnSync::refuse);
   EXPECT_THAT(refusal([&] { one.item(); }), here);
 }

@@ -1,8 +1,7 @@
 // DiskCache: finds entries by their key only, ignores damaged ones, and never throws.
 #include "core/base/disk_cache.h"
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <fstream>
+#include "tests/matchers.h"
 #include "tests/temp_folder.h"
 #include "tests/variable.h"
 
@@ -78,7 +77,7 @@ TEST_F(DiskCaches, SayOnceThatAFolderCannotBeWritten) {
   cache.keep("plan", "key", "content");
   cache.keep("plan", "key", "content");
   const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_THAT(said, testing::StartsWith("warning: nothing is cached in " + folder.string()));
+  EXPECT_THAT(said, StartsWith("warning: nothing is cached in " + folder.string()));
   EXPECT_EQ(std::ranges::count(said, '\n'), 1);
   EXPECT_EQ(cache.find("plan", "key"), std::nullopt);
 }

@@ -1,19 +1,17 @@
 // Durable writes, checked reads, and logs whose last line was cut by a kill.
 #include "core/base/file.h"
 #include <fcntl.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 #include <fstream>
 #include <thread>
 #include "core/base/crc32c.h"
+#include "tests/matchers.h"
 #include "tests/refusal.h"
 #include "tests/temp_folder.h"
 
 using namespace bellows;
-using testing::HasSubstr;
 
 namespace {
 
@@ -72,9 +70,9 @@ TEST_F(Files, WriteRefusesWhatIsNoRegularFileAndLeavesItThere) {
   const auto before = entries();
   for (const Path& path : special) {
     const auto status = std::filesystem::symlink_status(path).type();
-    const Refusal error = refused([&] { write_file(path, bytes_of("x")); });
-    EXPECT_EQ(error.exit, Exit::storage) << path;
-    EXPECT_THAT(error.message, HasSubstr("not a regular file; choose another name"));
+    EXPECT_THAT(complaint(Exit::storage, [&] { write_file(path, bytes_of("x")); }),
+                HasSubstr("not a regular file; choose another name"))
+        << path;
     EXPECT_EQ(std::filesystem::symlink_status(path).type(), status) << path;
   }
   EXPECT_EQ(entries(), before);
@@ -87,7 +85,7 @@ TEST_F(Files, WriteReplacesALinkAndALogRefusesIt) {
   EXPECT_EQ(content(folder / "precious"), "keep");
   EXPECT_FALSE(std::filesystem::is_symlink(folder / "a"));
   std::filesystem::create_symlink(folder / "precious", folder / "log");
-  EXPECT_EQ(refused([&] { LineWriter(folder / "log"); }).exit, Exit::storage);
+  complaint(Exit::storage, [&] { LineWriter(folder / "log"); });
 }
 
 TEST_F(Files, WriteGoesPastALinkPlantedAtTheTemporaryName) {
@@ -102,9 +100,8 @@ TEST_F(Files, WriteGoesPastALinkPlantedAtTheTemporaryName) {
 }
 
 TEST_F(Files, FailedWriteNamesPathCallAndReason) {
-  const Refusal error = refused([&] { write_file(folder / "none\n" / "a", bytes_of("x")); });
-  EXPECT_EQ(error.exit, Exit::storage);
-  EXPECT_THAT(error.message, HasSubstr("none\\x0a/a: open: No such file"));
+  EXPECT_THAT(complaint(Exit::storage, [&] { write_file(folder / "none\n/a", bytes_of("x")); }),
+              HasSubstr("none\\x0a/a: open: No such file"));
   std::filesystem::create_directory(folder / "in the way");
   EXPECT_THAT(refusal([&] { write_file(folder / "in the way", bytes_of("x")); }),
               HasSubstr("rename: Is a directory"));
@@ -149,11 +146,9 @@ TEST_F(Files, WritesAllOfItToAPipeThatDoesNotBlock) {
 
 TEST_F(Files, ReadRefusesWhatIsNoRegularFileWithoutBlocking) {
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
-  for (const Path& path : {folder / "pipe", folder, Path("/dev/zero")}) {
-    const Refusal error = refused([&] { content(path); });
-    EXPECT_EQ(error.exit, Exit::data) << path;
-    EXPECT_THAT(error.message, HasSubstr("not a regular file"));
-  }
+  for (const Path& path : {folder / "pipe", folder, Path("/dev/zero")})
+    EXPECT_THAT(complaint(Exit::data, [&] { content(path); }), HasSubstr("not a regular file"))
+        << path;
   EXPECT_THAT(refusal([&] { content(folder / "none"); }), HasSubstr("No such file"));
 }
 
@@ -174,9 +169,8 @@ TEST_F(Files, ReadBeyondTheEndSaysWhereTheFileEnds) {
 TEST_F(Files, AReadThatTheSystemFailsIsStorageWhateverTheFileIsFor) {
   const InputFile memory("/proc/self/mem", Exit::data);
   std::byte byte{};
-  const Refusal error = refused([&] { memory.read(0, {&byte, 1}); });
-  EXPECT_EQ(error.exit, Exit::storage);
-  EXPECT_THAT(error.message, HasSubstr("/proc/self/mem: read: Input/output error"));
+  EXPECT_THAT(complaint(Exit::storage, [&] { memory.read(0, std::span(&byte, 1)); }),
+              HasSubstr("/proc/self/mem: read: Input/output error"));
 }
 
 TEST_F(Files, LogLinesAreAppendedAndACutOneIsRemoved) {

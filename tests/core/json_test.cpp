@@ -1,10 +1,9 @@
 // parse_json(): JSON from files that anybody may have written.
 #include "core/base/json.h"
-#include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
+#include "tests/matchers.h"
 
 using namespace bellows;
-using testing::HasSubstr;
 
 static std::string fault_of(const std::string& text) {
   std::string why;

@@ -54,9 +54,7 @@ TEST_P(Threads, WhatAChunkThrowsReachesTheCaller) {
       ++ran;
       if (chunk == 2 || chunk == 13) fail(Exit::memory, "chunk ", chunk);
     };
-    const Refusal got = refused([&] { parallel_for(16, 1, body); });
-    EXPECT_EQ(got.message, "chunk 2");
-    EXPECT_EQ(got.exit, Exit::memory);
+    EXPECT_EQ(complaint(Exit::memory, [&] { parallel_for(16, 1, body); }), "chunk 2");
     EXPECT_EQ(ran, GetParam() == 1 ? 3 : 16);
   }
 }

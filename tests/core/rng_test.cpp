@@ -1,12 +1,10 @@
 // Random numbers as functions of their key: known answers, moments, valid and uniform permutations.
 #include "core/tensor/rng.h"
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <set>
+#include "tests/matchers.h"
 #include "tests/refusal.h"
 
 using namespace bellows;
-using testing::ElementsAre;
 
 // From kat_vectors of the Random123 distribution (philox4x32, 10 rounds).
 TEST(Philox, GivesThePublishedAnswers) {

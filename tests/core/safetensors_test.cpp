@@ -1,17 +1,15 @@
 // The safetensors format: round trips, and a corpus of files that must be refused.
 #include "core/tensor/safetensors.h"
 #include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <cstring>
 #include "core/base/crc32c.h"
 #include "core/device/allocator.h"
 #include "core/tensor/foreach.h"
+#include "tests/matchers.h"
 #include "tests/refusal.h"
 #include "tests/temp_folder.h"
 
 using namespace bellows;
-using testing::HasSubstr;
 
 namespace {
 

@@ -1,11 +1,10 @@
 // The statistics of `trainer ab` on synthetic times with a known speedup.
 #include "core/base/statistics.h"
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <cmath>
 #include <numeric>
 #include "core/base/check.h"
 #include "core/base/philox.h"
+#include "tests/matchers.h"
 
 using namespace bellows;
 

@@ -1,13 +1,11 @@
 // Shapes, strides, views and memory formats.
 #include "core/tensor/tensor.h"
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <pmmintrin.h>
 #include <numeric>
+#include "tests/matchers.h"
 #include "tests/refusal.h"
 
 using namespace bellows;
-using testing::HasSubstr;
 
 static Tensor counting(const Shape& shape) {
   const Tensor t(shape, DType::f32);

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <thread>
 #include "core/base/mutex.h"
+#include "tests/moved.h"
 #include "tests/temp_folder.h"
 
 using namespace bellows;
@@ -42,19 +43,18 @@ TEST(Quota, KnowsTheFirstVersionToo) {
 
 TEST(Threads, BudgetDividesTheAllowedCoresByTheRanks) {
   const int before = omp_get_max_threads(), cores = allowed_cores();
-  trace::Counter& withheld = trace::counter("cpu.threads_withheld");
-  const int64_t counted = withheld.value();
+  const Moved withheld("cpu.threads_withheld");
   apply({.threads = cores + 3});
   EXPECT_EQ(omp_get_max_threads(), cores + 3);
   EXPECT_GE(trace::counter("cpu.peak_threads").value(), cores + 3);
-  EXPECT_EQ(withheld.value(), counted);
+  EXPECT_EQ(withheld, 0);
   apply({.threads = cores + 3, .budget = true});
   EXPECT_EQ(omp_get_max_threads(), cores);
   apply({.threads = cores + 3, .budget = true}, 2 * cores);
   EXPECT_EQ(omp_get_max_threads(), 1);
   apply({.threads = 1, .budget = true});
   EXPECT_EQ(omp_get_max_threads(), 1);
-  EXPECT_EQ(withheld.value(), counted + 3 + cores + 2);
+  EXPECT_EQ(withheld, 3 + cores + 2);
   omp_set_num_threads(before);
 }
 
@@ -69,23 +69,20 @@ TEST(Threads, AreNamed) {
 
 TEST(Mutex, CountsTheAcquisitionsThatHadToWait) {
   Mutex mutex("test");
-  trace::Counter &all = trace::counter("lock.contended"),
-                 &mine = trace::counter("lock.test.contended"),
-                 &wait = trace::counter("lock.test.wait_ns");
-  const int64_t before = all.value();
+  const Moved all("lock.contended"), mine("lock.test.contended"), wait("lock.test.wait_ns");
   { const std::lock_guard lock(mutex); }
-  EXPECT_EQ(all.value(), before);
+  EXPECT_EQ(all, 0);
   for (const bool stats : {false, true}) {
     Mutex::collect_stats(stats);
-    const int64_t waits = all.value();
+    const int64_t waits = all;
     mutex.lock();
     std::thread other([&] { const std::lock_guard lock(mutex); });
-    while (all.value() == waits) std::this_thread::yield();
+    while (all == waits) std::this_thread::yield();
     mutex.unlock();
     other.join();
-    EXPECT_EQ(all.value(), waits + 1);
-    EXPECT_EQ(mine.value(), stats ? 1 : 0);
-    EXPECT_EQ(wait.value() > 0, stats);
+    EXPECT_EQ(all, waits + 1);
+    EXPECT_EQ(mine, stats ? 1 : 0);
+    EXPECT_EQ(wait > 0, stats);
   }
   Mutex::collect_stats(false);
 }

@@ -6,9 +6,8 @@
 #include <sched.h>
 #include <set>
 #include <thread>
-#include "core/base/trace.h"
 #include "core/device/threads.h"
-#include "core/device/topology.h"
+#include "tests/moved.h"
 #include "tests/refusal.h"
 #include "tests/temp_folder.h"
 
@@ -96,9 +95,10 @@ TEST(CpuList, GoesToTextAndBackOrIsRefused) {
     EXPECT_EQ(cpu_list(parse_cpu_list(text)), text);
   for (const char* wrong :
        {"a", "3-1", "0-", "-2", "1 2", "1,,2", "0-4000000000", "0-1x", "0-3,x"}) {
-    EXPECT_EQ(parse_cpu_list(wrong), Cpus{}) << wrong;
+    SCOPED_TRACE(wrong);
+    EXPECT_EQ(parse_cpu_list(wrong), Cpus{});
     const ThreadOptions options = {.pinning = Pinning::list, .cores = wrong};
-    EXPECT_EQ(refused([&] { apply(options); }).exit, Exit::usage) << wrong;
+    complaint(Exit::usage, [&] { apply(options); });
   }
 }
 
@@ -123,9 +123,8 @@ static std::vector<Cpus> cores_of_the_pool() {
 TEST(Pinning, GivesEachThreadACoreOfItsOwn) {
   const int before = omp_get_max_threads();
   const Cpus all = my_cores();
-  trace::Counter& pinned = trace::counter("cpu.core_pinning");
   for (const enum Pinning way : {Pinning::compact, Pinning::spread, Pinning::list}) {
-    const int64_t counted = pinned.value();
+    const Moved pinned("cpu.core_pinning");
     apply({.threads = static_cast<int>(all.size()), .pinning = way});
     std::set<int> used;
     for (const Cpus& cores : cores_of_the_pool()) {
@@ -133,7 +132,7 @@ TEST(Pinning, GivesEachThreadACoreOfItsOwn) {
       used.insert(cores.begin(), cores.end());
     }
     EXPECT_EQ(used, std::set(all.begin(), all.end()));
-    EXPECT_EQ(pinned.value(), counted + static_cast<int64_t>(all.size()));
+    EXPECT_EQ(pinned, std::ssize(all));
   }
   apply({.threads = before});
   for (const Cpus& cores : cores_of_the_pool()) EXPECT_EQ(cores, all);
@@ -150,8 +149,8 @@ TEST(Pinning, MoreThreadsThanCoresShareThem) {
 }
 
 TEST(Pinning, RefusesACoreThatTheProcessMayNotUse) {
-  const Refusal refusal = refused([] { apply({.pinning = Pinning::list, .cores = "999"}); });
-  EXPECT_EQ(refusal.message, "threads.cores: core 999 is not allowed to this process");
+  EXPECT_EQ(refusal([] { apply({.pinning = Pinning::list, .cores = "999"}); }),
+            "threads.cores: core 999 is not allowed to this process");
   apply({});
 }
 
@@ -179,14 +178,13 @@ TEST_F(Sys, RanksTakeTheNodesInTurn) {
   write("devices/system/node/online", "0-1");
   write_node(0, cat(all[0]), 1024);
   write_node(1, cat(all[1], "-", all.back()), 1024);
-  trace::Counter& bound = trace::counter("cpu.node_bound");
-  const int64_t before = bound.value();
+  const Moved bound("cpu.node_bound");
   for (const auto& [rank, cores] : {std::pair{0, first}, {1, rest}, {2, first}}) {
     EXPECT_EQ(bind_to_node(rank, root_), rank % 2);
     EXPECT_EQ(process_cores(), cores);
     for (const Cpus& of_thread : cores_of_the_pool()) EXPECT_EQ(of_thread, cores);
   }
-  EXPECT_EQ(bound.value(), before + 3);
+  EXPECT_EQ(bound, 3);
   unpin_threads();
   EXPECT_EQ(my_cores(), all);
   EXPECT_EQ(process_cores(), all);

@@ -1,11 +1,10 @@
 // Options of every type from text and back to it. tests/trainer/options_test.cpp refuses texts for
 // each option of the program.
 #include "core/config/values.h"
-#include <gmock/gmock.h>
 #include "core/config/choice.h"
+#include "tests/matchers.h"
 
 using namespace bellows;
-using testing::HasSubstr;
 
 namespace {
 
@@ -141,12 +140,12 @@ TEST(Values, ArePrintedAsNestedYamlWithTheirOrigins) {
                                                {"phases.0.momentum", "0.5"},
                                                {"phases.1", "adam"}})});
   const std::string text = print(options, all);
-  EXPECT_THAT(text, testing::ContainsRegex("^loader:\n  batch_size: 128 +# default\n"));
-  EXPECT_THAT(text, testing::ContainsRegex("\n  root: \"a: b\" +# a.yaml:1:1\n"));
-  EXPECT_THAT(text, testing::ContainsRegex("\n  sizes:\n    - 28 +# default\n    - 28 "));
-  EXPECT_THAT(text, testing::ContainsRegex("\n  - name: sgd +# a.yaml:2:1\n    lr: 0.1 +# default\n"
-                                           "    momentum: 0.5 +# a.yaml:3:1\n  - name: adam "));
-  EXPECT_THAT(text, testing::ContainsRegex("\noptimizer:\n  name: sgd +# default\n  lr: 0.1 "));
+  EXPECT_THAT(text, ContainsRegex("^loader:\n  batch_size: 128 +# default\n"));
+  EXPECT_THAT(text, ContainsRegex("\n  root: \"a: b\" +# a.yaml:1:1\n"));
+  EXPECT_THAT(text, ContainsRegex("\n  sizes:\n    - 28 +# default\n    - 28 "));
+  EXPECT_THAT(text, ContainsRegex("\n  - name: sgd +# a.yaml:2:1\n    lr: 0.1 +# default\n"
+                                  "    momentum: 0.5 +# a.yaml:3:1\n  - name: adam "));
+  EXPECT_THAT(text, ContainsRegex("\noptimizer:\n  name: sgd +# default\n  lr: 0.1 "));
   EXPECT_THAT(print(Options{}, {}), HasSubstr("\nphases: []"));
 }
 
@@ -182,7 +181,7 @@ TEST(Marks, OfAGroupLeaveThoseOfItsOptions) {
   for (const char* key : {"kept.rate", "kept.many.0.lr"})
     EXPECT_EQ(marks.at(key).change, Marks::resumable) << key;
   EXPECT_EQ(marks.at("kept.rate").forgets, Forget::rate);
-  EXPECT_THAT(marks.at("kept.rate").elsewhere, testing::ElementsAre("speed"));
+  EXPECT_THAT(marks.at("kept.rate").elsewhere, ElementsAre("speed"));
   EXPECT_STREQ(marks.at("kept.one").why, "it is kept");
   for (const char* key : {"kept.many", "kept.many.0.name"})
     EXPECT_STREQ(marks.at(key).why, "they are kept");
