@@ -50,6 +50,13 @@ inline ModulePtr build(const Texts& texts, const BuildContext& context = {}) {
   return model;
 }
 
+// Each parameter with its shape, such as "fc1.bias[32]".
+inline std::vector<std::string> shapes(const Module& model) {
+  std::vector<std::string> all;
+  for (const NamedTensor& p : model.parameters()) all.push_back(cat(p.name, p.tensor.shape()));
+  return all;
+}
+
 // Reads results of PyTorch, written by tests/oracle/make_fixtures.py.
 inline NamedTensors fixture(const std::string& name) {
   return read_safetensors(source_dir() + "/tests/oracle/" + name + ".safetensors").tensors;

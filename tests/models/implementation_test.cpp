@@ -1,7 +1,5 @@
 // oneDNN has a reference implementation, some hundred times slower, for calls that no fast kernel
 // fits. No layer of a ResNet may use it, nor a layout that the fast kernels lack (ncsp).
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include "autograd/amp.h"
 #include "autograd/backward.h"
 #include "core/base/trace.h"
@@ -11,6 +9,7 @@
 #include "core/tensor/rng.h"
 #include "models/losses/loss.h"
 #include "ops/conv/conv2d.h"
+#include "tests/matchers.h"
 #include "tests/models/build.h"
 
 using namespace bellows;
@@ -62,9 +61,9 @@ static void expect_fast(const std::string& model, int64_t side) {
       const char* const needed = low == DType::bf16 ? "avx512_bf16" : "avx512_fp16";
       if (is_low(low) && flags.find(needed) == std::string::npos) continue;
       const std::vector<std::string> names = implementations(*net, side, low, way);
-      EXPECT_THAT(names, testing::Contains(testing::HasSubstr("conv"))) << low;
+      EXPECT_THAT(names, Contains(HasSubstr("conv"))) << low;
       for (const char* slow : {"ref", "ncsp"})
-        EXPECT_THAT(names, testing::Each(testing::Not(testing::HasSubstr(slow)))) << low;
+        EXPECT_THAT(names, testing::Each(Not(HasSubstr(slow)))) << low;
     }
   }
 }

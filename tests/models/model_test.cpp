@@ -1,23 +1,13 @@
 // Names, shapes and initial values as in PyTorch; models from YAML; errors that name a layer.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <cmath>
 #include "autograd/amp.h"
 #include "core/tensor/foreach.h"
 #include "ops/elementwise.h"
+#include "tests/matchers.h"
 #include "tests/models/build.h"
 #include "tests/refusal.h"
 
 using namespace bellows;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::Pair;
-
-static std::vector<std::pair<std::string, std::string>> shapes(const Module& model) {
-  std::vector<std::pair<std::string, std::string>> all;
-  for (const NamedTensor& p : model.parameters()) all.emplace_back(p.name, cat(p.tensor.shape()));
-  return all;
-}
 
 template <class... Fs> static void expect_layers(TypeList<Fs...>) {
   const Tensor x = full({2, 3}, 0.75);
@@ -34,10 +24,10 @@ TEST(Layers, HaveEveryUnaryOp) { expect_layers(functors::UnaryOps()); }
 
 TEST(Mlp, HasTheHiddenLayersThatItsOptionsName) {
   const ModulePtr mlp = build({{"name", "mlp"}, {"hidden.0", "32"}});
-  EXPECT_THAT(shapes(*mlp), ElementsAre(Pair("fc1.weight", "[32,784]"), Pair("fc1.bias", "[32]"),
-                                        Pair("fc2.weight", "[10,32]"), Pair("fc2.bias", "[10]")));
+  EXPECT_THAT(shapes(*mlp), ElementsAre("fc1.weight[32,784]", "fc1.bias[32]", "fc2.weight[10,32]",
+                                        "fc2.bias[10]"));
   EXPECT_THAT(shapes(*build({{"name", "mlp"}, {"hidden", "[]"}})),
-              ElementsAre(Pair("fc1.weight", "[10,784]"), Pair("fc1.bias", "[10]")));
+              ElementsAre("fc1.weight[10,784]", "fc1.bias[10]"));
 }
 
 // ---- initial values: uniform in +-1 / sqrt(fan_in), as in torch.nn.Linear and Conv2d
@@ -100,15 +90,14 @@ TEST(LayerList, IsBuiltInOrderAndNamedByPosition) {
     kinds.push_back(child.name + " " + child.module->kind());
   EXPECT_THAT(kinds, ElementsAre("0 conv2d", "1 relu", "2 max_pool2d", "3 dropout", "4 flatten",
                                  "5 linear"));
-  EXPECT_THAT(shapes(*model), ElementsAre(Pair("0.weight", "[4,1,3,3]"), Pair("0.bias", "[4]"),
-                                          Pair("5.weight", "[10,676]"), Pair("5.bias", "[10]")));
+  EXPECT_THAT(shapes(*model),
+              ElementsAre("0.weight[4,1,3,3]", "0.bias[4]", "5.weight[10,676]", "5.bias[10]"));
   EXPECT_EQ((*model)(zeros({2, 1, 28, 28})).shape(), (Shape{2, 10}));
 }
 
 TEST(LayerList, MistakesNameTheLayer) {
-  EXPECT_THAT(
-      refusal([] { build(with(kLayers, "layers.4.name", "relu")); }),
-      testing::StartsWith("layer '5': linear: needs flat samples, or (T, in), got [4,13,13]"));
+  EXPECT_THAT(refusal([] { build(with(kLayers, "layers.4.name", "relu")); }),
+              StartsWith("layer '5': linear: needs flat samples, or (T, in), got [4,13,13]"));
   EXPECT_EQ(refusal([] { build(with(kLayers, "layers.0.kernel", "30")); }),
             "layer '0': conv2d: a kernel of 30 does not fit samples of [1,28,28]");
   auto vast = with(kLayers, "layers.0.kernel", "65536");  // reported before any allocation
@@ -123,7 +112,7 @@ TEST(LayerList, MistakesNameTheLayer) {
   EXPECT_THAT(refusal([] {
                 build({{"name", "layers"}});
               }),
-              testing::StartsWith("model.layers is empty; write  layers: [flatten"));
+              StartsWith("model.layers is empty; write  layers: [flatten"));
   EXPECT_THAT(refusal([] { build(with(kLayers, "layers.1.name", "rleu")); }), HasSubstr("relu"));
   EXPECT_EQ(refusal([] {
               build({{"name", "lenet"}}, {.sample = {1, 8, 8}});
@@ -163,8 +152,7 @@ TEST(EmbeddingLayer, IsTorchsWithASmallerStart) {
   const ModulePtr model = build(layer_list("{name: embedding, entries: 100, width: 64}, flatten, "
                                            "{name: linear, out: 10}"),
                                 {.sample = {3}});
-  EXPECT_THAT(shapes(*model), ElementsAre(Pair("0.weight", "[100,64]"),
-                                          Pair("2.weight", "[10,192]"), Pair("2.bias", "[10]")));
+  EXPECT_THAT(shapes(*model), ElementsAre("0.weight[100,64]", "2.weight[10,192]", "2.bias[10]"));
   double squares = 0;
   for (const float value : values(model, "0.weight")) squares += double(value) * value / 6400;
   EXPECT_NEAR(std::sqrt(squares), 0.02, 0.001);  // five standard errors
@@ -191,8 +179,8 @@ static const Texts kChain = layer_list(
 
 TEST(PointwiseLayer, TrainsANumberAChannelForEachOfItsParameters) {
   const ModulePtr model = build(kChain, {.sample = {3, 4, 5}});
-  EXPECT_THAT(shapes(*model), ElementsAre(Pair("0.scale", "[3,1,1]"), Pair("0.shift", "[3,1,1]"),
-                                          Pair("2.weight", "[10,60]"), Pair("2.bias", "[10]")));
+  EXPECT_THAT(shapes(*model),
+              ElementsAre("0.scale[3,1,1]", "0.shift[3,1,1]", "2.weight[10,60]", "2.bias[10]"));
   EXPECT_THAT(values(model, "0.scale"), ElementsAre(0, 0, 0));
   Module& chain = *model->children()[0].module;
   const Tensor x = tensor_of<float>({-1, 2, 3}, {1, 3, 1, 1});
@@ -205,7 +193,7 @@ TEST(PointwiseLayer, MistakesNameTheLayerAndTheNearestName) {
             "layer '0': pointwise: there is no input 'shift', the nearest one is 'shfit', at "
             "column 25 of  relu(x) * (1 + scale) + shift");
   EXPECT_THAT(refusal([] { build(with(kChain, "layers.0.expression", "relu(x)")); }),
-              testing::StartsWith("layer '0': pointwise: the input 'scale' is not used"));
+              StartsWith("layer '0': pointwise: the input 'scale' is not used"));
 }
 
 TEST(PointwiseLayer, IsFusedWhenAskedAndKeepsItsNames) {

@@ -1,7 +1,5 @@
 // Batch norm over ranks that are threads, against one rank with the joint batch.
 #include "models/layers/sync_batch_norm.h"
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include "autograd/backward.h"
 #include "autograd/recompute.h"
 #include "core/tensor/copy.h"
@@ -9,6 +7,7 @@
 #include "ops/shape.h"
 #include "tests/difference.h"
 #include "tests/dist/thread_ranks.h"
+#include "tests/matchers.h"
 #include "tests/optim/trained.h"
 #include "tests/refusal.h"
 
@@ -110,6 +109,6 @@ TEST(SyncBatchNorm, TakesOneSampleARankAndRefusesWhatDoesNotFit) {
     EXPECT_THAT(refusal([&] {
                   sync_batch_norm(normal({1, 4}, DType::f32, 1), {}, false, norm, group);
                 }),
-                testing::HasSubstr("sync_batch_norm: x [1,4] needs weight"));
+                HasSubstr("sync_batch_norm: x [1,4] needs weight"));
   });
 }

@@ -1,6 +1,4 @@
 // Layers attention, transformer_block and positions, and linear on samples of (T, in).
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <cmath>
 #include <cstring>
 #include "autograd/amp.h"
@@ -12,11 +10,11 @@
 #include "ops/norm/layer_norm.h"
 #include "ops/reduce.h"
 #include "tests/difference.h"
+#include "tests/matchers.h"
 #include "tests/models/build.h"
 #include "tests/refusal.h"
 
 using namespace bellows;
-using testing::ElementsAre;
 
 static Tensor random(const Shape& shape, uint64_t seed) {
   const Tensor t(shape, DType::f32);
@@ -41,12 +39,6 @@ static ModulePtr made(const Choice<MakeLayer>& choice, const Shape& sample,
   return layer;
 }
 
-static std::vector<std::string> parameters(const Module& layer) {
-  std::vector<std::string> all;
-  for (const NamedTensor& p : layer.parameters()) all.push_back(cat(p.name, p.tensor.shape()));
-  return all;
-}
-
 static double deviation(const Tensor& t) {
   double squares = 0;
   for (const float value : t.data<float>()) squares += double(value) * value;
@@ -56,8 +48,8 @@ static double deviation(const Tensor& t) {
 TEST(AttentionLayer, IsAttentionBetweenTwoLinearLayers) {
   for (const bool causal : {false, true}) {
     const ModulePtr layer = made(attending("attention", 2, causal), {5, 32});
-    EXPECT_THAT(parameters(*layer), ElementsAre("qkv.weight[96,32]", "qkv.bias[96]",
-                                                "out.weight[32,32]", "out.bias[32]"));
+    EXPECT_THAT(shapes(*layer), ElementsAre("qkv.weight[96,32]", "qkv.bias[96]",
+                                            "out.weight[32,32]", "out.bias[32]"));
     const auto p = [&](const char* name) { return find(layer->parameters(), name); };
     EXPECT_NEAR(deviation(p("qkv.weight")), 0.02, 0.001);
     EXPECT_NEAR(deviation(p("out.weight")), 0.02, 0.002);
@@ -107,7 +99,7 @@ TEST(TransformerBlock, TrainsUnderAmpWithSumsInF32) {
 
 TEST(Positions, AddsARowOfItsTablePerPosition) {
   const ModulePtr layer = made(Choice<MakeLayer>("positions"), {6, 64});
-  EXPECT_THAT(parameters(*layer), ElementsAre("weight[6,64]"));
+  EXPECT_THAT(shapes(*layer), ElementsAre("weight[6,64]"));
   const Tensor table = layer->parameters()[0].tensor;
   EXPECT_NEAR(deviation(table), 0.02, 0.004);
   for (const int64_t T : {6, 4}) {  // batches may be shorter than the longest sample
