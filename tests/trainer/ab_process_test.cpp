@@ -1,7 +1,5 @@
 // Arms as processes, which are real programs: their time slices, every failure of an arm, and
 // `trainer ab` on several ranks.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,9 +12,6 @@
 #include "trainer/ab/process.h"
 
 using namespace bellows;
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
 
 namespace {
 

@@ -1,7 +1,5 @@
 // trainer ab: its report on the arms' blocks, the order of time slices, and arms that it refuses.
 #include "trainer/ab/ab.h"
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <csignal>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -14,13 +12,6 @@
 
 using namespace bellows;
 namespace fs = std::filesystem;
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::EndsWith;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
-using testing::StartsWith;
 
 namespace {
 
@@ -460,7 +451,7 @@ TEST_F(AbVerb, ComparesTwoRunsThatDifferInOneToggleAndAPlacebo) {
   ASSERT_EQ(ended.code, 0) << ended.err;
   EXPECT_THAT(ended.out, HasSubstr("fused_optimizer=off against fused_optimizer=on"));
   EXPECT_THAT(ended.out, Not(HasSubstr("no conclusion")));
-  EXPECT_THAT(ended.out + ended.err, Not(testing::ContainsRegex("ETA|\r|\033"))) << "no terminal";
+  EXPECT_THAT(ended.out + ended.err, Not(ContainsRegex("ETA|\r|\033"))) << "no terminal";
   const Json report = this->report();
   const Json& on = report.at("on").at(0);
   EXPECT_TRUE(on.at("losses_hold").get<bool>()) << ended.out;
@@ -491,8 +482,8 @@ TEST_F(AbVerb, ComparesAnEvaluationAtTheEnd) {
 TEST_F(AbVerb, SpendsABudgetSaysWhatItAllowsAndShortensTheBlocks) {
   EXPECT_THAT(succeed(ab("--toggle fused_optimizer --budget 8s --blocks 2 --warmup 2 --steps 400 "
                          "data.sim_latency_us=20000")),
-              AllOf(testing::ContainsRegex("ab: 8 s allow [0-9]+ processes"),
-                    testing::ContainsRegex(" --blocks [12] --steps [0-9]+ --warmup 2"),
+              AllOf(ContainsRegex("ab: 8 s allow [0-9]+ processes"),
+                    ContainsRegex(" --blocks [12] --steps [0-9]+ --warmup 2"),
                     Not(HasSubstr("--steps 400"))));
   EXPECT_THAT(succeed(ab("--toggle fused_optimizer --budget 6s --measure epoch")),
               HasSubstr(" --budget 6s --blocks 2 --measure epoch"));
@@ -537,13 +528,11 @@ TEST_F(AbVerb, TimesRunsUntilTheyReachATarget) {
 TEST_F(AbVerb, KeepsWhatWasMeasuredBeforeASignal) {
   for (const char* words : {"ab --toggle fused_optimizer", "ladder --toggles fused_optimizer",
                             "sweep --key num_workers=0,1"}) {
-    const auto running = start(verb(cat(words, " --budget 9999s --steps 1 --blocks 1 --warmup 1")));
-    ASSERT_TRUE(running->says(" allow ")) << words;
-    running->send(SIGINT);
-    const Ended ended = running->end();
+    const Ended ended = run_until(
+        " allow ", SIGINT, verb(cat(words, " --budget 9999s --steps 1 --blocks 1 --warmup 1")));
     EXPECT_EQ(ended.code, 130) << words << ended.err;
-    EXPECT_THAT(ended.out, testing::ContainsRegex("- ended early: interrupted by signal 2 after "
-                                                  "[0-9]+ of [0-9]+ processes a side\n"));
+    EXPECT_THAT(ended.out, ContainsRegex("- ended early: interrupted by signal 2 after "
+                                         "[0-9]+ of [0-9]+ processes a side\n"));
   }
   const auto first_round = start(ab("--toggle fused_optimizer --steps 1000000"));
   ASSERT_TRUE(eventually([&] { return !children_of(first_round->process()).empty(); }));

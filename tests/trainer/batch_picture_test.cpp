@@ -1,5 +1,4 @@
 // Pictures of batches: their pixels, and the files that a run writes. Images for `trainer predict`.
-#include <gmock/gmock.h>
 #include "core/tensor/copy.h"
 #include "data/images/image_file.h"
 #include "tests/trainer/program.h"
@@ -7,8 +6,6 @@
 #include "trainer/verbs/image.h"
 
 using namespace bellows;
-using testing::ElementsAre;
-using testing::HasSubstr;
 
 namespace {
 Tensor tensor(const Shape& shape, std::initializer_list<float> values) {

@@ -1,20 +1,14 @@
 // Reactions to evaluations: the best checkpoint, early stopping, the plateau schedule.
 #include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <cmath>
 #include <csignal>
 #include <nlohmann/json.hpp>
-#include "core/base/json.h"
 #include "core/tensor/safetensors.h"
 #include "tests/trainer/program.h"
 #include "tests/trainer/runs.h"
 #include "trainer/run/loop_parts.h"
 
 using namespace bellows;
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
 
 // Two updates per epoch and an evaluation after each epoch. The rate is so high that the loss
 // oscillates.
@@ -149,7 +143,7 @@ TEST_F(BestOfARun, IsKeptBeyondTheNewestAndTakenByEvalAndExport) {
   const std::string out = succeed(up_and_down({}));
   const auto [step, loss] = lowest("runs/run");
   ASSERT_LT(step, 32) << "the test needs a loss that rises at the end";
-  EXPECT_THAT(checkpoints(), testing::ElementsAre("best.safetensors", "step_00000032.safetensors"));
+  EXPECT_THAT(checkpoints(), ElementsAre("best.safetensors", "step_00000032.safetensors"));
   EXPECT_EQ(step_of_best("runs/run"), step);
   EXPECT_THAT(out, HasSubstr(cat("best: loss: ", fmt::format("{:.4f}", loss))));
   const std::string file = "runs/run/checkpoints/best.safetensors";
@@ -162,10 +156,7 @@ TEST_F(BestOfARun, IsKeptBeyondTheNewestAndTakenByEvalAndExport) {
 TEST_F(BestOfARun, SurvivesKillAndResume) {
   run(up_and_down({}));
   const auto [step, loss] = lowest("runs/run");
-  const auto killed = start(up_and_down({"data.sim_latency_us=20000"}));
-  ASSERT_TRUE(killed->says("eval: epoch: 6"));
-  killed->send(SIGKILL);
-  killed->end();
+  run_until("eval: epoch: 6", SIGKILL, up_and_down({"data.sim_latency_us=20000"}));
   succeed(up_and_down({"--resume"}));
   EXPECT_EQ(lowest("runs/run-2"), std::pair(step, loss));
   EXPECT_EQ(step_of_best("runs/run-2"), step);
@@ -177,7 +168,7 @@ TEST_F(BestOfARun, EarlyStoppingIsReportedAtTheEndAndByResume) {
   EXPECT_THAT(ended.out, AllOf(HasSubstr("\nstopped early: 2 evaluations without improvement "
                                          "(train.patience); best: loss: "),
                                HasSubstr(", epoch: 1, step: 4\n"), HasSubstr("3 epochs")));
-  EXPECT_THAT(checkpoints(), Not(testing::Contains("best.safetensors")));
+  EXPECT_THAT(checkpoints(), Not(Contains("best.safetensors")));
   EXPECT_THAT(run({"train", "--resume", "runs/run"}).out, HasSubstr("nothing to do"));
   EXPECT_THAT(run({"train", "--resume", "runs/run", "train.patience=3"}).out,
               HasSubstr("4 epochs"));

@@ -1,5 +1,4 @@
 // The program on a busy machine: how long its threads spin, and the CPU share that it reports.
-#include <gmock/gmock.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -9,7 +8,6 @@
 #include "tests/trainer/program.h"
 
 using namespace bellows;
-using testing::HasSubstr;
 
 class BusyProgram : public Program {};
 
@@ -50,7 +48,6 @@ TEST_F(BusyProgram, SaysWhatShareOfItsCoresItGotAndHasTheSameHashAsOnAQuietMachi
     waitpid(child, nullptr, 0);
   }
   EXPECT_EQ(crowded.code, 0) << crowded.err;
-  EXPECT_THAT(crowded.out,
-              testing::ContainsRegex("\ncpu: got [0-9]+ % of 2 cores, load [0-9.]+\n"));
+  EXPECT_THAT(crowded.out, ContainsRegex("\ncpu: got [0-9]+ % of 2 cores, load [0-9.]+\n"));
   EXPECT_EQ(hash_in(crowded.out), hash_in(quiet));
 }

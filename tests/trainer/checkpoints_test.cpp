@@ -1,22 +1,16 @@
 // Checkpoints in a folder: damaged ones are not used, the newest is found by step, foreign files
 // stay.
 #include "trainer/state/checkpoints.h"
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <unistd.h>
-#include <fstream>
-#include "core/base/trace.h"
+#include "tests/matchers.h"
+#include "tests/moved.h"
 #include "tests/refusal.h"
+#include "tests/temp_folder.h"
 
 using namespace bellows;
 namespace fs = std::filesystem;
-using testing::ElementsAre;
 
 class CheckpointsTest : public testing::Test {
  protected:
-  CheckpointsTest() { fs::create_directories(folder_); }
-  ~CheckpointsTest() override { fs::remove_all(folder_); }
-
   void save(Checkpoints& checkpoints, int64_t step) {
     checkpoints.save(step, {{"w", full({4}, double(step))}}, {{"step", std::to_string(step)}});
   }
@@ -27,7 +21,8 @@ class CheckpointsTest : public testing::Test {
     std::ranges::sort(all);
     return all;
   }
-  const fs::path folder_ = fs::temp_directory_path() / cat("bellows_checkpoints_", getpid());
+  const TempFolder temporary_;
+  const fs::path folder_ = temporary_.path;
   std::vector<std::string> messages_;
 };
 
@@ -54,18 +49,13 @@ TEST_F(CheckpointsTest, ABackgroundSaveHoldsTheStateOfItsStep) {
 }
 
 TEST_F(CheckpointsTest, RetriesASaveAndNeverReportsAFailedOneAsDone) {
-  const trace::Counter& retries = trace::counter("ckpt.retries");
   const fs::path file = folder_ / "a file, no folder";
   std::ofstream(file) << "x";
   for (const bool async : {false, true}) {
-    const int64_t before = retries.value();
+    const Moved retries("ckpt.retries");
     Checkpoints checkpoints(file, {.async = async, .retries = 2});
-    const Refusal failed = refused([&] {
-      save(checkpoints, 1);
-      checkpoints.wait();
-    });
-    EXPECT_EQ(failed.exit, Exit::storage) << async;
-    EXPECT_EQ(retries.value() - before, 2) << async;
+    complaint(Exit::storage, [&] { save(checkpoints, 1), checkpoints.wait(); });
+    EXPECT_EQ(retries, 2) << async;
     EXPECT_THAT(checkpoints.take_messages(), ElementsAre());
   }
 }

@@ -1,5 +1,4 @@
 // Messages about the command line can be followed as they are printed.
-#include <gmock/gmock.h>
 #include <algorithm>
 #include <cctype>
 #include <csignal>
@@ -10,8 +9,6 @@
 
 using namespace bellows;
 namespace fs = std::filesystem;
-using testing::AllOf;
-using testing::HasSubstr;
 
 class CommandLineTest : public Program {
  protected:
@@ -41,8 +38,7 @@ TEST_F(CommandLineTest, UnknownEntriesLeadToTheNearestByMeaningOrSpelling) {
   expect_refusal({"train", "data={name: numpy}"}, 2, "; the nearest one is 'npy'");
   expect_refusal({"train", "model=resnet19"}, 2, "; the nearest one is 'resnet18'");
   const Ended odd = run({"train", "data=quux"});
-  EXPECT_THAT(odd.err,
-              AllOf(HasSubstr("'quux' is not cifar10 or "), testing::EndsWith(" or text\n")));
+  EXPECT_THAT(odd.err, AllOf(HasSubstr("'quux' is not cifar10 or "), EndsWith(" or text\n")));
 }
 
 // Each line is completed by bash itself, with its script and its own list of word breaks.

@@ -1,15 +1,10 @@
 // `trainer compare`: finds each difference of two real runs, and says where there is none.
-#include <gmock/gmock.h>
 #include <csignal>
 #include <nlohmann/json.hpp>
-#include "core/base/json.h"
 #include "tests/trainer/program.h"
 #include "tests/trainer/terminal.h"
 
 using namespace bellows;
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
 namespace fs = std::filesystem;
 
 class Compare : public Program {
@@ -105,10 +100,7 @@ TEST_F(Compare, NamesTheOptionsThatDifferAndTheTogglesThatRan) {
             HasSubstr("  fused_loss  ran  off\n"),
             HasSubstr("warning: more than one option differs"), HasSubstr("  updates "),
             HasSubstr(" 0.500\n")));
-  const auto killed = start(tiny({"train.epochs=1000000"}));
-  ASSERT_TRUE(killed->says("iter: "));
-  killed->send(SIGKILL);
-  killed->end();
+  run_until("iter: ", SIGKILL, tiny({"train.epochs=1000000"}));
   EXPECT_THAT(compared("runs/run", "runs/run-5"),
               HasSubstr("toggles that were on: unknown, a run has not ended\n"));
 }

@@ -1,9 +1,9 @@
 // Training on a GPU: equal to the CPU, captured equal to eager, and in the steady state without a
 // wait, an allocation or a copy to or from the host.
-#include <gtest/gtest.h>
-#include "core/base/trace.h"
 #include "core/config/yaml.h"
 #include "plan/toggle.h"
+#include "tests/matchers.h"
+#include "tests/moved.h"
 #include "tests/on_device.h"
 #include "tests/plans.h"
 #include "tests/pooled_lenet.h"
@@ -66,8 +66,6 @@ TEST_F(TrainingOnDevice, FollowsTheCpu) {
 }
 
 TEST_F(TrainingOnDevice, CapturedUpdateEqualsEagerBitForBit) {
-  const trace::Counter& replays = trace::counter("graph.replays");
-  const trace::Counter& fallbacks = trace::counter("kernel.fallbacks");
   for (const char* const variant : {
            "train.epochs: 2",
            "optimizer.clip_norm: 0.5",
@@ -83,12 +81,12 @@ TEST_F(TrainingOnDevice, CapturedUpdateEqualsEagerBitForBit) {
     SCOPED_TRACE(variant);
     const Plan eager = fast(small_lenet(from_yaml(variant)));
     const Ran want = run(eager);
-    const int64_t before = replays.value(), fell_back = fallbacks.value();
+    const Moved replays("graph.replays"), fallbacks("kernel.fallbacks");
     const Ran got = run(with(eager, "cuda_graph"));
     EXPECT_EQ(want.losses, got.losses);
     EXPECT_EQ(want.hash, got.hash);
-    EXPECT_EQ(fallbacks.value(), fell_back) << "every captured plan has run before";
-    EXPECT_GE(replays.value() - before, 5);
+    EXPECT_EQ(fallbacks, 0) << "every captured plan has run before";
+    EXPECT_GE(replays, 5);
   }
 }
 
@@ -149,15 +147,14 @@ TEST_F(TrainingOnDevice, CapturedUpdateFindsTheCopiesThatTheLastOneWrote) {
 }
 
 TEST_F(TrainingOnDevice, AnEvaluationWaitsAsOftenForManyBatchesAsForFew) {
-  const trace::Counter& waits = trace::counter("sync.count");
   std::vector<int64_t> counts;
   for (const char* const size : {"8", "24"}) {
     Session session(fast(small_lenet({{"data.test_size", {size}}})));
     const Kernels use(session.plan.kernels);
     evaluate(session);
-    const int64_t before = waits.value();
+    const Moved waits("sync.count");
     evaluate(session);
-    counts.push_back(waits.value() - before);
+    counts.push_back(waits);
   }
   EXPECT_EQ(counts[0], counts[1]);
 }
@@ -204,11 +201,11 @@ TEST_F(TrainingOnDevice, AugmentedThereItIsAsFromTheHostBitForBit) {
   const Plan resident = with(with(fast_host, "device_augment"), "cuda_graph");
   for (const auto& [from_host, on_device] : {std::pair(host, copied), {fast_host, resident}}) {
     const Ran want = run(from_host);
-    const int64_t before = trace::counter("augment.device_images").value();
+    const Moved augmented("augment.device_images");
     const Ran got = run(on_device);
     EXPECT_EQ(got.losses, want.losses);
     EXPECT_EQ(got.hash, want.hash);
-    EXPECT_EQ(trace::counter("augment.device_images").value() - before, 30);
+    EXPECT_EQ(augmented, 30);
   }
   Session a(host), b(copied);
   EXPECT_EQ(evaluate(a).value("loss"), evaluate(b).value("loss"));

@@ -1,6 +1,4 @@
 // The programs in examples/, and the configs that the project ships.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <cstdlib>
 #include <filesystem>
 #include <set>
@@ -11,7 +9,6 @@
 
 using namespace bellows;
 namespace fs = std::filesystem;
-using testing::HasSubstr;
 
 namespace {
 class LoopExample : public RankPrograms {
@@ -63,8 +60,7 @@ TEST_F(InstalledEngine, TrainsInAProjectOfItsOwn) {
   const std::string folder = folder_.string(), prefix = folder + "/engine";
   cmake(cat("--install '", build_dir(), "' --component engine --prefix '", prefix, "'"));
   for (const char* place : {source_dir().c_str(), build_dir().c_str()})
-    EXPECT_THAT(read(prefix + "/lib/cmake/Bellows/BellowsConfig.cmake"),
-                testing::Not(HasSubstr(place)));
+    EXPECT_THAT(read(prefix + "/lib/cmake/Bellows/BellowsConfig.cmake"), Not(HasSubstr(place)));
   cmake(cat("-G Ninja -S '", source_dir(), "/examples' -B '", folder,
             "/mine' -DCMAKE_PREFIX_PATH='", prefix, "'"));
   cmake(cat("--build '", folder, "/mine'"));

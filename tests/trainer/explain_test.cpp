@@ -1,5 +1,4 @@
 // `trainer list` and `trainer explain`: names in any case and of other tools, cards, topics.
-#include <gmock/gmock.h>
 #include <set>
 #include <sstream>
 #include "plan/toggle.h"
@@ -9,9 +8,6 @@
 #include "trainer/verbs/topics.h"
 
 using namespace bellows;
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::StartsWith;
 
 class Explain : public Program {};
 
@@ -63,8 +59,7 @@ TEST_F(Explain, FindsTheStatementsThatAToggleAnswers) {
               AllOf(HasSubstr("\n  shown by:  `lesson deeplab_workers`, `num_workers`\n"),
                     HasSubstr("\n  source:    2.08x; "), HasSubstr("\n  holds:     yes\n"),
                     HasSubstr("\n  lesson:    trainer lesson deeplab_workers\n")));
-  EXPECT_THAT(run({"explain", "S1:51"}).out,
-              AllOf(HasSubstr(" | "), testing::Not(HasSubstr("\\"))));
+  EXPECT_THAT(run({"explain", "S1:51"}).out, AllOf(HasSubstr(" | "), Not(HasSubstr("\\"))));
   EXPECT_THAT(run({"explain", "S1:99999"}).err, HasSubstr("nothing is called"));
 }
 
@@ -76,7 +71,7 @@ TEST_F(Explain, WritesTopicsIn80Columns) {
         {"Alignment", "Tensor Cores multiply tiles", "trainer explain pad_channels\n"}}) {
     const std::string out = succeed({"explain", topic});
     EXPECT_THAT(out, StartsWith(begins));
-    EXPECT_THAT(out, testing::EndsWith(ends));
+    EXPECT_THAT(out, EndsWith(ends));
     expect_80_columns(out);
   }
 }
@@ -165,7 +160,7 @@ TEST_F(Explain, ListsEveryCollectionAndTogglesByKeyPointIn80Columns) {
     EXPECT_THAT(list, HasSubstr("\n" + toggle.key_point + " "));
     const size_t at = list.find(" " + toggle.name + " "), end = list.find('\n', at);
     ASSERT_NE(at, list.npos) << toggle.name;
-    EXPECT_THAT(list.substr(at, end - at), testing::EndsWith(toggle.what));
+    EXPECT_THAT(list.substr(at, end - at), EndsWith(toggle.what));
     const std::string why = no_effect(toggle);
     EXPECT_EQ(list[at - 1] == ' ', why.empty()) << toggle.name;
     if (!why.empty()) {

@@ -1,7 +1,6 @@
 // trainer ladder: which toggles are steps, what its report says, and the program with its
 // processes.
 #include "trainer/ab/ladder.h"
-#include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 #include "plan/toggle.h"
 #include "tests/place.h"
@@ -11,10 +10,6 @@
 #include "trainer/ab/rounds.h"
 
 using namespace bellows;
-using testing::AllOf;
-using testing::Contains;
-using testing::ElementsAre;
-using testing::HasSubstr;
 
 namespace {
 
@@ -161,10 +156,10 @@ TEST(Pilot, EstimatesTheDurationAndFitsTheStepsToTheBudget) {
 TEST(LadderReport, SaysWhatRanAndWhatChanged) {
   const std::string text = to_markdown(measured());
   EXPECT_THAT(text, HasSubstr("x (95 % interval "));
-  EXPECT_THAT(text, testing::ContainsRegex("\\+ vendor_kernels +\\|.* 2.000 \\(.*\\) \\* \\| +2.00 "
-                                           "\\| +ran \\|"));
-  EXPECT_THAT(text, testing::ContainsRegex("\\+ set_to_none +\\|.* 1.000 \\(.*\\)   \\| +2.00 \\| "
-                                           "never ran \\|"));
+  EXPECT_THAT(text, ContainsRegex("\\+ vendor_kernels +\\|.* 2.000 \\(.*\\) \\* \\| +2.00 "
+                                  "\\| +ran \\|"));
+  EXPECT_THAT(text, ContainsRegex("\\+ set_to_none +\\|.* 1.000 \\(.*\\)   \\| +2.00 \\| "
+                                  "never ran \\|"));
   EXPECT_THAT(text, AllOf(HasSubstr("- vendor_kernels: `kernel.vendor_calls` 0 -> 7\n"),
                           HasSubstr("- set_to_none: none\n"),
                           HasSubstr("- fused_optimizer: `optim.fused_launches` 0 -> 1\n")));

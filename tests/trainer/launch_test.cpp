@@ -1,7 +1,6 @@
 // Ranks as processes: outputs, failures, signals, kills. Most ranks are shell scripts, which signal
 // this process by $PPID; the others are the real program, also started by torchrun, mpirun and srun
 // where they are installed. BELLOWS_TORCHRUN names a torchrun that is not in PATH.
-#include <gmock/gmock.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 #include <algorithm>
@@ -18,9 +17,6 @@
 using namespace bellows;
 namespace fs = std::filesystem;
 using testing::_;
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
 
 namespace {
 
@@ -148,7 +144,7 @@ TEST_F(LaunchTest, TheFirstFailureIsTheCauseAndEndsTheOthers) {
 TEST_F(LaunchTest, RanksThatRunOnAfterAnotherHasEndedAreEnded) {
   const std::string deaf = cat("trap '' TERM; ", kWait);
   for (const std::string& stuck : {std::string("kill -STOP $$"), deaf})
-    expect_end(7, testing::StartsWith("launch: rank 1 was stopped or stuck: it ran on for 0.3 s"),
+    expect_end(7, StartsWith("launch: rank 1 was stopped or stuck: it ran on for 0.3 s"),
                {"exit 0", stuck}, {.grace_s = 0.2, .timeout_s = 0.3});
   expect_end(0, _, {"exit 0", "sleep 0.2"}, {.timeout_s = 10});
   expect_end(143, HasSubstr("rank 1 stopped, but another one did not, even after 0.3 s"),
@@ -159,7 +155,7 @@ TEST_F(LaunchTest, TheLastTwentyLinesOfTheCauseArePrinted) {
   const Ended ended = supervised(
       {"exec sleep 100", "i=0; while [ $i -lt 30 ]; do i=$((i+1)); echo $i; done; exit 9"});
   EXPECT_EQ(ended.code, 9);
-  EXPECT_THAT(ended.err, testing::StartsWith("[1] 11\n[1] 12\n"));
+  EXPECT_THAT(ended.err, StartsWith("[1] 11\n[1] 12\n"));
   EXPECT_EQ(std::ranges::count(ended.err, '\n'), 20);
   expect_end(3, "launch: rank 1 ended first, with exit 3 (data)", {"exec sleep 100", "exit 3"});
 }

@@ -2,7 +2,6 @@
 // refuse: of a wrong type, beyond its bounds, hostile to a terminal, under a misspelt key. Whatever
 // a message says to write is accepted.
 #include <fmt/format.h>
-#include <gmock/gmock.h>
 #include <cmath>
 #include <cstdio>
 #include <regex>
@@ -11,13 +10,12 @@
 #include "core/config/hint.h"
 #include "core/config/yaml.h"
 #include "plan/toggle.h"
+#include "tests/matchers.h"
 #include "tests/refusal.h"
 #include "trainer/run/run.h"
 #include "trainer/verbs/tables.h"
 
 using namespace bellows;
-using testing::HasSubstr;
-using testing::StartsWith;
 
 namespace {
 

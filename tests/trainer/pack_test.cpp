@@ -1,5 +1,4 @@
 // `trainer pack`: training with its shards gives the same bits.
-#include <gmock/gmock.h>
 #include "core/base/check.h"
 #include "core/tensor/safetensors.h"
 #include "data/packed/shard.h"
@@ -8,8 +7,6 @@
 
 using namespace bellows;
 namespace fs = std::filesystem;
-using testing::AllOf;
-using testing::HasSubstr;
 
 class Pack : public Program {};
 

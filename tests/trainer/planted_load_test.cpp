@@ -1,6 +1,4 @@
 #include "trainer/session/planted_load.h"
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include "core/config/yaml.h"
@@ -9,7 +7,6 @@
 #include "trainer/session/session.h"
 
 using namespace bellows;
-using testing::HasSubstr;
 
 static Plan planted(const std::string& yaml) {
   return load(Plan{}, parse_yaml("model: {name: mlp, hidden: [8]}\n"

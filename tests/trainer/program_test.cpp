@@ -2,11 +2,9 @@
 // the batch size that it finds with data.batch_size: auto.
 #include "tests/trainer/program.h"
 #include <fmt/format.h>
-#include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include "core/base/check.h"
-#include "core/base/json.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/safetensors.h"
 #include "tests/place.h"
@@ -16,12 +14,6 @@
 
 using namespace bellows;
 namespace fs = std::filesystem;
-using testing::AllOf;
-using testing::ContainsRegex;
-using testing::ElementsAre;
-using testing::EndsWith;
-using testing::HasSubstr;
-using testing::Not;
 
 TEST_F(Program, TrainsAndLeavesARunFolder) {
   const std::string out = succeed(tiny({"log={every: 2}", "toggles={batch_lanes: on}"}));
@@ -281,7 +273,7 @@ TEST_F(Program, EvaluatesPredictsAndExportsWhatItTrained) {
   write("digit.pgm", "P5 28 28 255\n" + std::string(784, '\x80'));
   const std::string predicted = succeed({"predict", "runs/run", "digit.pgm", "--top", "3"});
   EXPECT_EQ(std::ranges::count(predicted, '\n'), 3);
-  EXPECT_THAT(predicted, testing::StartsWith("class "));
+  EXPECT_THAT(predicted, StartsWith("class "));
 
   succeed({"export", "runs/run", "model.safetensors"});
   const SafeTensors model = read_safetensors(folder_ / "model.safetensors");
@@ -366,9 +358,9 @@ TEST_F(Program, TrainsAndResumesWithTheBatchSizeItFound) {
   const std::string batch = first.substr(at, first.find(' ', at) - at);
   EXPECT_THAT(batch, testing::AnyOf("16", "32", "64"));
   EXPECT_THAT(read("out/plan.yaml"), HasSubstr("batch_size: " + batch));
-  EXPECT_THAT(succeed(with(automatic("train.epochs=2"), {"--resume"})),
-              AllOf(HasSubstr("resume: changed train.epochs: 1 -> 2"),
-                    testing::Not(HasSubstr("data.batch_size"))));
+  EXPECT_THAT(
+      succeed(with(automatic("train.epochs=2"), {"--resume"})),
+      AllOf(HasSubstr("resume: changed train.epochs: 1 -> 2"), Not(HasSubstr("data.batch_size"))));
 }
 
 TEST_F(Program, RefusesAnAutomaticBatchSizeOfSeveralRanksAndWhereNothingTrains) {

@@ -1,11 +1,9 @@
 // Training on several ranks, each a process of the real program, as a launcher starts them.
-#include <gmock/gmock.h>
 #include <sys/resource.h>
 #include <unistd.h>
 #include <cmath>
 #include <csignal>
 #include <nlohmann/json.hpp>
-#include "core/base/json.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/safetensors.h"
 #include "plan/toggle.h"
@@ -15,9 +13,7 @@
 
 using namespace bellows;
 namespace fs = std::filesystem;
-using testing::AllOf;
 using testing::Each;
-using testing::HasSubstr;
 
 namespace {
 
@@ -225,9 +221,9 @@ TEST_F(RanksTest, OneWritesAndPrintsAndReportsTheCostsOfAll) {
   EXPECT_THAT(all, Each(quietly(0)));
   EXPECT_EQ(all[1].out, "");
   const std::string number = "[1-9][0-9.]*";
-  EXPECT_THAT(all[0].out, testing::ContainsRegex(cat("\nmemory by rank: ", number, ", ", number,
-                                                     " MiB in tensors and ", number, ", ", number,
-                                                     " MiB in the process at the peak\n")));
+  EXPECT_THAT(all[0].out,
+              ContainsRegex(cat("\nmemory by rank: ", number, ", ", number, " MiB in tensors and ",
+                                number, ", ", number, " MiB in the process at the peak\n")));
   for (const Json& row : rows("out", "train")) {
     EXPECT_EQ(row["reader_cost_by_rank"].size(), 2u);
     EXPECT_EQ(row["wait_by_rank"].size(), 2u);
@@ -245,11 +241,11 @@ TEST_F(RanksTest, AreRefusedIfTheirPlansDiffer) {
   }));
   for (const int rank : {0, 1}) {
     EXPECT_EQ(all[rank].code, 7);
-    EXPECT_THAT(all[rank].err,  // its own finding, or rank 0's
-                AllOf(testing::StartsWith(cat("trainer: rank ", rank, ": ")),
-                      testing::EndsWith(
-                          "the ranks differ: optimizer.lr is 0.5 on rank 0, 0.25 on rank 1; start "
-                          "all ranks with one program, configuration and data set\n")));
+    EXPECT_THAT(
+        all[rank].err,  // its own finding, or rank 0's
+        AllOf(StartsWith(cat("trainer: rank ", rank, ": ")),
+              EndsWith("the ranks differ: optimizer.lr is 0.5 on rank 0, 0.25 on rank 1; start "
+                       "all ranks with one program, configuration and data set\n")));
     EXPECT_EQ(all[rank].out, "");
   }
   EXPECT_FALSE(fs::exists(folder_ / "runs"));
@@ -274,9 +270,9 @@ TEST_F(RanksTest, AreRefusedIfTheirImagesOrInitialWeightsDiffer) {
   fs::remove_all(folder_ / "rank1" / "weights");
   const auto one_fails = run_ranks(2, tiny({"train.weights=weights"}), in_its_folder);
   EXPECT_EQ(one_fails[1].code, 4);
-  EXPECT_THAT(one_fails[1].err, testing::StartsWith("trainer: rank 1: "));
+  EXPECT_THAT(one_fails[1].err, StartsWith("trainer: rank 1: "));
   EXPECT_EQ(one_fails[0].code, 7);
-  EXPECT_THAT(one_fails[0].err, testing::StartsWith("trainer: rank 0: rank 1: "));
+  EXPECT_THAT(one_fails[0].err, StartsWith("trainer: rank 0: rank 1: "));
 }
 
 TEST_F(RanksTest, SaveAndStopTogetherWhenOneIsAskedAndResumeToTheSameHash) {
@@ -354,8 +350,8 @@ TEST_F(RanksTest, RefuseALastBatchThatCannotTrainBeforeTheFirstStep) {
        "data={name: digits, train_size: 18, test_size: 20, batch_size: 8}", "--run-dir", "out"});
   // The rank that sees it first tells the other one, which may not have looked yet.
   const std::string why = "the last batch of an epoch has 1 sample on a rank";
-  EXPECT_THAT(run_ranks(2, args), AllOf(testing::Contains(fails(2, why)),
-                                        Each(testing::AnyOf(fails(2, why), fails(7, why)))));
+  EXPECT_THAT(run_ranks(2, args),
+              AllOf(Contains(fails(2, why)), Each(testing::AnyOf(fails(2, why), fails(7, why)))));
   EXPECT_FALSE(fs::exists(folder_ / "out"));
   train(2, with(args, {"model.sync_bn=true"}));  // its statistics are those of both samples
 }

@@ -4,13 +4,11 @@
 // options.
 #include "tests/refusal.h"
 #include <fcntl.h>
-#include <gmock/gmock.h>
 #include <pty.h>
 #include <unistd.h>
 #include <cmath>
 #include <csignal>
 #include <nlohmann/json.hpp>
-#include "core/base/json.h"
 #include "core/base/utf8.h"
 #include "core/config/config.h"
 #include "core/tensor/safetensors.h"
@@ -23,10 +21,6 @@
 
 using namespace bellows;
 namespace fs = std::filesystem;
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
-using testing::StartsWith;
 
 namespace {
 

@@ -1,16 +1,11 @@
 // Run folders, resume and branches through the real program: the choice of the folder, changes that
 // are allowed, and metrics.jsonl after kill -9.
-#include <gmock/gmock.h>
 #include <csignal>
 #include <nlohmann/json.hpp>
-#include "core/base/json.h"
 #include "tests/trainer/program.h"
 
 using namespace bellows;
 namespace fs = std::filesystem;
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
 
 namespace {
 
@@ -145,7 +140,7 @@ TEST_F(Resuming, AnOriginThatEnvJsonLacksIsThePlan) {
   write("out/env.json", env.dump());
   succeed({"train", "--resume", "out", "train.epochs=3"});
   std::string plan = read("out/plan.yaml");
-  EXPECT_THAT(plan, AllOf(testing::StartsWith("name: run "), HasSubstr("# out/plan.yaml:1:1\n")));
+  EXPECT_THAT(plan, AllOf(StartsWith("name: run "), HasSubstr("# out/plan.yaml:1:1\n")));
   write("out/plan.yaml", plan.replace(plan.find("  epochs: 3 "), 12, "  epochs: -2"));
   expect_refusal({"train", "--resume", "out"}, 2, "out/plan.yaml:");
 }
@@ -199,10 +194,8 @@ TEST_F(Resuming, AfterKillingEndsWithTheSameBitsAndWritesEachRowOnceWithTheSameL
                             "log={every: 2, tensorboard: true}"});
     const std::string whole = succeed(args);
     // So slow that the signal comes before the next save.
-    const auto killed = start(with(args, {"data.sim_latency_us=200000"}));
-    ASSERT_TRUE(killed->says(kill_after));
-    killed->send(SIGKILL);
-    EXPECT_EQ(killed->end().code, 137);
+    const Args slow = with(args, {"data.sim_latency_us=200000"});
+    EXPECT_EQ(run_until(kill_after, SIGKILL, slow).code, 137);
     const std::string out = succeed(with(args, {"--resume"}));
     EXPECT_THAT(out, AllOf(HasSubstr(resumes_from), HasSubstr("metrics.jsonl: dropped ")));
     EXPECT_EQ(hash_in(out), hash_in(whole));

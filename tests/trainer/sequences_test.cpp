@@ -1,12 +1,9 @@
 // Training on sequences through the real program: the loss is the mean over the targets of all
 // ranks, however they are split; resume is exact; texts can be continued.
-#include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
-#include "core/base/json.h"
 #include "tests/trainer/rank_programs.h"
 
 using namespace bellows;
-using testing::HasSubstr;
 
 namespace {
 

@@ -1,8 +1,7 @@
 // Parts of a session in this process: metrics of an evaluation, the window of autotuning, the
 // average of a model and groups of parameters, and what device_augment hands to a model.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <cstring>
+#include "tests/matchers.h"
 #include "tests/moved.h"
 #include "tests/optim/trained.h"
 #include "tests/trainer/runs.h"
@@ -49,8 +48,8 @@ kernels.autotune: benchmark
     searched.push_back(searches);
     missed.push_back(misses);
   });
-  EXPECT_THAT(searched, testing::ElementsAre(0, 5, 5, 5, 5, 5, 5, 5, 5));
-  EXPECT_THAT(missed, testing::ElementsAre(0, 0, 0, 0, 0, 0, 5, 5, 5));
+  EXPECT_THAT(searched, ElementsAre(0, 5, 5, 5, 5, 5, 5, 5, 5));
+  EXPECT_THAT(missed, ElementsAre(0, 0, 0, 0, 0, 0, 5, 5, 5));
 }
 
 namespace {

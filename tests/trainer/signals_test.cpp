@@ -1,7 +1,6 @@
 // Signals at random and at given moments of a real run. BELLOWS_SIGNALS=2000 sends that many of
 // each kind.
 #include "trainer/run/signals.h"
-#include <gmock/gmock.h>
 #include <chrono>
 #include <csignal>
 #include <fstream>
@@ -14,9 +13,6 @@
 
 using namespace bellows;
 namespace fs = std::filesystem;
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
 
 static int signals_to_send() {
   const char* const count = std::getenv("BELLOWS_SIGNALS");
@@ -154,13 +150,10 @@ TEST_F(SignalsTest, ASignalAfterAFailedSaveDoesNotPromiseACheckpoint) {
   const auto stopped = [this](const Args& more) {
     const Args args = tiny({kSlow, "toggles={async_checkpoint: off}",
                             "ckpt={every: 0, on_error: warn, retries: 0}", "train.epochs=100"});
-    const auto running = start(with(args, more), [] {
+    const Ended ended = run_until("iter: 2/4", SIGTERM, with(args, more), [] {
       const rlimit bytes = {16384, 16384};
       setrlimit(RLIMIT_FSIZE, &bytes);
     });
-    EXPECT_TRUE(running->says("iter: 2/4"));
-    running->send(SIGTERM);
-    const Ended ended = running->end();
     EXPECT_EQ(ended.code, 143) << ended.err;
     return ended.out;
   };

@@ -1,9 +1,7 @@
 // Updates that are skipped because their gradients are not finite: running statistics stay finite,
 // log lines count them, and a run in which all are skipped ends.
-#include <gmock/gmock.h>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include "core/base/json.h"
 #include "core/tensor/copy.h"
 #include "core/tensor/safetensors.h"
 #include "tests/data/image_files.h"
@@ -11,9 +9,6 @@
 #include "tests/trainer/rank_programs.h"
 
 using namespace bellows;
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
 
 namespace {
 

@@ -1,7 +1,6 @@
 // trainer sweep: its arms, the law of loader workers, its report, and the program with its
 // processes.
 #include "trainer/ab/sweep.h"
-#include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 #include "plan/toggle.h"
 #include "tests/place.h"
@@ -9,10 +8,6 @@
 #include "tests/trainer/program.h"
 
 using namespace bellows;
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::Not;
 
 namespace {
 
@@ -91,9 +86,7 @@ TEST(SweepArms, AreAllCombinationsOfTheValues) {
 
 TEST(SweepArms, ThatAreNoRunsOrTheSameRunAreRefused) {
   const auto refused_for = [](const std::string& key) {
-    const Refusal said = refused([&] { arms({key}); });
-    EXPECT_EQ(said.exit, Exit::usage) << key;
-    return said.message;
+    return complaint(Exit::usage, [&] { arms({key}); });
   };
   EXPECT_THAT(refused_for("data.batch_size"), HasSubstr("has no values"));
   EXPECT_THAT(refused_for("data.batch_size=8"), HasSubstr("two values or more"));
@@ -111,9 +104,9 @@ TEST(SweepReport, PutsThePredictionBesideTheMeasurementAndMarksTheKnee) {
   const std::string text = to_markdown(result);
   EXPECT_THAT(text, AllOf(HasSubstr("L = 48.55 ms"), HasSubstr("C = 11.66 ms"),
                           HasSubstr("W = ceil(L / C) = 5.")));
-  EXPECT_THAT(text, testing::ContainsRegex("\\| 0 +\\| +60.21 \\| +60.22 \\| 1.000 \\|"));
-  EXPECT_THAT(text, testing::ContainsRegex("\\| 0 +\\| +60.22 \\| +48.56 \\| +1063 \\| +5.00 "
-                                           "\\| +70.00 \\| +150 \\|"));
+  EXPECT_THAT(text, ContainsRegex("\\| 0 +\\| +60.21 \\| +60.22 \\| 1.000 \\|"));
+  EXPECT_THAT(text, ContainsRegex("\\| 0 +\\| +60.22 \\| +48.56 \\| +1063 \\| +5.00 "
+                                  "\\| +70.00 \\| +150 \\|"));
   EXPECT_THAT(text, Not(HasSubstr("## Batch size")));
   expect_80_columns(text.substr(0, text.find("    trainer sweep")));
   const Json json = to_json(result);
@@ -150,7 +143,7 @@ TEST(SweepReport, ComparesBatchSizesPerSampleAndTheirLossesAtEqualSamplesUpdates
   EXPECT_THAT(text, AllOf(HasSubstr("after 400 samples, after 40 updates, and\nafter 0.4 s"),
                           HasSubstr(" 3.00 |"), HasSubstr(" unknown |")));
   // The means of the last tenth: update 10; updates 37 to 40; updates 19 and 20 of the slower arm.
-  EXPECT_THAT(text, testing::ContainsRegex("40 .* 1.9100 \\| +1.6250 \\| +1.8150 \\|"));
+  EXPECT_THAT(text, ContainsRegex("40 .* 1.9100 \\| +1.6250 \\| +1.8150 \\|"));
 }
 
 // ---- the program
@@ -205,7 +198,7 @@ TEST_F(SweepVerb, MeasuresBatchSizesWithTheirWorkAndLosses) {
 TEST_F(SweepVerb, MeasuresTheGapBetweenEpochs) {
   succeed(sweep({"--key", "persistent_workers=off,on", "--processes", "1", "--blocks", "13",
                  "--report", "r.md", "toggles.num_workers=1", "data.sim_latency_us=10000"}));
-  EXPECT_THAT(read("r.md"), testing::ContainsRegex("CPU % \\| +gap \\|"));
+  EXPECT_THAT(read("r.md"), ContainsRegex("CPU % \\| +gap \\|"));
   const Json json = report();
   for (const Json& arm : json.at("arms")) {
     const double gap = arm.at("epoch_gap_s");

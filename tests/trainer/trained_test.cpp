@@ -1,20 +1,14 @@
 // A run folder is enough to use its model: in PyTorch, and without the training data.
 #include <fcntl.h>
-#include <gmock/gmock.h>
 #include <unistd.h>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include "core/base/json.h"
 #include "core/tensor/safetensors.h"
 #include "tests/data/image_files.h"
 #include "tests/trainer/program.h"
 
 using namespace bellows;
 namespace fs = std::filesystem;
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::StartsWith;
 
 namespace {
 
@@ -130,8 +124,8 @@ TEST_F(Trained, PredictTakesManyImagesAndContinuesAfterADamagedOne) {
   write("in/notes.txt", "no image");
   write("c.pgm", pgm('\xff'));
   const std::string good = succeed({"predict", "runs/run", "in", "c.pgm", "--top", "2"});
-  EXPECT_THAT(good, testing::ContainsRegex("^in/b.pgm: class [0-9]: 0.[0-9]+, class [0-9]: "
-                                           "0.[0-9]+\nin/deep/a.PGM: class .*\nc.pgm: "));
+  EXPECT_THAT(good, ContainsRegex("^in/b.pgm: class [0-9]: 0.[0-9]+, class [0-9]: "
+                                  "0.[0-9]+\nin/deep/a.PGM: class .*\nc.pgm: "));
   write("in/damaged.png", "no image");
   const Ended bad = run({"predict", "runs/run", "in", "c.pgm", "--top", "2"});
   EXPECT_EQ(bad.code, 3);

@@ -1,7 +1,5 @@
 // Training in this process: resume and threads, compared by the hash of the final parameters; the
 // dry run; losses that are not finite.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <omp.h>
 #include <unistd.h>
 #include <cstring>
@@ -9,13 +7,13 @@
 #include <set>
 #include "autograd/backward.h"
 #include "core/base/json.h"
+#include "tests/matchers.h"
 #include "tests/refusal.h"
 #include "tests/trainer/runs.h"
 #include "trainer/run/run.h"
 #include "trainer/session/training_step.h"
 
 using namespace bellows;
-using testing::HasSubstr;
 
 namespace {
 
@@ -116,7 +114,7 @@ TEST(Resume, InAnotherPrecisionContinuesAndReportsIt) {
   Session session(small_plan());
   std::vector<std::string> notes;
   const Position at = restore(session, saved, notes);
-  EXPECT_THAT(notes, testing::Contains(HasSubstr("amp: the checkpoint was trained in another")));
+  EXPECT_THAT(notes, Contains(HasSubstr("amp: the checkpoint was trained in another")));
   EXPECT_EQ(session.state->read().skipped, 1);
   run(session, {}, at);
   EXPECT_EQ(session.state->read().applied, session.total_steps() - 1);
@@ -149,15 +147,14 @@ TEST(Resume, RefusesOtherDataAndANewerFormat) {
   const SafeTensors saved = saved_at(1, small_plan());
   std::vector<std::string> notes;
   Session other(small_plan({{"data.train_size", {"47"}}}));
-  EXPECT_EQ(refused([&] { restore(other, saved, notes); }).exit, Exit::data);
+  complaint(Exit::data, [&] { restore(other, saved, notes); });
   SafeTensors newer = saved;
   newer.metadata["version"] = "2";
-  const Refusal refusal = refused([&] { read_plan(newer); });
-  EXPECT_EQ(refusal.exit, Exit::checkpoint);
-  EXPECT_THAT(refusal.message, HasSubstr("written by version 2"));
+  EXPECT_THAT(complaint(Exit::checkpoint, [&] { read_plan(newer); }),
+              HasSubstr("written by version 2"));
   newer.metadata["version"] = "1";
   newer.metadata["position"] = "{}";
-  EXPECT_EQ(refused([&] { restore(other, newer, notes); }).exit, Exit::checkpoint);
+  complaint(Exit::checkpoint, [&] { restore(other, newer, notes); });
 }
 
 // Version 0.1 wrote neither the parts of the time nor counts of losses that were not finite.
@@ -176,7 +173,7 @@ TEST(Resume, ReadsCheckpointsThatLackTheMembersOfLaterVersions) {
   EXPECT_TRUE(std::isnan(at.window.sum));
   position.erase("best");
   saved.metadata["position"] = position.dump();
-  EXPECT_EQ(refused([&] { restore(session, saved, notes); }).exit, Exit::checkpoint);
+  complaint(Exit::checkpoint, [&] { restore(session, saved, notes); });
 }
 
 // Toggles that are on by default with a GPU are off on a machine without one, where the user cannot
@@ -271,17 +268,14 @@ TEST(Nonfinite, StopsAfterMaxNonfiniteConsecutiveLossesWithTheStepInTheMessage) 
     session.parameters.front().tensor.detach().data<float>()[0] = broken ? NAN : 0;
   };
   break_before(1);
-  const Refusal stopped =
-      refused([&] { run(session, [&](const Position& at) { break_before(at.step + 1); }); });
-  EXPECT_EQ(stopped.exit, Exit::numeric);
-  EXPECT_THAT(stopped.message, testing::StartsWith("step 9: the loss is nan"));
+  const auto trains = [&] { run(session, [&](const Position& at) { break_before(at.step + 1); }); };
+  EXPECT_THAT(complaint(Exit::numeric, trains), StartsWith("step 9: the loss is nan"));
 }
 
 TEST(Nonfinite, AnomalyNamesTheOpTheModuleAndTheStep) {
   Session session(small_plan({{"debug.anomaly", {"true"}}}));
   session.parameters.front().tensor.detach().data<float>()[0] = NAN;
-  const Refusal stopped = refused([&] { run(session); });
+  EXPECT_THAT(complaint(Exit::numeric, [&] { run(session); }),
+              ContainsRegex("anomaly: [a-z_0-9]+ in module .*step 1$"));
   anomaly().on = false;
-  EXPECT_EQ(stopped.exit, Exit::numeric);
-  EXPECT_THAT(stopped.message, testing::ContainsRegex("anomaly: [a-z_0-9]+ in module .*step 1$"));
 }

@@ -1,6 +1,5 @@
 // trainer tune: which changes it tries, and the program with its processes.
 #include "trainer/ab/tune.h"
-#include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 #include "core/config/config.h"
 #include "plan/toggle.h"
@@ -8,11 +7,6 @@
 #include "tests/trainer/program.h"
 
 using namespace bellows;
-using testing::AllOf;
-using testing::Contains;
-using testing::HasSubstr;
-using testing::Not;
-using testing::StartsWith;
 
 namespace {
 
@@ -97,10 +91,7 @@ TEST_F(TuneVerb, FindsWorkersWhereLoadingWaits) {
 }
 
 TEST_F(TuneVerb, WritesWhatItKnowsAfterASignal) {
-  const auto running = start(tune({"--budget", "9999s"}));
-  ASSERT_TRUE(running->says("tune: round 1"));
-  running->send(SIGINT);
-  const Ended ended = running->end();
+  const Ended ended = run_until("tune: round 1", SIGINT, tune({"--budget", "9999s"}));
   EXPECT_EQ(ended.code, 130) << ended.err;
   EXPECT_THAT(ended.out, HasSubstr("\ntiny.yaml, tuned"));
   EXPECT_THAT(read("fast.yaml"), HasSubstr("base: tiny.yaml"));

@@ -1,8 +1,6 @@
 // Weights from files that differ from the model where they need not agree.
-#include <gmock/gmock.h>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include "core/base/json.h"
 #include "core/tensor/rng.h"
 #include "tests/refusal.h"
 #include "tests/trainer/program.h"
@@ -10,7 +8,6 @@
 #include "trainer/state/training_state.h"
 
 using namespace bellows;
-using testing::HasSubstr;
 
 namespace {
 
@@ -194,17 +191,15 @@ TEST_F(Weights, OtherClassesAreNamedWithBothLists) {
     notes.pop_back();
     return notes;
   };
-  EXPECT_THAT(warnings(R"(["0","1","2","3","4","5","6","7","8","9"])"), testing::IsEmpty());
-  EXPECT_THAT(
-      warnings(R"(["cat","dog"])"),
-      testing::ElementsAre(cat("warning: ", file_, ": the classes differ from those of the ",
-                               "model: 10 classes: 0, 1, 2, 3, 4, 5, 6, 7, ...; the model ",
-                               "has 2: cat, dog")));
+  EXPECT_THAT(warnings(R"(["0","1","2","3","4","5","6","7","8","9"])"), IsEmpty());
+  EXPECT_THAT(warnings(R"(["cat","dog"])"),
+              ElementsAre(cat("warning: ", file_, ": the classes differ from those of the ",
+                              "model: 10 classes: 0, 1, 2, 3, 4, 5, 6, 7, ...; the model ",
+                              "has 2: cat, dog")));
   EXPECT_THAT(warnings(R"(["0","1","2","3","4","5","6","7","9","8"])"),
-              testing::ElementsAre(
-                  testing::EndsWith("model: 10 classes, from 9 on: 8, 9; the model has 10: 9, 8")));
+              ElementsAre(EndsWith("model: 10 classes, from 9 on: 8, 9; the model has 10: 9, 8")));
   for (const char* other : {"", "ten", "[1]", "{\"a\": 1}", "[", "[[]]", "[]"})
-    EXPECT_THAT(warnings(other), testing::IsEmpty()) << other;
+    EXPECT_THAT(warnings(other), IsEmpty()) << other;
 }
 
 TEST_F(Weights, ARunFolderMeansItsNewestCheckpoint) {

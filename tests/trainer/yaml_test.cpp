@@ -1,6 +1,5 @@
 // Config files and overrides that are refused, and the errors, with line and column.
 #include "core/config/yaml.h"
-#include <gmock/gmock.h>
 #include <sys/stat.h>
 #include <filesystem>
 #include <functional>
@@ -9,8 +8,6 @@
 #include "tests/refusal.h"
 
 using namespace bellows;
-using testing::HasSubstr;
-using testing::StartsWith;
 namespace fs = std::filesystem;
 
 static std::string answer_of(const std::function<void()>& read) {
@@ -159,52 +156,47 @@ TEST(Overrides, ThatAreMalformedSayWhatToType) {
   EXPECT_EQ(answer_of([] { parse_overrides({"a=1", "a=2"}); }), "command line: 'a' is given twice");
 }
 
-class ConfigFile : public testing::Test {
- protected:
-  std::string write(const std::string& name, const std::string& text) const {
-    return temp_.write(name, text);
-  }
-  const TempFolder temp_;
-  const fs::path folder_ = temp_.path;
+struct ConfigFile : testing::Test {
+  const TempFolder folder;
 };
 
 TEST_F(ConfigFile, ComesBehindItsBases) {
-  write("sub/deep.yaml", "a: 1\n");
-  write("first.yaml", "base: sub/deep.yaml\nb: 2\n");
-  write("second.yaml", "c: 3\n");
-  const auto sources = read_config(write("run.yaml", "d: 4\nbase: [first.yaml, second.yaml]\n"));
-  ASSERT_EQ(sources.size(), 4u);
-  EXPECT_EQ(texts(sources[0]), (Texts{{"a", "1"}}));
-  EXPECT_EQ(texts(sources[1]), (Texts{{"b", "2"}}));
-  EXPECT_EQ(texts(sources[2]), (Texts{{"c", "3"}}));
-  EXPECT_EQ(texts(sources[3]), (Texts{{"d", "4"}}));
-  EXPECT_EQ(sources[0].at("a").origin, (folder_ / "sub/deep.yaml").string() + ":1:1");
+  folder.write("sub/deep.yaml", "a: 1\n");
+  folder.write("first.yaml", "base: sub/deep.yaml\nb: 2\n");
+  folder.write("second.yaml", "c: 3\n");
+  const auto sources =
+      read_config(folder.write("run.yaml", "d: 4\nbase: [first.yaml, second.yaml]\n"));
+  std::vector<Texts> all;
+  for (const Values& source : sources) all.push_back(texts(source));
+  ASSERT_THAT(
+      all, ElementsAre(Texts{{"a", "1"}}, Texts{{"b", "2"}}, Texts{{"c", "3"}}, Texts{{"d", "4"}}));
+  EXPECT_EQ(sources[0].at("a").origin, (folder.path / "sub/deep.yaml").string() + ":1:1");
 }
 
 TEST_F(ConfigFile, WithAWrongBaseIsRefused) {
   const auto said = [](const std::string& path) { return answer_of([&] { read_config(path); }); };
-  const std::string lost = write("lost.yaml", "a: 1\nbase: none.yaml\n");
+  const std::string lost = folder.write("lost.yaml", "a: 1\nbase: none.yaml\n");
   EXPECT_EQ(said(lost),
-            cat(lost, ":2:1: base ", (folder_ / "none.yaml").string(), " does not exist"));
-  const std::string self = write("self.yaml", "base: self.yaml\n");
+            cat(lost, ":2:1: base ", (folder.path / "none.yaml").string(), " does not exist"));
+  const std::string self = folder.write("self.yaml", "base: self.yaml\n");
   EXPECT_THAT(said(self), StartsWith(self + ":1:1: base " + self + " is, in the end, based on"));
-  const std::string one = write("one.yaml", "base: sub/two.yaml\n");
-  const std::string two = write("sub/two.yaml", "base: ../one.yaml\n");
+  const std::string one = folder.write("one.yaml", "base: sub/two.yaml\n");
+  const std::string two = folder.write("sub/two.yaml", "base: ../one.yaml\n");
   EXPECT_THAT(said(one), StartsWith(two + ":1:1: base " + one + " is, in the end, based on"));
-  std::string last = write("0.yaml", "a: 1\n");  // 2^20 files without a limit
+  std::string last = folder.write("0.yaml", "a: 1\n");  // 2^20 files without a limit
   for (int i = 1; i < 20; ++i)
-    last = write(cat(i, ".yaml"), cat("base: [", i - 1, ".yaml, ", i - 1, ".yaml]\n"));
+    last = folder.write(cat(i, ".yaml"), cat("base: [", i - 1, ".yaml, ", i - 1, ".yaml]\n"));
   EXPECT_THAT(said(last), HasSubstr("more than 32 files"));
 }
 
 TEST_F(ConfigFile, IsARegularFile) {
   const auto said = [](const std::string& path) { return answer_of([&] { read_yaml(path); }); };
-  EXPECT_EQ(said(folder_ / "none.yaml"),
-            (folder_ / "none.yaml").string() + ": there is no such config file");
-  EXPECT_THAT(said(folder_), HasSubstr("not a regular file"));
-  ASSERT_EQ(mkfifo((folder_ / "fifo").c_str(), 0600), 0);
-  EXPECT_THAT(said(folder_ / "fifo"), HasSubstr("not a regular file"));
-  const std::string huge = write("huge.yaml", "");
+  EXPECT_EQ(said(folder.path / "none.yaml"),
+            (folder.path / "none.yaml").string() + ": there is no such config file");
+  EXPECT_THAT(said(folder.path), HasSubstr("not a regular file"));
+  ASSERT_EQ(mkfifo((folder.path / "fifo").c_str(), 0600), 0);
+  EXPECT_THAT(said(folder.path / "fifo"), HasSubstr("not a regular file"));
+  const std::string huge = folder.write("huge.yaml", "");
   fs::resize_file(huge, uintmax_t{1} << 40);
   EXPECT_THAT(said(huge), HasSubstr("bytes, at most 262144 are read"));
 }
