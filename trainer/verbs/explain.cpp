@@ -35,31 +35,11 @@ constexpr std::string_view kResults =
 #include <results.md.inc>
     ;
 
-// Returns the row of the gallery about a toggle, "" if it has not been measured: "amp=bf16 faster:
-// 1.476 x (1.231 to 1.769), placebo 1.002; where it does not gain, ...".
-static std::string find_result(const Toggle& t) {
-  const size_t at = kResults.find(cat("\n| `", t.name, "="));
-  if (at == kResults.npos) return "";
-  std::istringstream row{
-      std::string(kResults.substr(at + 3, kResults.find('\n', at + 1) - at - 3))};
-  std::string name, gains, no_gain, machine, commit, date;
-  for (std::string* cell : {&name, &gains, &no_gain, &machine, &commit, &date}) {
-    std::getline(row >> std::ws, *cell, '|');
-    std::erase(*cell, '`');
-    cell->erase(cell->find_last_not_of(' ') + 1);
-  }
-  const char* const elsewhere =
-      t.no_gain.empty() ? "; in time, " : "; where it has little to gain, ";
-  return cat(name, " ", gains, elsewhere, no_gain, "; ", machine, ", ", date);
-}
-
-// Returns the cells of the statement "S1:37" after its number; nothing if there is none.
-static Names cells_of(const std::string& number) {
-  const std::string begin = cat("\n| ", number, " | ");
-  const size_t at = kSources.find(begin);
-  if (at == kSources.npos) return {};
-  const size_t from = at + begin.size();
-  std::string_view row = kSources.substr(from, kSources.find(" |\n", from) - from);
+// Returns the cells of the first row in `document` that begins so; nothing if there is none.
+static Names cells_of(std::string_view document, const std::string& begin) {
+  const size_t at = document.find("\n| " + begin);
+  if (at == document.npos) return {};
+  std::string_view row = document.substr(at + 3, document.find(" |\n", at) - at - 3);
   Names cells;
   for (size_t bar = 0; bar != row.npos;) {
     bar = row.find(" | ");
@@ -70,9 +50,20 @@ static Names cells_of(const std::string& number) {
   return cells;
 }
 
+// Returns the row of the gallery about a toggle, "" if it has not been measured: "amp=bf16 faster:
+// 1.476 x (1.231 to 1.769), placebo 1.002; where it does not gain, ...".
+static std::string find_result(const Toggle& t) {
+  Names cells = cells_of(kResults, cat("`", t.name, "="));  // gains, no gain, machine, commit, date
+  if (cells.empty()) return "";
+  for (std::string& cell : cells) std::erase(cell, '`');
+  const char* const elsewhere =
+      t.no_gain.empty() ? "; in time, " : "; where it has little to gain, ";
+  return cat(cells[0], " ", cells[1], elsewhere, cells[2], "; ", cells[3], ", ", cells[5]);
+}
+
 static std::string statement(const std::string& number) {
-  const Names cells = cells_of(number);
-  return cells.empty() ? "" : cat(number, " ", cells[0]);
+  const Names cells = cells_of(kSources, number + " | ");
+  return cells.empty() ? "" : cat(number, " ", cells[1]);
 }
 
 // Splits "S0:12,13 S1:27" into "S0:12", "S0:13", "S1:27". Skips words without a colon.
@@ -107,11 +98,11 @@ static void say_lessons(const std::string& name) {
 }
 
 static bool explain_statement(const std::string& number) {
-  const Names cells = cells_of(number);
+  const Names cells = cells_of(kSources, number + " | ");
   if (cells.empty()) return false;
   say_wrapped(statement(number));
   static constexpr const char* kLabels[] = {"shown by", "source", "ours", "holds"};
-  for (size_t i = 0; i < std::size(kLabels); ++i) say_row(kLabels[i], cells.at(i + 1));
+  for (size_t i = 0; i < std::size(kLabels); ++i) say_row(kLabels[i], cells.at(i + 2));
   Names of;
   for (const Toggle& t : toggles())
     if (std::ranges::count(split_statements(t.sources), number)) of.push_back(t.name);
@@ -298,10 +289,7 @@ static int run_explain(CommandLine& line, const Arguments& args) {
   line.add_option("expression", expression, "an expression of einsum, whose loops are printed");
   if (!line.read(args)) return 0;
   CHECK(expression.empty() || name == "einsum", "explain: only einsum takes an expression");
-  if (!expression.empty()) {
-    say_part(explain_einsum(expression));
-    return 0;
-  }
+  if (!expression.empty()) return say_part(explain_einsum(expression)), 0;
   if (explain_statement(name)) return 0;
   if (name.starts_with("toggles.")) name = name.substr(8);
   name = known_name(name);
