@@ -16,11 +16,15 @@
 
 namespace bellows {
 
+// Reads all of `text` as a number.
+static bool reads(std::string_view text, auto& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
 int64_t whole_number(std::string_view text, int64_t most) {
   int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool whole = error == std::errc() && end == text.data() + text.size();
-  return whole && number >= 1 && number <= most ? number : 0;
+  return reads(text, number) && number >= 1 && number <= most ? number : 0;
 }
 
 void check_place(const std::string& file, const std::string& where) {
@@ -35,23 +39,19 @@ using Setting = CommandLine::Option;
 
 // Checks of a value. CLI11 accepts "010" as octal, and NaN as positive; a command line takes the
 // same numbers as a config.
-static bool is_number(const std::string& text, double& number) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size() && std::isfinite(number);
-}
 template <class T> static std::string find_fault(const std::string& text) {
   double number = 0;
-  if (std::is_same_v<T, double> && !is_number(text, number))
-    return cat("'", text, "' is not a number");
   int64_t whole = 0;
-  std::from_chars(text.data(), text.data() + text.size(), whole);
-  if (std::is_same_v<T, int64_t> && std::to_string(whole) != text)
+  if (std::is_same_v<T, double> && !(reads(text, number) && std::isfinite(number)))
+    return cat("'", text, "' is not a number");
+  if (std::is_same_v<T, int64_t> && !(reads(text, whole) && std::to_string(whole) == text))
     return cat("'", text, "' is not a whole number");
   return "";
 }
 static std::string fault_unless_positive(const std::string& text) {
   double number = 0;
-  return is_number(text, number) && number > 0 ? "" : cat("'", text, "' is not a number above 0");
+  const bool positive = reads(text, number) && std::isfinite(number) && number > 0;
+  return positive ? "" : cat("'", text, "' is not a number above 0");
 }
 
 Setting Setting::required() const { return Setting(option_->required()); }

@@ -32,8 +32,7 @@ static void refuse_other_formats(const Path& to) {
 static void restore_biases(NamedTensors& model, const Names& dropped) {
   for (const std::string& bias : dropped) {
     const std::string weight = bias.substr(0, bias.rfind("bias")) + "weight";
-    const auto at =
-        std::ranges::find_if(model, [&](const NamedTensor& t) { return t.name == weight; });
+    const auto at = std::ranges::find(model, weight, &NamedTensor::name);
     if (at == model.end() || by_name(model).contains(bias))
       fail(Exit::checkpoint, "the checkpoint lists ", bias,
            " as removed, but its tensors do not agree; the file is damaged");

@@ -1,6 +1,7 @@
 #include "trainer/verbs/tables.h"
 #include <fmt/format.h>
 #include <algorithm>
+#include <set>
 #include "core/base/output.h"
 #include "dist/groups/process_group.h"
 #include "ops/base/op.h"
@@ -11,34 +12,29 @@
 
 namespace bellows {
 
-template <class Signature> static std::vector<TableRow> list_rows() {
-  std::vector<TableRow> rows;
-  for (const auto& [name, entry] : entries<Signature>()) rows.push_back({name, entry.help});
-  return rows;
+// Returns the rows of all entries, sorted. Variants of an op and lengths of a fusion share a row.
+static std::vector<TableRow> rows_of(const auto& entries, const auto& row_of) {
+  std::set<TableRow> rows;
+  for (const auto& entry : entries) rows.insert(row_of(entry));
+  return {rows.begin(), rows.end()};
 }
 
 template <class Signature> static Table make_table(const char* name, const char* one) {
+  const auto rows = [] {
+    return rows_of(entries<Signature>(), [](const auto& named) {
+      return TableRow{named.first, named.second.help};
+    });
+  };
   const auto visit = [](Visitor& v, const std::string& entry) {
     Choice<Signature>(entry).visit_options(v);
   };
-  return {name, one, {"name", "what"}, list_rows<Signature>, false, nullptr, visit};
+  return {name, one, {"name", "what"}, rows, false, nullptr, visit};
 }
 
-// Sorts and removes duplicates: variants of an op and lengths of a fusion share a row.
-static std::vector<TableRow> sorted(std::vector<TableRow> rows) {
-  std::ranges::sort(rows);
-  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
-  return rows;
-}
-
-static std::vector<TableRow> toggle_rows() {
-  std::vector<TableRow> rows;
-  for (const Toggle& t : toggles()) {
-    const std::string same =
-        t.same == Same::close ? cat(name_of(t.same), " ", t.tolerance) : name_of(t.same);
-    rows.push_back({t.name, t.key_point, t.sources, same, t.footprint, t.default_value, t.fast});
-  }
-  return sorted(rows);
+static TableRow toggle_row(const Toggle& t) {
+  const std::string same =
+      t.same == Same::close ? cat(name_of(t.same), " ", t.tolerance) : name_of(t.same);
+  return {t.name, t.key_point, t.sources, same, t.footprint, t.default_value, t.fast};
 }
 
 // Lists the toggles of each key point: name, default, what it does. A number before the name refers
@@ -71,27 +67,18 @@ static std::vector<TableRow> topic_rows(bool counters) {
   return rows;
 }
 
-static std::vector<TableRow> op_rows() {
-  std::vector<TableRow> rows;
-  for (const OpSpec& op : op_specs())
-    rows.push_back({cat(op.name, *op.variant ? ", " : "", op.variant), op.math});
-  return sorted(rows);
+static TableRow op_row(const OpSpec& op) {
+  return {cat(op.name, *op.variant ? ", " : "", op.variant), op.math};
 }
 
-static std::vector<TableRow> verb_rows(const std::map<std::string, Verb>& verbs) {
-  std::vector<TableRow> rows;
-  for (const auto& [name, verb] : verbs) rows.push_back({name, verb.help, verb.example});
-  return rows;
+static TableRow verb_row(const std::pair<const std::string, Verb>& verb) {
+  return {verb.first, verb.second.help, verb.second.example};
 }
 
 // A fusion's name without "fuse.".
-static std::vector<TableRow> rewrite_rows() {
-  std::vector<TableRow> rows;
-  for (const Rewrite& rewrite : rewrites()) {
-    const std::string name = rewrite.name;
-    rows.push_back({name.substr(name.find('.') + 1), rewrite.help});
-  }
-  return sorted(rows);
+static TableRow rewrite_row(const Rewrite& rewrite) {
+  const std::string name = rewrite.name;
+  return {name.substr(name.find('.') + 1), rewrite.help};
 }
 
 static std::vector<Table>& added_tables() {
@@ -109,22 +96,25 @@ static std::vector<Table> all_tables() {
       {"toggles",
        "toggle",
        {"toggle", "key point", "sources", "same loss", "footprint", "default", "fast"},
-       toggle_rows,
+       [] { return rows_of(toggles(), toggle_row); },
        true,
        toggle_text},
-      {"verbs", "verb", {"verb", "what", "example"}, [] { return verb_rows(verbs()); }},
-      {"benches", "benchmark", {"bench", "what", "example"}, [] { return verb_rows(benches()); }},
+      {"verbs", "verb", {"verb", "what", "example"}, [] { return rows_of(verbs(), verb_row); }},
+      {"benches",
+       "benchmark",
+       {"bench", "what", "example"},
+       [] { return rows_of(benches(), verb_row); }},
       make_table<MakeModel>("models", "model"),
       make_table<MakeLayer>("layers", "layer"),
       make_table<LossFunction>("losses", "loss"),
       make_table<MakeMetric>("metrics", "metric"),
-      {"rewrites", "rewrite", {"name", "what"}, rewrite_rows},
+      {"rewrites", "rewrite", {"name", "what"}, [] { return rows_of(rewrites(), rewrite_row); }},
       make_table<MakeDataset>("datasets", "data set"),
       make_table<MakeTransform>("transforms", "transform"),
       make_table<UpdateRule()>("optimizers", "optimizer"),
       make_table<MakeCurve>("schedules", "schedule"),
       make_table<MakeGroup>("backends", "backend"),
-      {"ops", "op", {"op", "maths"}, op_rows, true},
+      {"ops", "op", {"op", "maths"}, [] { return rows_of(op_specs(), op_row); }, true},
       {"topics", "topic", {"topic", "what"}, [] { return topic_rows(false); }, true},
       {"counters", "counter", {"counter", "counts"}, [] { return topic_rows(true); }, true},
   };

@@ -45,10 +45,7 @@ static int run_named(const Arguments& args) {
     return args.empty() ? static_cast<int>(Exit::usage) : 0;
   }
   const std::string& first = args[0];
-  if (first == "--version") {
-    say_part(version_text());
-    return 0;
-  }
+  if (first == "--version") return say_part(version_text()), 0;
   if (first.starts_with("-") || first.find('=') != std::string::npos)
     return run_verb(verbs().at("train"), args);
   const auto found = verbs().find(first);
