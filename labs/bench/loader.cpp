@@ -9,11 +9,11 @@
 #include "core/config/config.h"
 #include "core/device/threads.h"
 #include "core/device/timer.h"
+#include "data/images/image_file.h"
 #include "data/images/image_plan.h"
 #include "data/sets/damaged.h"
 #include "labs/bench/bench.h"
 #include "plan/toggle.h"
-#include "trainer/session/data_card.h"
 #include "trainer/verbs/tables.h"
 
 namespace bellows {
@@ -168,8 +168,9 @@ static int run_loader(CommandLine& line, const Arguments& args) {
   Plan plan = make_config(read_sources(config, overrides)).plan;
   if (epochs == 0) plan = on_one_core(plan);
   apply(plan.threads);
+  most_pixels() = plan.data.loader.batch.max_pixels;
   const DatasetPtr set =
-      without_damaged(open_set(plan.data, Split::train, {}), plan.data.loader.batch.on_damaged);
+      without_damaged(plan.data.dataset.make({Split::train}), plan.data.loader.batch.on_damaged);
   Loader loader(set, plan.data.transforms, plan.data.loader, plan.seed);
   if (epochs) return say(to_line(measured_epochs(plan, loader, epochs))), 0;
   DataPath path(plan, loader, least);

@@ -6,16 +6,9 @@
 #include "core/config/values.h"
 #include "data/images/image_file.h"
 #include "data/sets/arrays.h"
-#include "plan/plan.h"
 #include "trainer/session/record.h"
 
 namespace bellows {
-
-DatasetPtr open_set(const DataOptions& data, Split split, const DatasetInfo* trained) {
-  most_pixels() = data.loader.batch.max_pixels;
-  if (!trained) return data.dataset.make({split});
-  return data.dataset.make({split, class_names(*trained), trained->columns});
-}
 
 static void check_number(int64_t number, int64_t least, int64_t most, const char* what) {
   if (number < least || number > most)

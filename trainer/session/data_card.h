@@ -16,10 +16,6 @@ struct TrainingSetInfo {
   bool tests = true;  // opens the test set; false: test_set is train_set
 };
 
-struct DataOptions;
-// Opens a data set. `trained`: description of a trained model's training set, or null.
-DatasetPtr open_set(const DataOptions& data, Split split, const DatasetInfo* trained);
-
 // Describes a training set, for example:
 // {"samples": 60000, "sample": [1, 28, 28], "classes": 10, "mean": [0.1307], "std": [0.3081]}
 Json data_card(const Dataset& train_set);

@@ -5,11 +5,8 @@
 #include "data/images/transform.h"
 #include "data/loader/loader.h"
 #include "ops/matmul/matmul.h"
-#include "optim/schedule.h"
-#include "trainer/session/data_card.h"
 #include "trainer/session/planted_load.h"
 #include "trainer/session/scattered_feed.h"
-#include "trainer/session/windows.h"
 
 namespace bellows {
 
@@ -32,7 +29,8 @@ class DescribedDataset : public Dataset {
 static DatasetPtr open(const DataOptions& data, Split split,
                        const std::optional<TrainingSetInfo>& trained) {
   if (trained && split == Split::train) return std::make_shared<DescribedDataset>(*trained);
-  return open_set(data, split, trained ? &trained->info : nullptr);
+  if (!trained) return data.dataset.make({split});
+  return data.dataset.make({split, class_names(trained->info), trained->info.columns});
 }
 
 // Returns the training set in place of a missing test set if training evaluates nothing.
@@ -85,13 +83,6 @@ static LoaderOptions loader_options(const Plan& plan, Device device) {
   return options;
 }
 
-static LoaderOptions test_options(const Plan& plan, Device device) {
-  LoaderOptions options = loader_options(plan, device);
-  options.sampler.shuffle = options.sampler.drop_last = options.batch.augment = false;
-  if (plan.eval.batch_size) options.sampler.batch_size = plan.eval.batch_size;
-  return options;
-}
-
 Session::Session(const Plan& plan, const std::optional<TrainingSetInfo>& trained)
     : plan(plan), tuning(plan.train, plan.kernels) {
   if (plan.kernels.blas == Blas::openblas) openblas::require();
@@ -132,11 +123,12 @@ void Session::build(const std::optional<TrainingSetInfo>& trained) {
   const RankShare share{.rank = ranks.rank, .world = ranks.world, .uneven = plan.dist.uneven};
   RankShare each_once = share;
   each_once.uneven = Uneven::join;
-  LoaderOptions training = loader_options(plan, device);
+  LoaderOptions training = loader_options(plan, device), testing = training;
   training.sampler.drop_last &= !trained;  // a set that is not opened may be of any size
+  testing.sampler.shuffle = testing.sampler.drop_last = testing.batch.augment = false;
+  if (plan.eval.batch_size) testing.sampler.batch_size = plan.eval.batch_size;
   loader.emplace(train_set, plan.data.transforms, training, plan.seed, share);
-  test_loader.emplace(test_set, plan.data.transforms, test_options(plan, device), plan.seed,
-                      each_once);
+  test_loader.emplace(test_set, plan.data.transforms, testing, plan.seed, each_once);
   input = loader->transforms().shape();
 
   state = std::make_shared<DeviceStepState>(device);
