@@ -128,28 +128,25 @@ void Session::wait_for_rank0(const std::string& what) const {
   }
 }
 
-// Makes agree() on that topic fail on the other ranks; on "rank 0", wait_for_rank0(). Returns false
-// if the store does not answer.
-static bool refuse(Store& store, int rank, const std::string& topic, const std::string& why) {
-  try {
-    if (rank == 0)
-      store.set(key(topic, kVerdict), cat("rank 0: ", why));
-    else
-      store.set(key(topic, rank), kError + why);
-    return true;
-  } catch (const std::exception&) {  // the store is gone, so no rank waits
-    return false;
-  }
+// Makes agree() on that topic fail on the other ranks; on "rank 0", wait_for_rank0().
+static void refuse(Store& store, int rank, const std::string& topic, const std::string& why) {
+  if (rank == 0)
+    store.set(key(topic, kVerdict), cat("rank 0: ", why));
+  else
+    store.set(key(topic, rank), kError + why);
 }
 
 void Session::abort(const std::string& why) const noexcept {
   if (ranks.world == 1) return;
-  if (store && ranks.rank == 0) refuse(*store, 0, "rank 0", why);
   const bool training = group && group->step > 0;  // no rank is in agree() any more
-  if (store && !training) {
-    store->end_within(Timeout(300));  // rank 0 may be stuck; do not wait for it
-    for (const char* topic : {"samples", "start", "state"})
-      if (!refuse(*store, ranks.rank, topic, why)) break;
+  try {
+    if (store && ranks.rank == 0) refuse(*store, 0, "rank 0", why);
+    if (store && !training) {
+      store->end_within(Timeout(300));  // rank 0 may be stuck; do not wait for it
+      for (const char* topic : {"samples", "start", "state"})
+        refuse(*store, ranks.rank, topic, why);
+    }
+  } catch (const std::exception&) {  // the store is gone, so no rank waits
   }
   if (group) group->abort(why);
   if (host_group_) host_group_->abort(why);

@@ -71,15 +71,14 @@ CapturedUpdate::Capture* CapturedUpdate::capture_for(const Update& update) {
 // writes those for the next replay.
 void CapturedUpdate::record(Capture& capture, const Body& body) {
   const PoolScope scope(pool_);
-  const NamedTensors& parameters = session_.parameters;
-  for (const NamedTensor& p : parameters) {
-    capture.copies.push_back({.read = amp::copy_of(p.tensor), .written = {}});
-    amp::written(p.tensor, capture.copies.back().read);
+  for (const NamedTensor& p : session_.parameters) {
+    capture.read.push_back(amp::copy_of(p.tensor));
+    amp::written(p.tensor, capture.read.back());
   }
   capture.graph =
       std::make_unique<Graph>(session_.device, [&] { capture.losses = body(capture.input); });
-  for (size_t i = 0; i < parameters.size(); ++i)
-    capture.copies[i].written = amp::copy_of(parameters[i].tensor);
+  for (const NamedTensor& p : session_.parameters)
+    capture.written.push_back(amp::copy_of(p.tensor));
 }
 
 // A replay does not repeat the host's bookkeeping during capture, such as that weights have
@@ -87,12 +86,11 @@ void CapturedUpdate::record(Capture& capture, const Body& body) {
 // averages), so the copies that the graph reads are refreshed first.
 void CapturedUpdate::replay(Capture& capture) {
   const NamedTensors& parameters = session_.parameters;
-  for (size_t i = 0; i < parameters.size(); ++i)
-    amp::renew(parameters[i].tensor, capture.copies[i].read);
+  for (size_t i = 0; i < parameters.size(); ++i) amp::renew(parameters[i].tensor, capture.read[i]);
   capture.graph->launch();
   session_.group->graph_launched();
   for (size_t i = 0; i < parameters.size(); ++i)
-    amp::written(parameters[i].tensor, capture.copies[i].written);
+    amp::written(parameters[i].tensor, capture.written[i]);
   for (const NamedTensor& b : session_.model->buffers()) b.tensor.raise_version();
 }
 

@@ -35,13 +35,11 @@ class CapturedUpdate {
   std::shared_ptr<const MemoryPool> pool() const { return pool_; }
 
  private:
-  struct Copy {
-    Tensor read, written;  // copies that the graph reads and writes; undefined: none
-  };
   struct Capture {
     Update input;  // read by the graph; holds the batch of each update
     Tensors losses = {};
-    std::vector<Copy> copies = {};  // 16-bit copy of each parameter
+    // 16-bit copies of the parameters that the graph reads and writes; undefined: none.
+    Tensors read = {}, written = {};
     int64_t warm_ups = 0;
     std::unique_ptr<Graph> graph = {};
   };
