@@ -1,6 +1,5 @@
 #include "labs/diagnose/diagnosis.h"
 #include <fmt/format.h>
-#include <algorithm>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -64,11 +63,6 @@ static std::string share(double part, const Evidence& e) {
   return fmt::format("{:.1f} %", 100 * e.share(part));
 }
 
-static const char* limit_of(const Evidence& e) {
-  if (e.input_share() > 0.5) return "input";
-  return e.input_share() > 0.1 ? "input and computing" : "computing";
-}
-
 static std::string text_of(const Json& finding) {
   std::string text = cat(plain(finding["rule"]), " (", plain(finding["key"]), ")");
   if (finding["saves_s"] > 0)
@@ -114,6 +108,7 @@ static std::string text_of(const Json& report, const Evidence& e) {
 }
 
 Json diagnose(const Evidence& e) {
+  const double input = e.input_share();
   Json report = {{"kind", "diagnose"},
                  {"name", e.config.plan.name},
                  {"measured_here", e.measured},
@@ -132,7 +127,9 @@ Json diagnose(const Evidence& e) {
                  {"batch_bytes", e.batch_bytes},
                  {"disk_bytes_per_s", e.disk_bytes_per_s},
                  {"planted_load", planted_load(e.config.plan)},
-                 {"limit", limit_of(e)},
+                 {"limit", input > 0.5   ? "input"
+                           : input > 0.1 ? "input and computing"
+                                         : "computing"},
                  {"untried", untried(e)},
                  {"ops", Json::array()},
                  {"findings", findings_of(e)}};

@@ -50,10 +50,6 @@ static bool cores_full(const Evidence& e) { return e.cpu_used > 0.85 * e.cores; 
 // True if other programs hold the cores. Every part of the update then waits, so no other cause can
 // be identified. A run's own teams of threads make each other wait on a quiet machine, too.
 static bool contended(const Evidence& e) { return e.waited > 0.1 * e.cores && e.others > 0.05; }
-// Also true if the log of a run is too short to show other programs.
-static bool may_be_contended(const Evidence& e) {
-  return contended(e) || (e.waited > 0.1 * e.cores && e.others < 0);
-}
 static bool starved(const Evidence& e) { return e.input_share() > 0.1; }
 
 int64_t workers_needed(const Evidence& e) {
@@ -62,7 +58,9 @@ int64_t workers_needed(const Evidence& e) {
 }
 
 static bool starved_by_enough(const Evidence& e) {
-  return starved(e) && !cores_full(e) && !may_be_contended(e) && workers_needed(e) <= e.workers();
+  // The log of a short run does not show other programs.
+  const bool cores_lack = contended(e) || (e.waited > 0.1 * e.cores && e.others < 0);
+  return starved(e) && !cores_full(e) && !cores_lack && workers_needed(e) <= e.workers();
 }
 
 Names untried(const Evidence& e) {

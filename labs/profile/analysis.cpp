@@ -76,7 +76,7 @@ static CallsByKey calls_in(const Timeline& timeline, const Recording& recording,
 
 static double total_s(const Recording& recording) {
   double ns = 0;
-  for (const StepTime& step : recording.steps) ns += double(step.end_ns - step.begin_ns);
+  for (const StepTime& step : recording.steps) ns += double(step.ns());
   return kSecond * ns;
 }
 

@@ -20,7 +20,7 @@ struct Ceilings {
 // Measures for a second or two. With `tf32`, products in f32 on a GPU round their operands to TF32.
 Ceilings ceilings_of(Device device, bool tf32);
 
-const StepTime& median_step(const Recording& recording);
+StepTime median_step(const Recording& recording);
 // Returns lists of the time ranges of an update, {name, begin_ns, ns, module, backward}: phases,
 // ops, gaps with the names of their causes, and on several ranks waits for buckets and buckets on
 // their way. begin_ns counts from its begin.

@@ -34,12 +34,12 @@ static Plan profiled(Plan plan, const std::vector<int64_t>& window) {
   return plan;
 }
 
-static Recording recorded(Session& session, const Plan& plan, const std::vector<int64_t>& window,
-                          Signals& signals) {
+static Recording recorded(Session& session, Signals& signals) {
+  const std::vector<int64_t>& window = session.plan.profile.window;
   CHECK(session.total_steps() >= window[1], "profile: the run ends after ", session.total_steps(),
         " updates, before step ", window[1], "; lower --steps or raise train.epochs");
   Recorder recorder(session, window[0], window[1]);
-  Log log(plan, {}, LogOutput::silent);
+  Log log(session.plan, {}, LogOutput::silent);
   const Outcome outcome = train(session, log, nullptr, signals, {},
                                 [&](const Position& at) { recorder.after_update(at); });
   if (outcome.signal)
@@ -73,7 +73,7 @@ static int run_profile(CommandLine& line, const Arguments& args) {
   const Plan plan = profiled(given, window);
   Session session(plan);
   Signals signals;
-  const Recording recording = recorded(session, plan, window, signals);
+  const Recording recording = recorded(session, signals);
   const Json ranks = gather_ranks(session, recording);
   if (session.ranks.rank > 0) return 0;
   Json report = analyze(recording, ceilings_of(session.device, plan.kernels.tf32));

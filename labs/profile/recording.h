@@ -14,6 +14,7 @@ namespace bellows {
 struct StepTime {
   int64_t number;            // of the update, from 0
   int64_t begin_ns, end_ns;  // from the end of the update before it
+  int64_t ns() const { return end_ns - begin_ns; }
 };
 
 // Load of a core during an interval, from all processes.

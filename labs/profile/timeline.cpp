@@ -1,7 +1,6 @@
 #include "labs/profile/timeline.h"
 #include <algorithm>
 #include <limits>
-#include <set>
 
 namespace bellows {
 
@@ -77,7 +76,10 @@ class Builder {
     const Slice& parent = all_.slices[open_.back()];
     if (parent.name == "backward" && !is_wait(slice.name)) {
       slice.kind = SliceKind::backward;
-      slice.op = last_of(slice);
+      if (auto& calls = waiting_[{slice.name, slice.path}]; !calls.empty()) {
+        slice.op = calls.back();
+        calls.pop_back();
+      }
     } else if (is_phase(slice.name)) {
       slice.kind = SliceKind::phase;
     } else if ((parent.phase == "forward" || parent.phase == "backward") && !is_wait(slice.name)) {
@@ -137,14 +139,6 @@ class Builder {
         at = std::max(begin, end);
       }
     }
-  }
-
-  int last_of(const Slice& backward) {
-    std::vector<int>& calls = waiting_[{backward.name, backward.path}];
-    if (calls.empty()) return -1;
-    const int op = calls.back();
-    calls.pop_back();
-    return op;
   }
 
   const Recording& recording_;

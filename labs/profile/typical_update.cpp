@@ -4,17 +4,15 @@
 
 namespace bellows {
 
-const StepTime& median_step(const Recording& recording) {
-  std::vector<const StepTime*> steps;
-  for (const StepTime& step : recording.steps) steps.push_back(&step);
+StepTime median_step(const Recording& recording) {
+  std::vector<StepTime> steps = recording.steps;
   const auto middle = steps.begin() + std::ssize(steps) / 2;
-  std::ranges::nth_element(steps, middle, {},
-                           [](const StepTime* step) { return step->end_ns - step->begin_ns; });
-  return **middle;
+  std::ranges::nth_element(steps, middle, {}, &StepTime::ns);
+  return *middle;
 }
 
 Json lanes_of(const Timeline& timeline, const Recording& recording, const StepTime& step) {
-  Json lanes = {{"step", step.number}, {"s", 1e-9 * double(step.end_ns - step.begin_ns)}};
+  Json lanes = {{"step", step.number}, {"s", 1e-9 * double(step.ns())}};
   for (const char* lane : {"phases", "ops", "gaps", "waits", "buckets"})
     lanes[lane] = Json::array();
   const auto add = [&](const char* lane, const std::string& name, const Slice* slice,
@@ -61,7 +59,7 @@ static Json thinned(const std::vector<std::pair<int64_t, int64_t>>& points) {
 }
 
 Json typical_update(const Timeline& timeline, const Recording& recording) {
-  const StepTime& step = median_step(recording);
+  const StepTime step = median_step(recording);
   Json update = lanes_of(timeline, recording, step);
   int64_t bytes = 0;  // in use
   for (const auto& [name, held] : recording.held) bytes += held;
