@@ -18,7 +18,6 @@ Path checkpoint_path(const Path& folder, int64_t step) {
 
 Path best_path(const Path& folder) { return folder / "best.safetensors"; }
 
-// Returns the step in the file name; -1 for files that no run has named (copies, renamed files).
 int64_t step_in(const Path& path) {
   int64_t step = -1;
   std::sscanf(path.filename().c_str(), "step_%18ld", &step);

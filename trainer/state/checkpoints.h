@@ -8,7 +8,7 @@
 namespace bellows {
 
 Path checkpoint_path(const Path& folder, int64_t step);
-int64_t step_in(const Path& path);  // step in such a file name, else -1
+int64_t step_in(const Path& path);  // step in such a file name; -1: no run has named the file so
 Path best_path(const Path& folder);
 
 // Writes checkpoints. Not thread-safe: use it on the compute thread only.

@@ -1,9 +1,7 @@
 #include "trainer/state/training_state.h"
 #include <fmt/format.h>
 #include <algorithm>
-#include <cmath>
 #include "core/base/crc32c.h"
-#include "core/base/words.h"
 #include "core/config/values.h"
 #include "core/device/threads.h"
 #include "core/tensor/copy.h"
