@@ -21,10 +21,6 @@ struct Collective {
   int64_t step = 0;      // update in progress; 0: none yet
   int64_t sequence = 0;  // number in the group, from 1; equal on all ranks
 };
-// Returns "all_reduce (mean) of 1024 f32: bucket 2": equal on all ranks that do the same.
-std::string description_of(const Collective& c);
-// Returns "step 12, bucket 2", for errors.
-std::string place_of(const Collective& c);
 
 // Collectives run one after the other, in the order in which they were started. The guard's thread
 // asks the store whether another rank has ended: the store notices the death of a process, and a
