@@ -94,10 +94,7 @@ Tensors Optimizer::Group::gradients(bool low) const {
   grads.reserve(weights.size());
   for (const Tensor& w : weights) {
     const Tensor& g = grad(w);
-    if (!g.defined())
-      grads.push_back(g);
-    else
-      grads.push_back(laid_out(low ? g : cast(g, w.dtype()), w.strides()));
+    grads.push_back(g.defined() ? laid_out(low ? g : cast(g, w.dtype()), w.strides()) : g);
     if (g.defined() && grads.back().dtype() != w.dtype()) trace::count<"optim.low_grads">();
   }
   return grads;

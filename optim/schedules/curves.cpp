@@ -52,10 +52,7 @@ static Curve linear(const FallOptions& o, const Horizon& h) {
 
 // As PyTorch's CosineAnnealingLR with T_max = updates after warm-up, stepped once per update.
 static Curve cosine(const FallOptions& o, const Horizon& h) {
-  return [o, h](int64_t update) {
-    const double falling = (1 + std::cos(std::numbers::pi * h.done(update))) / 2;
-    return o.final_factor + (1 - o.final_factor) * falling;
-  };
+  return [o, h](int64_t update) { return anneal(1, o.final_factor, h.done(update)); };
 }
 
 // As PyTorch's StepLR, stepped once per epoch's number of applied updates.
