@@ -5,6 +5,7 @@
 #include "models/layers/conv2d.h"
 #include "models/layers/linear.h"
 #include "models/module/build.h"
+#include "models/module/function_layer.h"
 #include "ops/shape.h"
 
 namespace bellows {
@@ -20,18 +21,12 @@ void visit(Visitor& v, CnnTransformerOptions& o) {
 }
 
 // (N, C, H, W) to (N, H * W, C).
-class PixelsAsPositions : public Module {
- public:
-  explicit PixelsAsPositions(LayerContext& context) {
-    context.shape = {context.shape[1] * context.shape[2], context.shape[0]};
-  }
-  const char* kind() const override { return "pixels_as_positions"; }
-
- protected:
-  Tensor forward(const Tensor& x) override {
+ModulePtr pixels_as_positions(LayerContext& context) {
+  context.shape = {context.shape[1] * context.shape[2], context.shape[0]};
+  return std::make_unique<FunctionLayer>("pixels_as_positions", [](const Tensor& x) {
     return reshape(permute(x, {0, 2, 3, 1}), {x.dim(0), x.dim(2) * x.dim(3), x.dim(1)});
-  }
-};
+  });
+}
 
 void add_conv(Layers& net, const std::string& number, int64_t out) {
   net.add<Conv2dLayer>(
@@ -48,8 +43,7 @@ static ModulePtr cnn_transformer(const CnnTransformerOptions& o, const ModelCont
   Layers net(context);
   add_conv(net, "1", o.width / 2);
   add_conv(net, "2", o.width);
-  net.add("positions", [](LayerContext& c) { return std::make_unique<PixelsAsPositions>(c); })
-      .add("places", "positions");
+  net.add("positions", pixels_as_positions).add("places", "positions");
   for (int64_t i = 0; i < o.layers; ++i) net.add("block" + std::to_string(i + 1), block);
   return net.add("norm", "layer_norm")
       .add("mean", "sequence_mean")

@@ -1,21 +1,13 @@
 // Layers that apply an elementwise op of ops/base/functors.h, under its name: relu, gelu, tanh and
 // all the others. Any shape.
-#include "models/module/module.h"
+#include "models/module/function_layer.h"
 #include "ops/elementwise.h"
 
 namespace bellows {
 
 namespace {
-template <class F> class ActivationLayer : public Module {
- public:
-  const char* kind() const override { return F::name; }
-
- protected:
-  Tensor forward(const Tensor& x) override { return unary<F>(x); }
-};
-
 template <class F> ModulePtr make_unary(const NoOptions&, LayerContext&) {
-  return std::make_unique<ActivationLayer<F>>();
+  return std::make_unique<FunctionLayer>(F::name, [](const Tensor& x) { return unary<F>(x); });
 }
 
 template <class List> struct AddUnaryLayers;

@@ -1,5 +1,6 @@
 #include "models/layers/pool.h"
 #include "core/config/visitor.h"
+#include "models/module/function_layer.h"
 
 namespace bellows {
 
@@ -41,25 +42,17 @@ struct AdaptiveOptions {
 void visit(Visitor& v, AdaptiveOptions& o) {
   v("size", o.size, "height and width of the output", {.min = 1, .max = 65536});
 }
-
-class AdaptiveLayer : public Module {
- public:
-  AdaptiveLayer(const AdaptiveOptions& o, LayerContext& context) : size_(o.size) {
-    Shape& shape = context.shape;
-    CHECK(shape.rank() == 3, "adaptive_avg_pool2d: needs samples of (C, H, W), got ", shape);
-    shape = {shape[0], size_, size_};
-  }
-  const char* kind() const override { return "adaptive_avg_pool2d"; }
-
- protected:
-  Tensor forward(const Tensor& x) override { return adaptive_avg_pool2d(x, size_, size_); }
-
- private:
-  int64_t size_;
-};
 }  // namespace
 
+static ModulePtr make_adaptive(const AdaptiveOptions& o, LayerContext& context) {
+  Shape& shape = context.shape;
+  CHECK(shape.rank() == 3, "adaptive_avg_pool2d: needs samples of (C, H, W), got ", shape);
+  shape = {shape[0], o.size, o.size};
+  return std::make_unique<FunctionLayer>("adaptive_avg_pool2d", [size = o.size](const Tensor& x) {
+    return adaptive_avg_pool2d(x, size, size);
+  });
+}
 static const AddEntry<MakeLayer> adaptive_entry("adaptive_avg_pool2d", "means over an even grid",
-                                                make_layer<AdaptiveLayer, AdaptiveOptions>);
+                                                make_adaptive);
 
 }  // namespace bellows

@@ -1,5 +1,5 @@
 #include "core/config/visitor.h"
-#include "models/module/module.h"
+#include "models/module/function_layer.h"
 #include "ops/bucketize.h"
 
 namespace bellows {
@@ -15,30 +15,19 @@ void visit(Visitor& v, LevelsOptions& o) {
   v("low", o.low, "first boundary");
   v("high", o.high, "last boundary");
 }
-
-class LevelsLayer : public Module {
- public:
-  LevelsLayer(const LevelsOptions& o, const LayerContext& context)
-      : impl_(context.vectorized ? Impl::fused : Impl::composed) {
-    CHECK(o.low < o.high, "quantile_levels: low ", o.low, " is not below high ", o.high);
-    std::vector<float> boundaries(o.levels - 1);
-    const double step = o.levels > 2 ? (o.high - o.low) / double(o.levels - 2) : 0;
-    for (size_t i = 0; i < boundaries.size(); ++i) boundaries[i] = float(o.low + step * double(i));
-    boundaries_ = tensor_of(boundaries, {o.levels - 1}, context.device);
-  }
-  const char* kind() const override { return "quantile_levels"; }
-
- protected:
-  Tensor forward(const Tensor& x) override { return quantile_levels(x, boundaries_, impl_); }
-
- private:
-  Impl impl_;
-  Tensor boundaries_;
-};
 }  // namespace
 
+static ModulePtr make_levels(const LevelsOptions& o, LayerContext& context) {
+  CHECK(o.low < o.high, "quantile_levels: low ", o.low, " is not below high ", o.high);
+  std::vector<float> values(o.levels - 1);
+  const double step = o.levels > 2 ? (o.high - o.low) / double(o.levels - 2) : 0;
+  for (size_t i = 0; i < values.size(); ++i) values[i] = float(o.low + step * double(i));
+  const Tensor boundaries = tensor_of(values, {o.levels - 1}, context.device);
+  const Impl impl = context.vectorized ? Impl::fused : Impl::composed;
+  return std::make_unique<FunctionLayer>(
+      "quantile_levels", [=](const Tensor& x) { return quantile_levels(x, boundaries, impl); });
+}
 static const AddEntry<MakeLayer> quantile_levels_entry("quantile_levels",
-                                                       "values to levels (a lesson)",
-                                                       make_layer<LevelsLayer, LevelsOptions>);
+                                                       "values to levels (a lesson)", make_levels);
 
 }  // namespace bellows
