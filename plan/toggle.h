@@ -26,7 +26,7 @@ struct Toggle {
   const char* sources = "none";  // statements of the source texts: docs/seeds.md
   const char* code = "";         // where the mechanism is: "dist/buckets.cpp: plan_buckets"
   const char* footprint;         // trace counter that increments if and only if the mechanism runs
-  Same same = Same::bitwise;
+  Same same;
   double tolerance = 1e-5;  // for Same::close: relative difference of losses up to the first update
   const char* statistical_where = "";  // counter: if > 0 with the toggle off, same = statistical
   const char* close_where = "";        // counter: if > 0 with the toggle on, same = close

@@ -13,6 +13,7 @@ static const bellows::AddToggle cuda_graph({
     .sources = "S1:36",
     .code = "trainer/session/captured_update.cpp: CapturedUpdate::run",
     .footprint = "graph.replays",
+    .same = bellows::Same::bitwise,
     .default_value = "off",
     .needs = {"cuda", "caching_allocator"},
     .measure = "configs/lenet.yaml",

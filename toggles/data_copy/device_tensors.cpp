@@ -12,6 +12,7 @@ static const bellows::AddToggle device_tensors({
     .sources = "S3:101 S4:134",
     .code = "data/feeds/augmenting_feed.cpp: resident_feed",
     .footprint = "tensor.device_created",
+    .same = bellows::Same::bitwise,
     .default_value = "off",  // the model has priority for device memory
     .needs = {"cuda"},
     .supersedes = {"num_workers", "prefetch_factor", "persistent_workers", "ring_queues",

@@ -12,6 +12,7 @@ static const bellows::AddToggle non_blocking({
     .sources = "S1:31 S3:110 S4:117",
     .code = "data/feeds/device_feed.cpp: CopyFeed",
     .footprint = "copy.async",
+    .same = bellows::Same::bitwise,
     .needs = {"cuda"},
     .proof = "data.pin_memory: true",
     .measure = "configs/lenet.yaml",

@@ -11,6 +11,7 @@ static const bellows::AddToggle pin_memory({
     .sources = "S2:89 S3:109 S4:117",
     .code = "core/tensor/pinned.h: pinned",
     .footprint = "data.pinned_copy",
+    .same = bellows::Same::bitwise,
     .needs = {"cuda"},
     .measure = "configs/lenet.yaml",
     .no_gain = "configs/gallery/wide_layers.yaml data.batch_size=4096",

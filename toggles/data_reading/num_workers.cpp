@@ -12,6 +12,7 @@ static const bellows::AddToggle num_workers({
     .sources = "S0:12,13 S1:27,28,46,49,50 S2:88 S3:111,113 S4:117",
     .code = "data/loader/loader.cpp: Loader::start_workers",
     .footprint = "data.worker_batches",
+    .same = bellows::Same::bitwise,
     .values = {"0", "1", "2", "4", "auto"},
     .numbers = bellows::Bounds{.min = 0, .max = 256},
     .default_value = "1",

@@ -11,6 +11,7 @@ static const bellows::AddToggle persistent_workers({
     .sources = "S1:35 S3:115",
     .code = "data/loader/loader.cpp: Loader::start_workers",
     .footprint = "data.worker_reuses",
+    .same = bellows::Same::bitwise,
     .needs = {"num_workers"},
     .proof = "train.epochs: 2",
     .measure = "configs/lenet.yaml --measure epoch data.train_size=640 toggles.num_workers=4",

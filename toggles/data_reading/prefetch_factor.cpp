@@ -10,6 +10,7 @@ static const bellows::AddToggle prefetch_factor({
     .sources = "S3:112,114",
     .code = "data/loader/batch_queue.cpp: make_queue",
     .footprint = "data.queue_max",
+    .same = bellows::Same::bitwise,
     .values = {"0", "1", "2", "4"},
     .numbers = bellows::Bounds{.min = 0, .max = 64},
     .default_value = "2",

@@ -10,6 +10,7 @@ static const bellows::AddToggle gradient_as_bucket_view({
     .cost = "the memory of gradients stays allocated between updates, also under set_to_none",
     .code = "autograd/backward.cpp: place_grad",
     .footprint = "dist.view_grads",
+    .same = bellows::Same::bitwise,
     .needs = {"ranks", "ddp", "bucketed_allreduce"},
     .measure = "configs/ddp/lenet.yaml",
     .gains = "dist.grad_copy_bytes",

@@ -12,6 +12,7 @@ static const bellows::AddToggle overlap_allreduce({
     .sources = "S4:139",
     .code = "dist/reducer.cpp: Reducer::ready",
     .footprint = "dist.early_buckets",
+    .same = bellows::Same::bitwise,
     .needs = {"ranks", "ddp"},
     .measure = "configs/ddp/resnet18.yaml data.train_size=512",
     .gains = "dist.exposed_wait_ns",

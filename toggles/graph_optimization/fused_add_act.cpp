@@ -11,6 +11,7 @@ static const bellows::AddToggle fused_add_act({
     .sources = "S1:38 S1:54",
     .code = "ops/elementwise.cpp: add_relu",
     .footprint = "fuse.add_act",
+    .same = bellows::Same::bitwise,
     .proof = bellows::kResidualNet,
     .measure = "configs/gallery/residual_sums.yaml data.batch_size=8",
     .no_gain = "configs/gallery/resnet.yaml toggles.fused_bn_add_act=off",

@@ -15,6 +15,7 @@ static const bellows::AddToggle fused_optimizer({
     .sources = "S1:83",
     .code = "optim/optimizer.cpp: Optimizer::step",
     .footprint = "optim.fused_launches",
+    .same = bellows::Same::bitwise,
     .measure = "configs/gallery/small_layers.yaml",
     .no_gain = "configs/lenet.yaml",
     .enable = [](bellows::Plan& plan) { plan.optimizer.fused = true; },

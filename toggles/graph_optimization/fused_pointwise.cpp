@@ -24,6 +24,7 @@ static const bellows::AddToggle fused_pointwise({
     .sources = "S1:38 S4:121",
     .code = "ops/chain/pointwise.cpp: pointwise",
     .footprint = "fuse.pointwise",
+    .same = bellows::Same::bitwise,
     .default_value = "off",
     .proof = kChain,
     .measure = "configs/gallery/chain.yaml",

@@ -12,6 +12,7 @@ static const bellows::AddToggle caching_allocator({
     .sources = "S4:130",
     .code = "core/device/allocator.cpp: from_cache",
     .footprint = "alloc.cache_hits",
+    .same = bellows::Same::bitwise,
     .measure = "configs/plain/lenet.yaml",
     .gains = "alloc.system_calls",
     .enable = [](bellows::Plan& plan) { plan.allocator.caching = true; },

@@ -10,6 +10,7 @@ static const bellows::AddToggle eval_no_grad({
     .sources = "S4:118",
     .code = "trainer/session/evaluate.cpp: evaluate",
     .footprint = "eval.untracked_ops",
+    .same = bellows::Same::bitwise,
     .proof = "eval.every: 1",
     .measure = "configs/lenet.yaml --measure epoch data.train_size=640 data.test_size=6400",
     .gains = "mem.saved_bytes",

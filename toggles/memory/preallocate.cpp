@@ -12,6 +12,7 @@ static const bellows::AddToggle preallocate({
     .sources = "S4:136",
     .code = "trainer/session/training_step.cpp: dry_run",
     .footprint = "alloc.dry_runs",
+    .same = bellows::Same::bitwise,
     .default_value = "off",
     .needs = {"caching_allocator"},
     .measure = "configs/adder.yaml --warmup 1 data.digits=9",

@@ -11,6 +11,7 @@ static const bellows::AddToggle recompute({
     .sources = "S4:123",
     .code = "autograd/recompute.cpp: recompute",
     .footprint = "recompute.replays",
+    .same = bellows::Same::bitwise,
     .values = {"off", "blocks", "2"},
     .numbers = bellows::Bounds{.min = 2, .max = 1024},
     .default_value = "off",

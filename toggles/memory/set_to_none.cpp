@@ -11,6 +11,7 @@ static const bellows::AddToggle set_to_none({
     .sources = "S4:120",
     .code = "autograd/backward.cpp: zero_grad",
     .footprint = "grad.dropped",
+    .same = bellows::Same::bitwise,
     .measure = "configs/gallery/large_layers.yaml",
     .no_gain = "configs/lenet.yaml",
     .enable = [](bellows::Plan& plan) { plan.optimizer.set_to_none = true; },

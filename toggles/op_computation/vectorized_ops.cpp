@@ -10,6 +10,7 @@ static const bellows::AddToggle vectorized_ops({
     .sources = "S3:102,103,104",
     .code = "ops/bucketize.cpp: quantile_levels",
     .footprint = "ops.vectorized_calls",
+    .same = bellows::Same::bitwise,
     .default_value = "off",
     .proof = "model: levels_mlp",
     .measure = "configs/lenet.yaml model=levels_mlp",

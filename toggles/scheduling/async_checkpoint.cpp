@@ -10,6 +10,7 @@ static const bellows::AddToggle async_checkpoint({
     .sources = "S0:15",
     .code = "core/tensor/safetensors.cpp: write_safetensors_async",
     .footprint = "ckpt.async_saves",
+    .same = bellows::Same::bitwise,
     .proof = "ckpt.every_iters: 2",
     .measure = "configs/gallery/saves.yaml --measure epoch",
     .no_gain = "configs/lenet.yaml --measure epoch",

@@ -12,6 +12,7 @@ static const bellows::AddToggle core_pinning({
     .sources = "S4:128",
     .code = "core/device/topology.cpp: pin_threads",
     .footprint = "cpu.core_pinning",
+    .same = bellows::Same::bitwise,
     .values = {"off", "compact", "spread", "list"},
     .default_value = "off",
     .fast = "",  // faster only on an otherwise idle machine

@@ -11,6 +11,7 @@ static const bellows::AddToggle numa_local({
     .sources = "S4:127",
     .code = "core/device/topology.cpp: bind_to_node",
     .footprint = "cpu.node_bound",
+    .same = bellows::Same::bitwise,
     .default_value = "off",
     .fast = "",  // helps only with several ranks on one machine
     .needs = {"numa"},

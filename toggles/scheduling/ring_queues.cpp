@@ -10,6 +10,7 @@ static const bellows::AddToggle ring_queues({
     .sources = "S1:33,34,81",
     .code = "data/loader/batch_queue.cpp: pop",
     .footprint = "data.ring_pops",
+    .same = bellows::Same::bitwise,
     .needs = {"num_workers"},
     .proof = "data.num_workers: 2",
     .measure = "configs/lessons/hrnet_lock.yaml",

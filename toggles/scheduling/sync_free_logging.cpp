@@ -10,6 +10,7 @@ static const bellows::AddToggle sync_free_logging({
     .sources = "S1:79 S4:133",
     .code = "trainer/session/losses.cpp: Losses::read",
     .footprint = "log.deferred_reads",
+    .same = bellows::Same::bitwise,
     .measure = "configs/lenet.yaml",
     .gains = "log.host_reads",
     .enable = [](bellows::Plan& plan) { plan.log.deferred = true; },

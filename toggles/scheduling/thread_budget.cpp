@@ -13,6 +13,7 @@ static const bellows::AddToggle thread_budget({
     .sources = "S0:20 S4:128",
     .code = "core/device/threads.cpp: apply",
     .footprint = "cpu.threads_withheld",
+    .same = bellows::Same::bitwise,
     .proof = bellows::cat("{deterministic: on, threads.threads: ", bellows::allowed_cores() + 1,
                           "}"),
     .measure = "configs/gallery/resnet.yaml deterministic=on threads.threads=16",
