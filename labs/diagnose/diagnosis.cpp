@@ -63,6 +63,11 @@ static std::string share(double part, const Evidence& e) {
   return fmt::format("{:.1f} %", 100 * e.share(part));
 }
 
+static const char* limit_of(const Evidence& e) {
+  if (e.input_share() > 0.5) return "input";
+  return e.input_share() > 0.1 ? "input and computing" : "computing";
+}
+
 static std::string text_of(const Json& finding) {
   std::string text = cat(plain(finding["rule"]), " (", plain(finding["key"]), ")");
   if (finding["saves_s"] > 0)
@@ -108,7 +113,6 @@ static std::string text_of(const Json& report, const Evidence& e) {
 }
 
 Json diagnose(const Evidence& e) {
-  const double input = e.input_share();
   Json report = {{"kind", "diagnose"},
                  {"name", e.config.plan.name},
                  {"measured_here", e.measured},
@@ -127,9 +131,7 @@ Json diagnose(const Evidence& e) {
                  {"batch_bytes", e.batch_bytes},
                  {"disk_bytes_per_s", e.disk_bytes_per_s},
                  {"planted_load", planted_load(e.config.plan)},
-                 {"limit", input > 0.5   ? "input"
-                           : input > 0.1 ? "input and computing"
-                                         : "computing"},
+                 {"limit", limit_of(e)},
                  {"untried", untried(e)},
                  {"ops", Json::array()},
                  {"findings", findings_of(e)}};

@@ -10,6 +10,8 @@ class FunctionLayer : public Module {
   FunctionLayer(const char* kind, Function function)
       : kind_(kind), function_(std::move(function)) {}
   const char* kind() const override { return kind_; }
+
+ protected:
   Tensor forward(const Tensor& x) override { return function_(x); }
 
  private:

@@ -13,9 +13,9 @@ namespace {
 
 // Lines of source files, or of all files under docs.
 const std::map<std::string, size_t> kBudgets = {
-    {"core", 9197}, {"autograd", 1121}, {"data", 6794},   {"ops", 12610},    {"optim", 1179},
-    {"dist", 3549}, {"models", 2670},   {"plan", 863},    {"toggles", 1038}, {"trainer", 13133},
-    {"labs", 7819}, {"peers", 1927},    {"tests", 34252}, {"docs", 2572}};
+    {"core", 9197}, {"autograd", 1121}, {"data", 6794},   {"ops", 12610},    {"optim", 1173},
+    {"dist", 3543}, {"models", 2625},   {"plan", 863},    {"toggles", 1038}, {"trainer", 12975},
+    {"labs", 7810}, {"peers", 1927},    {"tests", 34252}, {"docs", 2572}};
 // A budget may exceed the lines by this many, so that a mend need not touch this file.
 constexpr size_t kSlack = 25;
 const std::set<std::string> kSources = {".cpp", ".h", ".cu", ".cuh", ".py", ".html", ".css", ".js"};
