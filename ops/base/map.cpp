@@ -2,6 +2,7 @@
 #include <unistd.h>
 #include <algorithm>
 #include <optional>
+#include <tuple>
 #include "core/device/parallel.h"
 #include "core/tensor/walk.h"
 
@@ -49,10 +50,10 @@ void pack(L* to, const T* from, int64_t rows, int64_t row_step, int64_t n, int64
   if (step == 1 && row_step == n) n *= rows, rows = 1;
   if (row_step < step && step > 1) {  // down the columns
     for (int64_t i = 0; i < n; ++i) {
-      // The lines of the next tile below this one, and of a later column.
+      // The lines of the next tile below this one.
       for (int64_t row = 2 * rows - 1; row >= rows; row -= 64 / sizeof(T))
         __builtin_prefetch(from + row * row_step + i * step);
-      if (i + 16 < n) __builtin_prefetch(from + (i + 16) * step);
+#pragma GCC unroll 8
       for (int64_t row = 0; row < rows; ++row)
         to[row * n + i] = convert<L>(from[row * row_step + i * step]);
     }
@@ -177,6 +178,7 @@ template <class T, class L> struct Mapping {
     // Tiles of 16 rows begin at a cache line of y, if y does.
     const int64_t most = kTile / width, whole_lines = most < 16 ? most : most / 16 * 16;
     const int64_t height = std::min(r.rows, down ? kDown : whole_lines);
+    const auto source = [&](int k) { return std::tuple(r.x[k], r.x_row[k], steps[k + 1]); };
     for (int64_t i = 0; i < r.n; i += width) {
       std::array<const T*, 3> packed_from{};
       for (int64_t row = 0; row < r.rows; row += height) {
@@ -186,6 +188,10 @@ template <class T, class L> struct Mapping {
         Rows<L> packed{.y = tile(3), .rows = rows, .n = n, .y_row = n, .x_row = {n, n, n}};
         if constexpr (kDirect) packed.y = to, packed.y_row = r.y_row;
         for (int k = 0; k < operands; ++k) {
+          if (k > 0 && source(k) == source(k - 1)) {  // the formula does not read one of them
+            packed.x[k] = packed.x[k - 1], packed.x_row[k] = packed.x_row[k - 1];
+            continue;
+          }
           const T* const from = r.x[k] + row * r.x_row[k] + i * steps[k + 1];
           packed.x[k] = tile(k);
           if constexpr (kDirect)

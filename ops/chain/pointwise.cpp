@@ -80,12 +80,6 @@ static void run(const StepProgram& program, std::span<const Tensor> all,
   kernels::pointwise(inputs, program, outputs);
 }
 
-// Uses the memory order of the first input that is not stretched.
-static Tensor make_result(std::span<const Tensor> inputs, const Shape& shape) {
-  const auto like = std::ranges::find(inputs, shape, &Tensor::shape);
-  return like == inputs.end() ? empty(shape, inputs[0]) : empty_like(*like);
-}
-
 // Records y. Saves the inputs that the derivative reads, and only the shapes of the others.
 static Tensor recorded(const Chain& chain, std::span<const Tensor> inputs, const Tensor& y) {
   std::vector<bool> wanted;
@@ -121,15 +115,16 @@ static Tensor recorded(const Chain& chain, std::span<const Tensor> inputs, const
 }
 
 Tensor pointwise(const Chain& chain, std::span<const Tensor> inputs_, Impl impl) {
-  std::vector<Tensor> full;
-  for (const Tensor& x : inputs_) full.push_back(amp::full(x));
-  const std::span<const Tensor> inputs = full;
+  Tensors inputs;
+  for (const Tensor& x : inputs_) inputs.push_back(amp::full(x));
   const Shape shape = common_shape(chain, inputs);
   if (impl == Impl::composed) return composed(chain.program(), inputs, shape);
   trace::count<"fuse.pointwise">();
-  const Tensor y = make_result(inputs, shape);
+  // The result has the memory order of the first input that is not stretched.
+  const auto like = std::ranges::find(inputs, shape, &Tensor::shape);
+  const Tensor y = like == inputs.end() ? empty(shape, inputs[0]) : empty_like(*like);
   run(chain.program(), inputs, {&y, 1});
-  return will_record(inputs) ? recorded(chain, inputs, y) : y;
+  return will_record(std::span<const Tensor>(inputs)) ? recorded(chain, inputs, y) : y;
 }
 
 // ---- specs
