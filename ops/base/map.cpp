@@ -188,7 +188,7 @@ template <class T, class L> struct Mapping {
         Rows<L> packed{.y = tile(3), .rows = rows, .n = n, .y_row = n, .x_row = {n, n, n}};
         if constexpr (kDirect) packed.y = to, packed.y_row = r.y_row;
         for (int k = 0; k < operands; ++k) {
-          if (k > 0 && source(k) == source(k - 1)) {  // the formula does not read one of them
+          if (k > 0 && source(k) == source(k - 1)) {  // the same operand again
             packed.x[k] = packed.x[k - 1], packed.x_row[k] = packed.x_row[k - 1];
             continue;
           }

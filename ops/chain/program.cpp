@@ -116,7 +116,7 @@ Derivative derivative(const StepProgram& forward, const std::vector<bool>& wante
     for (int k = 0; k < arity(steps[s]); ++k) depends[s] = depends[s] || depends[steps[s].from[k]];
   }
   const int dy = add_step(steps, {kInput, {int(wanted.size())}});
-  std::vector<int> gradient(n, -1);  // of each forward step: the step that computes it so far
+  std::vector<int> gradient(n, -1);  // per forward step: the step of its gradient so far, or -1
   gradient[forward.outputs[0]] = dy;
   for (int s = n - 1; s >= 0; --s)
     for (int k = 0; gradient[s] >= 0 && k < arity(steps[s]); ++k) {

@@ -22,6 +22,11 @@ TEST(Elementwise, BroadcastsAsNumPyDoes) {
   EXPECT_THAT(y.data<float>(), ElementsAre(11, 12, 13, 21, 22, 23));
 }
 
+TEST(Elementwise, ReadsOneStorageInTwoOrders) {
+  const Tensor x = tensor_of<float>({1, 2, 3, 4}, {2, 2}), transposed = x.view({2, 2}, {1, 2}, 0);
+  EXPECT_THAT(mul(x, transposed).data<float>(), ElementsAre(1, 6, 6, 16));
+}
+
 TEST(Elementwise, ReluAndMaximumHandOnNaN) {
   const Tensor x = tensor_of<float>({NAN, -1, 2}, {3}), zero = full({}, 0);
   EXPECT_TRUE(std::isnan(relu(x).data<float>()[0]));
@@ -111,13 +116,8 @@ TEST(Elementwise, OutputsThatBypassTheCachesHaveTheSameBits) {
   std::iota(x.begin(), x.end(), -500.0f);
   const auto half = [](auto v) { return v / 2; };
   map_dense(want.data(), rows * n, half, x.data());
-  kLoops<decltype(half), 1>.f32.dense(&half, {.y = y.data(),
-                                              .x = {x.data()},
-                                              .rows = rows,
-                                              .n = n,
-                                              .y_row = n,
-                                              .x_row = {n},
-                                              .access = Access::streamed});
+  const Rows<float> blocks{y.data(), {x.data()}, rows, n, n, {n}, Access::streamed};
+  kLoops<decltype(half), 1>.f32.dense(&half, blocks);
   EXPECT_TRUE(std::equal(want.begin(), want.end(), y.begin()));
   EXPECT_EQ(y[rows * n], 0) << "beyond the last";
   if (streamed_bytes() > 64 << 20) GTEST_SKIP() << "the last cache holds more than a test should";
